@@ -1,6 +1,7 @@
 """One line per object, in Kubernetes quantities; defaults are the dullest possible object."""
 
 from collections.abc import Iterable, Mapping
+from itertools import permutations, product
 
 import numpy as np
 from msgspec.structs import replace
@@ -173,15 +174,10 @@ def mesh(
     values = {Metric.LOSS: loss_ratio, Metric.DELAY: delay_ms, Metric.THROUGHPUT: throughput_bps}
     key = {Metric.LOSS: "loss_ratio", Metric.DELAY: "delay_ms", Metric.THROUGHPUT: "throughput_bps"}
     found: list[Measurement] = []
-    for one in names:
-        for other in names:
-            if one == other:
-                continue
-            for metric in METRICS:
-                value = values[metric]
-                for end in (one, other):
-                    value = (bad or {}).get(end, {}).get(key[metric], value)
-                found.append(Measurement(one, other, metric, value, measured_at_s))  # type: ignore[arg-type]
+    for (one, other), metric in product(permutations(names, 2), METRICS):
+        of_one = (bad or {}).get(one, {}).get(key[metric], values[metric])
+        value = (bad or {}).get(other, {}).get(key[metric], of_one)
+        found.append(Measurement(one, other, metric, value, measured_at_s))  # type: ignore[arg-type]
     ends = {NodeName(n): n for n in names}
     return NetworkMatrix.of(found, endpoint_of=dict.fromkeys(METRICS, ends), now_s=now_s)  # type: ignore[arg-type]
 

@@ -17,14 +17,10 @@ from hypothesis import HealthCheck, settings
 from extender.runtime.log_lines import HumanFormatter, JsonFormatter
 from lab.testbed.parts.helm import Helm, find_helm
 
-_SLOW_IS_NO_FAULT = (HealthCheck.too_slow,)
 for name, examples in {"quick": 50, "ci": 100, "nightly": 2000}.items():
+    same, slow_is_no_fault = name != "nightly", (HealthCheck.too_slow,)
     settings.register_profile(
-        name,
-        deadline=None,
-        max_examples=examples,
-        derandomize=name != "nightly",
-        suppress_health_check=_SLOW_IS_NO_FAULT,
+        name, deadline=None, max_examples=examples, derandomize=same, suppress_health_check=slow_is_no_fault
     )
 _PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "quick")
 settings.load_profile(_PROFILE)

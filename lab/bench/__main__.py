@@ -59,10 +59,8 @@ def peers(
     table = QUICK if quick else WORKLOADS
     try:
         version = parse_version(kubernetes)
-        tasks = [
-            Task(one, _ways(way, one.ways, version), 1 if quick else rounds)
-            for one in (table[name] for name in _chosen(workload, table))
-        ]
+        loads = [table[name] for name in _chosen(workload, table)]
+        tasks = [Task(one, _ways(way, one.ways, version), 1 if quick else rounds) for one in loads]
         ensure_all(_PROGRAMS, version=version)
     except (ControlPlaneError, ValueError) as wrong:
         _refuse(wrong)

@@ -80,11 +80,8 @@ def mesh(listed: list[Node], *, measured_per_zone: int) -> NetworkMatrix:
         by_zone.setdefault(one.zone, []).append(number)
     measured = [number for numbers in by_zone.values() for number in numbers[:measured_per_zone]]
     ends = {node_name(number): node_name(number) for number in measured}
-    return NetworkMatrix.of(
-        _links(by_zone, measured_per_zone),
-        endpoint_of=dict.fromkeys(METRICS, ends),  # type: ignore[arg-type]
-        now_s=0.0,
-    )
+    found = _links(by_zone, measured_per_zone)
+    return NetworkMatrix.of(found, endpoint_of=dict.fromkeys(METRICS, ends), now_s=0.0)  # type: ignore[arg-type]
 
 
 def _links(by_zone: Mapping[ZoneName, list[int]], measured_per_zone: int) -> Iterator[Measurement]:

@@ -143,8 +143,9 @@ def measure(ports: Sequence[int], *, verb: str, names: int, rounds: int, calls: 
         connection.close()
     ratios = [ours / theirs for ours, theirs in zip(*medians, strict=True)]
     times = {"netgang_p50_ms": medians[0], "netgang_p99_ms": tails[0], "go_p50_ms": medians[1], "go_p99_ms": tails[1]}
-    figures = {"verb": verb, "names": names, **{name: _median(of) for name, of in (times | {"ratio": ratios}).items()}}
-    return {**figures, "ratio_spread": (round(min(ratios), 3), round(max(ratios), 3)), "goal": GOALS.get((verb, names))}
+    found = {name: round(statistics.median(of), 3) for name, of in (times | {"ratio": ratios}).items()}
+    spread = (round(min(ratios), 3), round(max(ratios), 3))
+    return {"verb": verb, "names": names, **found, "ratio_spread": spread, "goal": GOALS.get((verb, names))}
 
 
 def build_go_echo() -> Path:
@@ -240,10 +241,6 @@ def _times_ms(connection: Connection, message: bytes, *, calls: int) -> list[flo
         connection.call(message)
         times_ms.append((perf_counter() - began_s) * 1e3)
     return sorted(times_ms)
-
-
-def _median(values: Sequence[float]) -> float:
-    return round(statistics.median(values), 3)
 
 
 if __name__ == "__main__":

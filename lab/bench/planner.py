@@ -116,9 +116,9 @@ CASES: tuple[tuple[str, float | None, Callable[[], float]], ...] = (
     ("1,000 gangs, room for 100: after one pod event", 30.0, lambda: after_one_event(cpu=8)),
     ("1,000 gangs, room for 800: after one pod event", 30.0, lambda: after_one_event(cpu=1)),
     (
-        "1,000 gangs that say how long, room for 100: after one pod event",
+        "1,000 gangs with a length, room for 100: after one pod event",
         30.0,
-        lambda: after_one_event(cpu=8, length_s=3600.0),
+        lambda: after_one_event(cpu=8, length_s=36e2),
     ),
 )
 

@@ -11,54 +11,20 @@ import gc
 import json
 from collections import deque
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from time import process_time
 from typing import Any
-
-import msgspec
 
 from extender.cache import ClusterCache
 from extender.convert import node_from_json, pod_from_json
 from lab.bench.scale import objects
+from lab.bench.soak.jobs import SIZE, Job
 from scoring.model import Pod
 from scoring.model.policy import Policy, QueuePolicy
 from scoring.plan import Plan, PlannerCache, plan
 
-SIZE = 5
-_GROUP = "pod-group.scheduling.sigs.k8s.io"
 _NOW_S = 1_800_000_000.0
 _STEP_S = 0.1
 _STARVES_EVERY = 20
-
-
-class Job(msgspec.Struct, frozen=True):
-    """A gang of five whole nodes of a zone, by their GPUs; they differ in memory and in age."""
-
-    number: int
-    created_s: float  # Unix time
-
-    @property
-    def name(self) -> str:
-        """Of the gang, by its label."""
-        return f"job-{self.number:06d}"
-
-    def pod(self, index: int, *, node: str | None = None, created_s: float | None = None) -> Pod:
-        """A member; without a node it waits at the gate."""
-        born_s = int(self.created_s if created_s is None else created_s)
-        return _pod(
-            objects.raw_pod(
-                f"{self.name}-worker-{index}",
-                f"team-{self.number % 50}",
-                owner="Job",
-                uid=f"{self.name}-{index}-{born_s}",
-                node=node,
-                requests={"cpu": "32", "memory": f"{65_536 + self.number * 7919 % 997}Mi", "nvidia.com/gpu": "8"},
-                labels={f"{_GROUP}/name": self.name, f"{_GROUP}/min-available": str(SIZE)},
-                scheduler="netgang",
-                gated=node is None,
-                created=datetime.fromtimestamp(born_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-            )
-        )
 
 
 class BusyCluster:
@@ -86,7 +52,7 @@ class BusyCluster:
         times_ms: list[float] = []
         for number in range(count + _WARM):
             self.now_s += _STEP_S
-            self._happens(number)
+            next(act for every, act in _EVENTS if number % every == every - 1)(self)
             self.plan, took_ms = self._planned(self.planner_cache, self.plan)
             self._adopt(self.plan)
             if number >= _WARM:
@@ -94,13 +60,6 @@ class BusyCluster:
         return times_ms
 
     # -- what happens -------------------------------------------------------------------------------------------------
-
-    def _happens(self, number: int) -> None:
-        """An event: mostly a pod of others that comes or goes."""
-        for every, act in _EVENTS:
-            if number % every == every - 1:
-                act(self)
-                return
 
     def _other_comes_or_goes(self) -> None:
         if len(self._others) > 100:
@@ -116,12 +75,15 @@ class BusyCluster:
         _, pods = self._running.popleft()
         for pod in pods:
             self.cache.pods.remove(pod.key)
-        self._comes(self._new_job(self.now_s))
+        job = self._new_job(self.now_s)
+        self._waiting[job.name] = job
+        for k in range(SIZE):
+            self.cache.pods.put(_pod(job.pod(k)))
 
     def _gang_loses_a_pod(self) -> None:
         """A controller replaces a pod of a gang that waits, somewhere in the queue."""
         job = list(self._waiting.values())[len(self._waiting) * 2 // 3]
-        self.cache.pods.put(job.pod(0, created_s=self.now_s))
+        self.cache.pods.put(_pod(job.pod(0, created_s=self.now_s)))
 
     def _cordon(self) -> None:
         """A node is cordoned, or opened again."""
@@ -153,23 +115,18 @@ class BusyCluster:
             for begin in range(0, len(rows) - SIZE + 1, SIZE):
                 job = self._new_job(self.now_s - 7200.0)
                 nodes = [objects.node_name(row) for row in rows[begin : begin + SIZE]]
-                self._running.append((job, [job.pod(k, node=nodes[k]) for k in range(SIZE)]))
+                self._running.append((job, [_pod(job.pod(k, node=nodes[k])) for k in range(SIZE)]))
                 pods += self._running[-1][1]
         for number in range(gangs):
             age_s = objects.STARVE_LIMIT_S + number if number % _STARVES_EVERY == 0 else 60.0 + number % 300
             job = self._new_job(self.now_s - age_s)
             self._waiting[job.name] = job
-            pods += [job.pod(k) for k in range(SIZE)]
+            pods += [_pod(job.pod(k)) for k in range(SIZE)]
         self.cache.pods.replace(pods)
 
     def _new_job(self, created_s: float) -> Job:
         self._next += 1
-        return Job(2 * self._next + 1, created_s)
-
-    def _comes(self, job: Job) -> None:
-        self._waiting[job.name] = job
-        for k in range(SIZE):
-            self.cache.pods.put(job.pod(k))
+        return Job(2 * self._next + 1, created_s)  # an odd one says its size by labels
 
     def _adopt(self, made: Plan) -> None:
         """Members of admitted gangs are bound and run."""
@@ -177,7 +134,7 @@ class BusyCluster:
             job = self._waiting.pop(key.partition("/")[2], None)
             if job is not None:
                 nodes = list(admission.members.values())
-                pods = [job.pod(k, node=nodes[k]) for k in range(SIZE)]
+                pods = [_pod(job.pod(k, node=nodes[k])) for k in range(SIZE)]
                 for pod in pods:
                     self.cache.pods.put(pod)
                 self._running.append((job, pods))

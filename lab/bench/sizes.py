@@ -14,7 +14,7 @@ import re
 import subprocess
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from inspect import get_annotations
 from pathlib import Path
 from typing import Any, Final, get_args, get_type_hints
@@ -67,12 +67,15 @@ def table() -> list[Row]:
 
 def measure() -> Mapping[str, int]:
     """All sizes of the tree. Reads each Python file once; needs the tree to be a checkout of git."""
-    texts = {path: (ROOT / path).read_text(errors="replace") for path in _tracked()}
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
+    tracked = [path for path in listed.stdout.splitlines() if (ROOT / path).is_file()]
+    texts = {path: (ROOT / path).read_text(errors="replace") for path in tracked}
     python = {path: text for path, text in texts.items() if path.endswith(".py")}
     product = {path: text for path, text in python.items() if _is_below(path, PRODUCT)}
     lengths = [text.count("\n") for path, text in product.items() if not path.endswith("__init__.py")]
     pages = [text for path, text in texts.items() if path.endswith(".md") and _is_below(path, PAGES)]
-    classes = Counter(name for text in product.values() for name in _class_names(text))
+    nodes = (node for text in product.values() for node in ast.walk(ast.parse(text)))
+    classes = Counter(node.name for node in nodes if isinstance(node, ast.ClassDef))
 
     def lines(kinds: Mapping[str, str], *folders: str) -> int:
         return sum(text.count("\n") for path, text in kinds.items() if _is_below(path, folders))
@@ -93,26 +96,15 @@ def measure() -> Mapping[str, int]:
         "settings": _settings(),
         "rbac_rules": sum(text.count("verbs:") for path, text in texts.items() if _is_below(path, ("charts",))),
         "components": texts["charts/netgang/values.yaml"].count("enabled:"),
-        "annotations_and_labels": len(set(_WORD.findall("\n".join(product.values()))) | _options_of_gangs()),
-        **_command_line(),
-        **_vocabulary(),
+        **_vocabulary("\n".join(product.values())),
     }
 
 
 _WORD: Final = re.compile(r"(?<![\w./])netgang\.io/[a-z-]+")
 
 
-def _tracked() -> list[str]:
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
-    return [path for path in listed.stdout.splitlines() if (ROOT / path).is_file()]
-
-
 def _is_below(path: str, folders: Iterable[str]) -> bool:
     return any(path == folder or path.startswith(f"{folder}/") for folder in folders)
-
-
-def _class_names(text: str) -> Iterator[str]:
-    yield from (node.name for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ClassDef))
 
 
 def _settings() -> int:
@@ -126,9 +118,7 @@ def _settings() -> int:
         record = left.pop()
         for name, kind in get_type_hints(record).items():
             if name in record.__struct_fields__ and name not in getattr(record, "fixed", ()):
-                below = [
-                    one for one in _records(kind) if one not in (Ratios, Ttl)
-                ]  # each is one value, as people see it
+                below = [one for one in _records(kind) if one not in (Ratios, Ttl)]  # each is a value, as people see it
                 left += below
                 if kind not in below and name != "kind":  # which source it is, is no setting
                     counted.add((next(one for one in record.__mro__ if name in get_annotations(one)), name))
@@ -140,12 +130,6 @@ def _records(annotation: Any) -> list[type[Struct]]:
     if isinstance(annotation, type) and issubclass(annotation, Struct):
         return [annotation]
     return [one for inner in get_args(annotation) for one in _records(inner)]
-
-
-def _options_of_gangs() -> set[str]:
-    from scoring.model.policy import KNOWN_OPTIONS
-
-    return {f"netgang.io/{name}" for name in KNOWN_OPTIONS}
 
 
 def _command_line() -> Mapping[str, int]:
@@ -163,13 +147,21 @@ def _command_line() -> Mapping[str, int]:
     return {"commands": len(commands), "options": len(options)}
 
 
-def _vocabulary() -> Mapping[str, int]:
+def _vocabulary(code: str) -> Mapping[str, int]:
     from extender.controllers.events.recorder import Happening
     from extender.runtime.telemetry import Telemetry
+    from scoring.model.policy import KNOWN_OPTIONS
     from scoring.model.reasons import CauseReason, Reason
 
+    words = {*_WORD.findall(code), *(f"netgang.io/{name}" for name in KNOWN_OPTIONS)}
     metrics = [one for one in Telemetry().registry.collect() if not one.name.startswith("process_")]
-    return {"metrics": len(metrics), "events": len(Happening), "reasons_and_causes": len(Reason) + len(CauseReason)}
+    return {
+        "annotations_and_labels": len(words),
+        **_command_line(),
+        "metrics": len(metrics),
+        "events": len(Happening),
+        "reasons_and_causes": len(Reason) + len(CauseReason),
+    }
 
 
 def write(rows: Sequence[Row]) -> None:

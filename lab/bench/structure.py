@@ -77,13 +77,17 @@ def walking(walk: Walk, *, until: Callable[[], bool] = lambda: False) -> Iterato
         nonlocal over
         if event != "call" or over:
             return
-        called = _module(frame)
-        if called is None or not _is_step(frame):
+        called, code = _module(frame), frame.f_code
+        begins = frame.f_lasti <= code.co_code.find(_RESUME) + 2  # not a generator that goes on
+        if not (called and begins) or code.co_name in _UNNAMED or code.co_filename.startswith("<"):
             return
         if until():
             over = True
             return
-        caller = _caller(frame)
+        back, caller = frame.f_back, ""
+        while back is not None and not caller:
+            caller = _module(back)
+            back = back.f_back
         if caller != called:
             walk.arrows[caller, called] = walk.arrows.get((caller, called), 0) + 1
 
@@ -94,25 +98,10 @@ def walking(walk: Walk, *, until: Callable[[], bool] = lambda: False) -> Iterato
         sys.setprofile(None)
 
 
-def _module(frame: FrameType) -> str | None:
+def _module(frame: FrameType) -> str:
+    """Its project module; "": it is in none."""
     name = str(frame.f_globals.get("__name__", ""))
-    return name if name.partition(".")[0] in _WALKED else None
-
-
-def _is_step(frame: FrameType) -> bool:
-    code = frame.f_code
-    begins = frame.f_lasti <= code.co_code.find(_RESUME) + 2  # not a generator that goes on
-    return code.co_name not in _UNNAMED and not code.co_filename.startswith("<") and begins
-
-
-def _caller(frame: FrameType) -> str:
-    back = frame.f_back
-    while back is not None:
-        found = _module(back)
-        if found is not None:
-            return found
-        back = back.f_back
-    return ""
+    return name if name.partition(".")[0] in _WALKED else ""
 
 
 def snapshot_walk() -> Walk:
@@ -161,23 +150,14 @@ async def service_walks() -> tuple[Walk, Walk]:
     return filtered, planned
 
 
-def walks() -> dict[str, Walk]:
-    """All three, the planner's within `scoring.plan` too."""
-    snapshot = snapshot_walk()
-    filtered, planned = asyncio.run(service_walks())
-    return {
-        "snapshot through scoring.plan": snapshot.within("scoring.plan"),
-        "snapshot through scoring": snapshot,
-        "filter body to its answer": filtered,
-        "Pod event to the plan": planned,
-    }
-
-
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m lab.bench.structure", description="Walks through the code")
     parser.add_argument("--json", action="store_true", help="one JSON document, with the names of the modules")
-    chosen, found = parser.parse_args(), walks()
+    chosen, snapshot = parser.parse_args(), snapshot_walk()
+    found = {"snapshot through scoring.plan": snapshot.within("scoring.plan"), "snapshot through scoring": snapshot}
+    names = ("filter body to its answer", "Pod event to the plan")
+    found |= dict(zip(names, asyncio.run(service_walks()), strict=True))
     if chosen.json:
         print(json.dumps({name: {"returns": one.returns, "entered": one.modules} for name, one in found.items()}))
         return

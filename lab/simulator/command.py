@@ -45,7 +45,9 @@ def simulate(
     """
     try:
         if scenario is None:
-            _list()
+            found = {name: load(name).about for name in builtin_names()} | {_ELASTIC: ABOUT}
+            for name, about in sorted(found.items()):
+                Console().print(f"[bold]{name}[/bold]  {escape(about)}", highlight=False)
             return
         if scenario == _ELASTIC:
             if policy or changes or seeds > 1:
@@ -75,9 +77,3 @@ def _with(file: ScenarioFile, changes: list[str]) -> ScenarioFile:
     except ValueError as error:
         raise ScenarioError(f"--set: {error}") from error
     return file.model_copy(update={"policies": (*file.policies, changed)})
-
-
-def _list() -> None:
-    found = {name: load(name).about for name in builtin_names()} | {_ELASTIC: ABOUT}
-    for name, about in sorted(found.items()):
-        Console().print(f"[bold]{name}[/bold]  {escape(about)}", highlight=False)

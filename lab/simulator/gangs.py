@@ -54,11 +54,9 @@ class Gangs:
     def of(self, one: JobState) -> Gang:
         """The gang of a job."""
         known = self._known.get(one.job.name)
-        if known is not None and known[0] == one.changes:
-            return known[1]
-        gang = self._built(one)
-        self._known[one.job.name] = (one.changes, gang)
-        return gang
+        if known is None or known[0] != one.changes:
+            known = self._known[one.job.name] = (one.changes, self._built(one))
+        return known[1]
 
     def slot(self, uid: PodUid) -> Slot:
         """What the uid of a pod in a known gang stands for."""
@@ -67,30 +65,34 @@ class Gangs:
     def forget(self, state: State) -> None:
         """Drop jobs that are gone, once they are many. Cost: O(known), then."""
         if len(self._known) > 2 * (len(state.waiting) + len(state.running)) + 1000:
-            gone = [name for name in self._known if name not in state.waiting and name not in state.running]
-            for name in gone:
+            for name in self._known.keys() - state.waiting.keys() - state.running.keys():
                 for pod in self._known.pop(name)[1].members:
                     self._slots.pop(pod.uid, None)
 
     def snapshot(self, state: State, jobs: Collection[JobState], *, version: int) -> Snapshot:
         """The cluster with the gangs of these jobs; all others are load."""
         gangs: dict[GangKey, Gang] = {one.key: self.of(one) for one in jobs}
-        past = {one.key: _past_h(one, state) for one in jobs if one.suspensions}
+        # cluster-hours before the last suspension, as netgang notes them: of those workers that were there at the end
+        total = state.table.allocatable.sum(axis=0)
+        vectors = {one: state.vector(one, Role.WORKER) for one in jobs if one.suspensions}
+        past = {
+            one.key: 0.0 if vector is None else one.before_s * dominant_share(vector, total) / 3600.0
+            for one, vector in vectors.items()
+        }
         return Snapshot(version, state.table, state.used.copy(), gangs=gangs, attained_h=past, network=state.network)
 
     def _class(self, role: Role, requests: Resources) -> MemberClass:
         """The very same object for the same object of requests, which the planner finds faster."""
         known = self._classes.get((role, id(requests)))
         if known is None or known[0] is not requests:
-            known = (requests, MemberClass(role, requests + _ONE_POD, _NO_CONSTRAINTS))
-            self._classes[role, id(requests)] = known
+            made = MemberClass(role, requests + _ONE_POD, _NO_CONSTRAINTS)
+            known = self._classes[role, id(requests)] = (requests, made)
         return known[1]
 
     def _built(self, one: JobState) -> Gang:
         job = one.job
-        wanted = one.wanted_indexes()
         slots: list[Slot] = [(Role.PS, index) for index in range(job.ps_count)]
-        slots += [(Role.WORKER, index) for index in wanted]
+        slots += [(Role.WORKER, index) for index in one.wanted_indexes()]
         namespace = Namespace("default")
         classes = {Role.PS: self._class(Role.PS, job.ps), Role.WORKER: self._class(Role.WORKER, job.worker)}
         members: list[Pod] = []
@@ -120,11 +122,3 @@ class Gangs:
             one.asked_s,
             options=(("suspendable", "true"),) if job.suspendable else (),
         )
-
-
-def _past_h(one: JobState, state: State) -> float:
-    """Cluster-hours that the job had before it was suspended last, as netgang notes them: of those there at the end."""
-    vector = state.vector(one, Role.WORKER)
-    if vector is None:
-        return 0.0
-    return one.before_s * dominant_share(vector, state.table.allocatable.sum(axis=0)) / 3600.0

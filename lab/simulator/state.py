@@ -5,6 +5,7 @@ Rule: only the world (`lab.simulator.world`) changes it; a policy reads. Rows ar
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 
 import msgspec
 import numpy as np
@@ -126,13 +127,8 @@ class JobState:
 
     def wanted_indexes(self) -> list[int]:
         """Indexes of the wanted workers: those that have a node, then the smallest others."""
-        found = sorted(self.workers)
-        index = 0
-        while len(found) < self.wanted:
-            if index not in self.workers:
-                found.append(index)
-            index += 1
-        return sorted(found)
+        others = (index for index in range(self.wanted) if index not in self.workers)
+        return sorted([*self.workers, *islice(others, max(self.wanted - len(self.workers), 0))])
 
     @property
     def completion_s(self) -> float | None:
@@ -191,12 +187,12 @@ class State:
         """(nodes, resources): a copy that may be written."""
         return np.asarray(self.table.allocatable - self.used)
 
-    def occupy(self, one: JobState, role: Role, index: int, row: int) -> Ints | None:
-        """Give one pod a node; gives what it takes there. `None`, and nothing is changed: there is no room for it."""
+    def occupy(self, one: JobState, role: Role, index: int, row: int) -> bool:
+        """Give one pod a node. `False`, and nothing is changed: there is no room for it."""
         held = one.ps if role is Role.PS else one.workers
         vector = self.vector(one, role)
         if vector is None or index in held or ((self.used[row] + vector) > self.table.allocatable[row]).any():
-            return None
+            return False
         self.used[row] += vector
         held[index] = row
         one.bound_s[role, index] = self.now_s
@@ -205,10 +201,10 @@ class State:
         if one.first_pod_s is None:
             one.first_pod_s, one.fate = self.now_s, Fate.DEADLOCKED  # unless it comes to its end
         one.holds_since_s = self.now_s if one.holds_since_s is None else one.holds_since_s
-        return vector
+        return True
 
-    def vacate(self, one: JobState, role: Role, index: int) -> Ints:
-        """Take one pod off its node; gives what is free there now."""
+    def vacate(self, one: JobState, role: Role, index: int) -> None:
+        """Take one pod off its node."""
         row = (one.ps if role is Role.PS else one.workers).pop(index)
         vector = self.vector(one, role)
         assert vector is not None
@@ -217,4 +213,3 @@ class State:
         on_node[name] -= 1
         if not on_node[name]:
             del on_node[name]
-        return vector

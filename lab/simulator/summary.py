@@ -9,7 +9,7 @@ from math import ceil
 from types import MappingProxyType
 
 from lab.simulator.model import Fate
-from lab.simulator.state import JobState, RunResult
+from lab.simulator.state import RunResult
 
 Row = dict[str, str | int | float | None]
 """column → value"""
@@ -29,8 +29,11 @@ def row_of(result: RunResult, labels: Mapping[str, str | int | float] = MappingP
     ended = [one for one in result.outcomes if one.completion_s is not None]
     times = sorted(one.completion_s for one in ended if one.completion_s is not None)
     fates = [one.fate for one in result.outcomes]
-    row: Row = {"policy": result.policy, **labels}
-    row |= {
+    largest = sorted(result.outcomes, key=lambda one: -one.job.ps_count - one.job.workers)[: ceil(len(fates) / 10)]
+    waits = sorted(one.waited_s for one in largest if one.started_s is not None)
+    return {
+        "policy": result.policy,
+        **labels,
         "jobs": len(fates),
         "completed": fates.count(Fate.COMPLETED),
         "deadlocks": sum(one.deadlocks for one in result.outcomes),
@@ -39,17 +42,9 @@ def row_of(result: RunResult, labels: Mapping[str, str | int | float] = MappingP
         "jct_p99_s": round(percentile(times, 0.99), 1) if times else None,
         "makespan_s": round(result.makespan_s, 1),
         "cpu_utilisation_ratio": round(result.busy_cpu_ratio, 4),
-    }
-    return row | {
-        "wait_p99_largest_tenth_s": _largest_wait_s(result.outcomes),
+        # of those that asked for most workers; suspensions included
+        "wait_p99_largest_tenth_s": round(percentile(waits, 0.99), 1) if waits else None,
         "resizes": sum(one.resizes for one in result.outcomes),
         "suspensions": sum(one.suspensions for one in result.outcomes),
         "stalled_s": round(sum(one.stalled_s for one in result.outcomes), 1),
     }
-
-
-def _largest_wait_s(outcomes: Sequence[JobState]) -> float | None:
-    """How long the tenth of the jobs that asked for most workers waited at p99, suspensions included."""
-    ordered = sorted(outcomes, key=lambda one: -one.job.ps_count - one.job.workers)
-    waits = sorted(one.waited_s for one in ordered[: ceil(len(ordered) / 10)] if one.started_s is not None)
-    return round(percentile(waits, 0.99), 1) if waits else None

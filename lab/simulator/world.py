@@ -77,10 +77,8 @@ class World:
         if kind == _ARRIVE:
             job = self._scenario.jobs[number]
             needs = job.min_workers if self._policy.elastic else job.workers
-            one = JobState(job, number, needs=needs, wanted=self._policy.wanted(job))
-            one.waits_since_s = self.state.now_s
-            self._states[number] = one
-            self.state.waiting[job.name] = one
+            one = JobState(job, number, needs=needs, wanted=self._policy.wanted(job), waits_since_s=self.state.now_s)
+            self._states[number] = self.state.waiting[job.name] = one
             self.state.changes += 1
             return True
         one = self._states[number]
@@ -106,15 +104,12 @@ class World:
             for action in advice.actions:
                 self._do(action)
             if advice.settled or not advice.actions:
-                if advice.wake_s is not None:
-                    self._wake_at(advice.wake_s)
+                at_s = advice.wake_s
+                if at_s is not None and at_s > self.state.now_s and (self._wake_s is None or at_s < self._wake_s):
+                    self._wake_s = at_s
+                    heappush(self._events, (at_s, _WAKE, 0, 0))
                 return
         raise RuntimeError(f"policy {self._policy.name} wants ever more at {self.state.now_s} s")
-
-    def _wake_at(self, at_s: float) -> None:
-        if at_s > self.state.now_s and (self._wake_s is None or at_s < self._wake_s):
-            self._wake_s = at_s
-            heappush(self._events, (at_s, _WAKE, 0, 0))
 
     # -- what a policy asks for -------------------------------------------------------------------------------------
 
@@ -127,7 +122,10 @@ class World:
                 if wanted is not None:
                     one.wanted = wanted
                 for (role, index), row in sorted(pods.items()):
-                    self._occupy(one, role, index, row)
+                    if not state.occupy(one, role, index, row):
+                        raise RuntimeError(
+                            f"policy {self._policy.name}: no room for {name} {role} {index} on row {row}"
+                        )
                 if one.gave_up_from is not None and len(one.workers) >= one.gave_up_from:
                     one.gave_up_from = None
                 self._changed(one, pods.values())
@@ -138,7 +136,7 @@ class World:
                     one.gave_up_from = len(one.workers)
                 rows = [one.workers[index] for index in indexes]
                 for index in indexes:
-                    self.state.vacate(one, Role.WORKER, index)
+                    state.vacate(one, Role.WORKER, index)
                 one.wanted = len(one.workers)
                 self._changed(one, rows)
             case Suspend(name):
@@ -166,11 +164,6 @@ class World:
         one.asked_s = one.waits_since_s = self.state.now_s
         one.ran_since_s = None
         self.state.waiting[one.job.name] = one
-
-    def _occupy(self, one: JobState, role: Role, index: int, row: int) -> None:
-        vector = self.state.occupy(one, role, index, row)
-        if vector is None:
-            raise RuntimeError(f"policy {self._policy.name}: no room for {one.job.name} {role} {index} on row {row}")
 
     def _changed(self, one: JobState, rows: Iterable[int]) -> None:
         """The settled job has other pods: start it, or make it stall; and look at its neighbours."""

@@ -13,8 +13,8 @@ import json
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, TypeAlias, TypeVar
 
 import aiohttp
@@ -30,7 +30,6 @@ Object: TypeAlias = dict[str, Any]
 T = TypeVar("T")
 
 _DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-_FIELD_MANAGER = "netgang-testbed"
 _KIND_LIMIT_S = 75.0  # mostly a second; a group that kube-apiserver read too early is read again a minute later
 _POLL_S = 0.05
 
@@ -68,9 +67,7 @@ class Api:
         )
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._session is not None:
             await self._session.close()
             self._session = None
@@ -86,13 +83,8 @@ class Api:
     ) -> Any:
         """Send one request and return the decoded JSON (or the text of a plain answer)."""
         assert self._session is not None, "use `async with`"
-        async with self._session.request(
-            method,
-            path,
-            params=params,
-            data=None if body is None else json.dumps(body),
-            headers={"Content-Type": content_type},
-        ) as reply:
+        data, headers = None if body is None else json.dumps(body), {"Content-Type": content_type}
+        async with self._session.request(method, path, params=params, data=data, headers=headers) as reply:
             text = await reply.text()
             if reply.status >= 400:
                 raise ApiRefused(status=reply.status, message=_message(text), request=f"{method} {path}")
@@ -131,18 +123,11 @@ class Api:
     async def apply(self, source: str | Path | Object | Sequence[Object]) -> list[Object]:
         """Server-side apply of YAML text, a file, or dicts, in their order; conflicts are overridden."""
         applied: list[Object] = []
+        params, content_type = {"fieldManager": "netgang-testbed", "force": "true"}, "application/apply-patch+yaml"
         for item in _objects(source):
-            resource = await self._resource(item["kind"], item["apiVersion"])
-            meta = item["metadata"]
-            applied.append(
-                await self.request(
-                    "PATCH",
-                    resource.path(meta["name"], meta.get("namespace", "default")),
-                    body=item,
-                    params={"fieldManager": _FIELD_MANAGER, "force": "true"},
-                    content_type="application/apply-patch+yaml",
-                )
-            )
+            resource, meta = await self._resource(item["kind"], item["apiVersion"]), item["metadata"]
+            path = resource.path(meta["name"], meta.get("namespace", "default"))
+            applied.append(await self.request("PATCH", path, body=item, params=params, content_type=content_type))
         return applied
 
     async def get(self, kind: str, name: str, *, namespace: str = "default") -> Object:
@@ -243,12 +228,8 @@ class Api:
 
     async def until_bound(self, namespace: str, count: int, *, limit_s: float = LIVENESS_S) -> dict[str, str]:
         """Wait until at least `count` pods have a node; returns pod → node as `bound`."""
-
-        def enough(found: Mapping[str, str]) -> bool:
-            return len(found) >= count
-
-        what = f"{count} pods of {namespace} bound"
-        return await self.until(lambda: self.bound(namespace), enough, what=what, limit_s=limit_s)
+        read, what = partial(self.bound, namespace), f"{count} pods of {namespace} bound"
+        return await self.until(read, lambda found: len(found) >= count, what=what, limit_s=limit_s)
 
     async def serves(self, kind: str) -> bool:
         """Whether there is such a kind right now; other calls wait for one whose definition may be new."""
@@ -279,14 +260,10 @@ class Api:
                 for version in group["versions"]:
                     api_version = f"{name}/{version['version']}" if name else version["version"]
                     for entry in version["resources"]:
-                        kind = entry["responseKind"]["kind"]
-                        resource = Resource(
-                            root=f"{base}/{api_version}",
-                            plural=entry["resource"],
-                            namespaced=entry["scope"] == "Namespaced",
-                        )
-                        found.setdefault((api_version, kind), resource)
-                        found.setdefault(("", kind), resource)
+                        inside = entry["scope"] == "Namespaced"
+                        resource = Resource(f"{base}/{api_version}", entry["resource"], inside)
+                        for asked in (api_version, ""):
+                            found.setdefault((asked, entry["responseKind"]["kind"]), resource)
         return found
 
 

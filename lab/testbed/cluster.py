@@ -13,7 +13,6 @@ import ssl
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import aiohttp
@@ -112,9 +111,7 @@ class Cluster:
         await self.start()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
     def __enter__(self) -> Self:
@@ -122,9 +119,7 @@ class Cluster:
             runner.run(self.start())
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
             runner.run(self.stop())
 
@@ -172,15 +167,9 @@ class Cluster:
 
     async def kubectl(self, *arguments: str, text: str | None = None) -> str:
         """Run kubectl and return its output; `text` is its standard input. ControlPlaneError if it fails."""
-        program = build.ensure_program("kubectl")
-        process = await asyncio.create_subprocess_exec(
-            program,
-            f"--kubeconfig={self.kubeconfig()}",
-            *arguments,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
+        command = (str(build.ensure_program("kubectl")), f"--kubeconfig={self.kubeconfig()}", *arguments)
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, stderr=pipe)
         out, err = await process.communicate(text.encode() if text is not None else None)
         if process.returncode != 0:
             raise ControlPlaneError(f"kubectl {' '.join(arguments)} failed: {err.decode().strip()}")
@@ -218,13 +207,11 @@ class Cluster:
         configuration's own is kept, for several of them; `program` is one that takes the same flags, in place of the
         cluster's own version. The scheduler's own warnings and errors are in the part's log.
         """
-        if program is None:
-            program = build.ensure_program("kube-scheduler", self.version)
+        program = program or build.ensure_program("kube-scheduler", self.version)
         config = self.directory / f"{name}.yaml"
         access = self.kubeconfig(account)
-        ready = on_testbed(
-            load_configuration(configuration), kubeconfig=access, extender=extender, leader_election=leader_election
-        )
+        given = load_configuration(configuration)
+        ready = on_testbed(given, kubeconfig=access, extender=extender, leader_election=leader_election)
         config.write_text(yaml.safe_dump(ready, sort_keys=False))
         (port,) = free_ports(1)
         gates = ",".join(f"{gate}={str(value).lower()}" for gate, value in (feature_gates or {}).items())
@@ -418,11 +405,7 @@ class Cluster:
 
     def _serving(self, name: str, port: int) -> list[str]:
         """Flags that make one of Kubernetes' programs listen on loopback with a certificate of its own."""
-        return [
-            f"--bind-address={LOOPBACK}",
-            f"--secure-port={port}",
-            f"--cert-dir={self.directory / name}",
-        ]
+        return [f"--bind-address={LOOPBACK}", f"--secure-port={port}", f"--cert-dir={self.directory / name}"]
 
 
 async def _until_served(api: Api, definition: Object) -> None:

@@ -16,7 +16,6 @@ HOST_LABEL = "kubernetes.io/hostname"
 GROUP_NAME_LABEL = "pod-group.scheduling.sigs.k8s.io/name"
 MIN_AVAILABLE_LABEL = "pod-group.scheduling.sigs.k8s.io/min-available"
 POD_GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
-_KUBEFLOW = "training.kubeflow.org"
 _IMAGE = "registry.invalid/trainer:1"  # never pulled: kwok runs no containers
 
 
@@ -44,13 +43,8 @@ def restricted(one: Object) -> Object:
 
 def priority_class(name: str, value: int) -> Object:
     """A priority class without the right to be the default."""
-    return {
-        "apiVersion": "scheduling.k8s.io/v1",
-        "kind": "PriorityClass",
-        "metadata": {"name": name},
-        "value": value,
-        "globalDefault": False,
-    }
+    kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+    return {**kind, "metadata": {"name": name}, "value": value, "globalDefault": False}
 
 
 def node(
@@ -97,20 +91,12 @@ def pod(
 
     It tolerates everything because without a node lifecycle controller nothing removes taints from new nodes.
     """
+    resources = {"requests": {"cpu": cpu, "memory": memory, **_gpus(gpu)}, "limits": _gpus(gpu)}
     spec: Object = {
         "schedulerName": scheduler,
         "terminationGracePeriodSeconds": 0,
         "tolerations": [{"operator": "Exists"}],
-        "containers": [
-            {
-                "name": "main",
-                "image": _IMAGE,
-                "resources": {
-                    "requests": {"cpu": cpu, "memory": memory, **_gpus(gpu)},
-                    "limits": dict(_gpus(gpu)),
-                },
-            }
-        ],
+        "containers": [{"name": "main", "image": _IMAGE, "resources": resources}],
     }
     if node_selector:
         spec["nodeSelector"] = dict(node_selector)
@@ -118,27 +104,19 @@ def pod(
         spec["priorityClassName"] = priority_class
     if gates:
         spec["schedulingGates"] = [{"name": gate} for gate in gates]
+    marks = {"labels": dict(labels or {}), "annotations": dict(annotations or {})}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {
-            "name": name,
-            "namespace": namespace,
-            "labels": dict(labels or {}),
-            "annotations": dict(annotations or {}),
-        },
+        "metadata": {"name": name, "namespace": namespace, **marks},
         "spec": spec,
     }
 
 
 def pod_group(name: str, min_member: int, *, namespace: str = "default") -> Object:
     """A PodGroup of scheduling.x-k8s.io; needs the definition from `podgroup-crd`."""
-    return {
-        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
-        "kind": "PodGroup",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {"minMember": min_member},
-    }
+    kind = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup"}
+    return {**kind, "metadata": {"name": name, "namespace": namespace}, "spec": {"minMember": min_member}}
 
 
 def gang_labels(name: str, min_available: int, *, dialect: GangDialect = GangDialect.LABELS) -> dict[str, str]:
@@ -154,11 +132,8 @@ def gang_labels(name: str, min_available: int, *, dialect: GangDialect = GangDia
 
 def role_labels(job: str, role: str, index: int) -> dict[str, str]:
     """What Kubeflow's training operator writes on the pod of `role` (ps, worker, chief, …) and `index`."""
-    return {
-        f"{_KUBEFLOW}/job-name": job,
-        f"{_KUBEFLOW}/replica-type": role,
-        f"{_KUBEFLOW}/replica-index": str(index),
-    }
+    said = {"job-name": job, "replica-type": role, "replica-index": str(index)}
+    return {f"training.kubeflow.org/{name}": value for name, value in said.items()}
 
 
 def gang_pods(
@@ -179,25 +154,14 @@ def gang_pods(
 
 
 def training_job(
-    name: str,
-    *,
-    workers: int,
-    worker_gpu: int,
-    dialect: GangDialect | None = GangDialect.LABELS,
-    namespace: str = "default",
-    scheduler: str = "default-scheduler",
+    name: str, *, workers: int, worker_gpu: int, namespace: str = "default", scheduler: str = "default-scheduler"
 ) -> list[Object]:
-    """A parameter server without GPUs, then workers with GPUs, all of them a gang; without `dialect` just pods."""
-    marks = gang_labels(name, 1 + workers, dialect=dialect) if dialect is not None else {}
+    """A parameter server without GPUs, then workers with GPUs, all of them a gang."""
+    marks = gang_labels(name, 1 + workers)
+    how: dict[str, Any] = {"namespace": namespace, "scheduler": scheduler}
     members = [("ps", 0, 0), *(("worker", index, worker_gpu) for index in range(workers))]
     return [
-        pod(
-            f"{name}-{role}-{index}",
-            namespace=namespace,
-            gpu=gpu,
-            labels={**marks, **role_labels(name, role, index)},
-            scheduler=scheduler,
-        )
+        pod(f"{name}-{role}-{index}", gpu=gpu, labels={**marks, **role_labels(name, role, index)}, **how)
         for role, index, gpu in members
     ]
 

@@ -1,17 +1,18 @@
 """A real Chromium (Debian's), a real server, and a page of which nothing may go wrong unseen."""
 
 import shutil
-import socket
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import httpx
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
+
+from lab.testbed.processes.network import free_ports
 
 ARTIFACTS = Path(__file__).parent / "artifacts"
 ROOT = Path(__file__).parents[2]
@@ -24,17 +25,18 @@ class Watched:
 
     def listen(self) -> None:
         """Hear errors of the console (which refused content is, too), of scripts, and of requests."""
-        self.page.on("console", self._said)
+
+        def said(message: ConsoleMessage) -> None:
+            if message.type in ("error", "warning"):
+                self.complaints.append(message.text)
+
+        def failed(request: Request) -> None:
+            if request.failure != "net::ERR_ABORTED":  # the page gives a question up when a newer one replaces it
+                self.complaints.append(f"{request.url}: {request.failure}")
+
+        self.page.on("console", said)
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("requestfailed", self._failed)
-
-    def _failed(self, request: Request) -> None:
-        if request.failure != "net::ERR_ABORTED":  # the page gives a question up when a newer one replaces it
-            self.complaints.append(f"{request.url}: {request.failure}")
-
-    def _said(self, message: ConsoleMessage) -> None:
-        if message.type in ("error", "warning"):
-            self.complaints.append(message.text)
+        self.page.on("requestfailed", failed)
 
 
 @pytest.fixture(scope="module")
@@ -49,20 +51,22 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])
-
-
 @contextmanager
 def served(*arguments: str, port: int | None = None) -> Iterator[str]:
     """`netgang …` on a port of the loopback, a free one unless it is given; its address."""
-    port = free_port() if port is None else port
+    [port] = free_ports(1) if port is None else [port]
     program = [sys.executable, "-m", "cli.main", *arguments, "--port", str(port)]
     process = subprocess.Popen(program, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    url = f"http://127.0.0.1:{port}"
+
+    def ready() -> bool:
+        try:
+            return httpx.get(f"{url}/readyz", timeout=10.0, trust_env=False).is_success
+        except httpx.HTTPError:
+            return False
+
     try:
-        url = f"http://127.0.0.1:{port}"
-        while not _answers(f"{url}/readyz"):
+        while not ready():
             with suppress(subprocess.TimeoutExpired):
                 raise AssertionError(f"netgang ended with {process.wait(timeout=0.2)}")
         yield url
@@ -71,12 +75,10 @@ def served(*arguments: str, port: int | None = None) -> Iterator[str]:
         process.wait(timeout=30)
 
 
-def _answers(address: str) -> bool:
-    try:
-        with urllib.request.urlopen(address, timeout=10):
-            return True
-    except OSError:
-        return False
+@pytest.fixture(scope="module")
+def demo() -> Iterator[str]:
+    with served("demo") as url:
+        yield url
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Why a gang waits, in the words that a reader sees on the page: rendered by a real Chromium."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -9,7 +8,7 @@ from playwright.sync_api import Page, Route, expect
 
 from extender.web.page_sections import queue_section
 from scoring.explain.queue_report import report
-from tests.browser.conftest import Watched, served
+from tests.browser.conftest import Watched
 from tests.scoring.explain.cases import CASES, Case, explained
 
 
@@ -17,13 +16,7 @@ def row_of(case: Case) -> dict[str, Any]:
     """As the stream of the page has it."""
     _, made, state = explained(case)
     queue = queue_section(report(state, made, case.policy, now_s=0.0))
-    section = msgspec.json.decode(msgspec.json.encode(queue))
-    return next(row for row in section["rows"] if row["gang"] == case.wanted.key)
-
-
-def document_of(case: Case) -> dict[str, Any]:
-    """As GET /v1/explain has it."""
-    return msgspec.json.decode(msgspec.json.encode(explained(case)[0]))
+    return next(row for row in msgspec.to_builtins(queue)["rows"] if row["gang"] == case.wanted.key)
 
 
 pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.timeout(120)]
@@ -36,33 +29,19 @@ CLICKED = (
 )
 
 
-@pytest.fixture(scope="module")
-def demo() -> Iterator[str]:
-    with served("demo") as url:
-        yield url
-
-
 def given(page: Page, cases: dict[str, Case]) -> dict[str, str]:
     """The page asks the demonstration, and hears of these gangs alone; case → the name that its gang has there."""
     names = {name: f"default/g{number}" for number, name in enumerate(cases)}
-    documents = {names[name]: document_of(case) for name, case in cases.items()}
+    documents = {names[name]: msgspec.to_builtins(explained(case)[0]) for name, case in cases.items()}
     rows = [row_of(case) | {"gang": names[name]} for name, case in cases.items()]
     queue = {"order": "weight", "counts": {"WAITING": len(rows)}, "rows": rows, "of": len(rows)}
-
-    def sections(route: Route) -> None:
-        route.fulfill(json={"queue": queue})
 
     def explain(route: Route) -> None:
         route.fulfill(json=documents["/".join(route.request.url.split("/")[-2:])])
 
-    page.route("**/v1/page", sections)
+    page.route("**/v1/page", lambda route: route.fulfill(json={"queue": queue}))
     page.route("**/v1/explain/**", explain)
     return names
-
-
-def missing(case: Case, text: str) -> list[str]:
-    """Words of the cause that a reader does not find."""
-    return [words for words in (f"{case.reason}: ", *case.says) if words not in text]
 
 
 def test_a_click_on_a_row_of_the_queue_shows_the_cause(watched: Watched, demo: str) -> None:
@@ -76,6 +55,7 @@ def test_a_click_on_a_row_of_the_queue_shows_the_cause(watched: Watched, demo: s
         row.get_by_role("button").click()
         dialog = page.get_by_role("dialog")
         expect(dialog).to_contain_text(f"{case.reason}: ")
-        assert missing(case, dialog.inner_text()) == []
+        text = dialog.inner_text()
+        assert [words for words in (f"{case.reason}: ", *case.says) if words not in text] == []
         page.keyboard.press("Escape")
         expect(dialog).to_be_hidden()

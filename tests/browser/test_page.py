@@ -1,23 +1,17 @@
 """The page as a person uses it: it renders, follows, explains, obeys the keyboard, and complains of nothing."""
 
 import urllib.request
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import ROOT, Watched, free_port, served
+from lab.testbed.processes.network import free_ports
+from tests.browser.conftest import ROOT, Watched, served
 from tests.liveness import LIVENESS_S
 
 pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.timeout(120)]
-
-
-@pytest.fixture(scope="module")
-def demo() -> Iterator[str]:
-    with served("demo") as url:
-        yield url
 
 
 def test_it_renders(watched: Watched, demo: str) -> None:
@@ -45,11 +39,9 @@ def test_a_change_is_seen_without_a_reload(watched: Watched, demo: str) -> None:
           }).observe(document.getElementById("gate-list"), { childList: true, subtree: true }));
         }"""
     )
-    body = (ROOT / "examples" / "requests" / "bind-case1.json").read_bytes()
-    ask = (ROOT / "examples" / "requests" / "filter-case1.json").read_bytes()
-    call(demo, "/filter", ask)
+    call(demo, "filter")
     with ThreadPoolExecutor(1) as pool:
-        held = pool.submit(call, demo, "/bind", body, limit_s=5.0)
+        held = pool.submit(call, demo, "bind", limit_s=5.0)
         assert page.evaluate("() => window.seen")  # ends with the test's limit if nothing is ever seen
         expect(page.locator("#gate-list")).to_contain_text("demo/case1")
         with pytest.raises(TimeoutError):  # the caller hangs up, since five of six never come
@@ -79,13 +71,8 @@ def test_what_people_come_for_is_seen_without_scrolling(watched: Watched, demo: 
     expect(page.locator("#demo")).to_be_visible()
     expect(page.locator("#degraded-list")).to_contain_text("loss: 16 of 16 links bad", timeout=1000 * LIVENESS_S)
     expect(page.locator("#decision-list")).to_contain_text("demo/case1")
-    for first in (
-        "#queue-rows tr",
-        "#running-rows tr",
-        "#degraded-list li",
-        "#zone-list .zone-card",
-        "#decision-list li",
-    ):
+    rows = ("#queue-rows tr", "#running-rows tr", "#degraded-list li", "#zone-list .zone-card", "#decision-list li")
+    for first in rows:
         box = page.locator(first).first.bounding_box()
         assert box is not None
         assert box["y"] + box["height"] <= 900, first
@@ -151,7 +138,7 @@ def test_silent_agents_are_shown_with_time_and_zone(watched: Watched, demo: str)
 
 
 def test_a_server_that_comes_back(watched: Watched) -> None:
-    page, port = watched.page, free_port()
+    page, [port] = watched.page, free_ports(1)
     with served("demo", port=port) as url:
         page.goto(url)
         expect(page.locator("#state")).to_have_text("live")
@@ -175,8 +162,9 @@ def drawn(page: Page) -> int:
     return found
 
 
-def call(url: str, verb: str, body: bytes, *, limit_s: float = 30.0) -> bytes:
-    request = urllib.request.Request(url + verb, body, {"user-agent": "curl/8"})
+def call(url: str, verb: str, *, limit_s: float = 30.0) -> bytes:
+    body = (ROOT / f"examples/requests/{verb}-case1.json").read_bytes()
+    request = urllib.request.Request(f"{url}/{verb}", body, {"user-agent": "curl/8"})
     with urllib.request.urlopen(request, timeout=limit_s) as answer:
         return answer.read()
 

@@ -39,9 +39,13 @@ class World(msgspec.Struct, frozen=True):
     def pod(self, name: str = "p", **fields: Any) -> PodUid:
         return PodUid(self.store.put(PODS, {"metadata": {"name": name}, **fields})["metadata"]["uid"])
 
-    def node_of(self, name: str = "p") -> str | None:
-        found = self.store.get(PODS, "default", name).get("spec", {}).get("nodeName")
-        return None if found is None else str(found)
+    async def read(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(await self.api.get_pod("default", "p"))
+        return found
+
+    def watch(self) -> AsyncIterator[WatchEvent]:
+        """Of all pods, from now on."""
+        return self.api.watch(ALL_PODS, resource_version=str(self.store.version), timeout_s=60)
 
 
 @pytest.fixture(params=["fake", "http"])
@@ -93,9 +97,8 @@ async def test_a_list_comes_in_pages_of_one_state(world: World) -> None:
 
 
 async def test_one_namespace_and_a_selector(world: World) -> None:
-    world.store.put(PODS, {"metadata": {"name": "a", "namespace": "x", "labels": {"g": "1"}}})
-    world.store.put(PODS, {"metadata": {"name": "b", "namespace": "x", "labels": {"g": "2"}}})
-    world.store.put(PODS, {"metadata": {"name": "c", "namespace": "y", "labels": {"g": "1"}}})
+    for name, namespace, gang in (("a", "x", "1"), ("b", "x", "2"), ("c", "y", "1")):
+        world.store.put(PODS, {"metadata": {"name": name, "namespace": namespace, "labels": {"g": gang}}})
     assert names((await world.api.list_page(PODS.collection("x"), limit=9)).items) == ["a", "b"]
     selected = await world.api.list_page(PODS.collection("x") + "?labelSelector=g%3D1", limit=9)
     assert names(selected.items) == ["a"]
@@ -132,7 +135,7 @@ async def test_kinds_that_are_not_served(world: World) -> None:
 
 async def test_a_watch_tells_what_happened_since(world: World) -> None:
     version = (await world.api.list_page(ALL_PODS, limit=9)).resource_version
-    stream = world.api.watch(ALL_PODS, resource_version=version, timeout_s=60)
+    stream = world.watch()
     world.pod()
     world.pod(status={"phase": "Running"})
     world.store.remove(PODS, "default", "p")
@@ -145,14 +148,14 @@ async def test_a_watch_tells_what_happened_since(world: World) -> None:
 
 
 async def test_a_watch_of_one_kind_tells_nothing_of_others(world: World) -> None:
-    stream = world.api.watch(ALL_PODS, resource_version=str(world.store.version), timeout_s=60)
+    stream = world.watch()
     world.store.put(NODES, {"metadata": {"name": "n1"}})
     world.pod()
     assert names(event.object for event in await first_events(stream, 1)) == ["p"]
 
 
 async def test_bookmarks_carry_the_newest_version(world: World) -> None:
-    stream = world.api.watch(ALL_PODS, resource_version=str(world.store.version), timeout_s=60)
+    stream = world.watch()
     world.store.put(NODES, {"metadata": {"name": "n1"}})
     event = await anext(stream)
     assert isinstance(stream, AsyncGenerator)
@@ -181,10 +184,10 @@ async def test_history_that_goes_while_watching(world: World) -> None:
 
 async def test_bind_puts_the_pod_on_the_node(world: World) -> None:
     binding = Binding("default", "p", world.pod(), NodeName("n1"))
-    stream = world.api.watch(ALL_PODS, resource_version=str(world.store.version), timeout_s=60)
+    stream = world.watch()
     for _ in range(2):
         await world.api.bind(binding)
-    assert (world.node_of(), world.store.bindings) == ("n1", [binding])
+    assert ((await world.read())["spec"]["nodeName"], world.store.bindings) == ("n1", [binding])
     (event,) = await first_events(stream, 1)
     assert (event.type, json.loads(event.object)["spec"]["nodeName"]) == ("MODIFIED", "n1")
 
@@ -225,9 +228,7 @@ def calls_about(api: ClusterApi, uid: PodUid) -> list[Callable[[], Awaitable[obj
 
 
 async def test_a_pod_that_is_gone(world: World) -> None:
-    calls = calls_about(world.api, PodUid("u"))
-    calls.append(lambda: world.api.get_pod("default", "p"))
-    for call in calls:
+    for call in (*calls_about(world.api, PodUid("u")), world.read):
         with pytest.raises(NotFoundError):
             await call()
 
@@ -235,8 +236,7 @@ async def test_a_pod_that_is_gone(world: World) -> None:
 async def test_annotate_adds_to_what_is_there(world: World) -> None:
     uid = world.pod(metadata={"name": "p", "annotations": {"theirs": "1", "ours": "1"}})
     await world.api.annotate_pod("default", "p", uid, {"ours": "2"})
-    pod = json.loads(await world.api.get_pod("default", "p"))
-    assert pod["metadata"]["annotations"] == {"theirs": "1", "ours": "2"}
+    assert (await world.read())["metadata"]["annotations"] == {"theirs": "1", "ours": "2"}
 
 
 def told(uid: PodUid, reason: str = "NoRoom") -> bytes:
@@ -248,7 +248,7 @@ async def test_a_condition_is_written_beside_others(world: World) -> None:
     uid = world.pod(status={"phase": "Pending", "conditions": [theirs]})
     for reason in ("NoRoom", "Behind"):
         await world.api.patch_pod_status("default", "p", uid, told(uid, reason))
-    found = json.loads(await world.api.get_pod("default", "p"))["status"]
+    found = (await world.read())["status"]
     ours = {"type": "netgang.io/Admitted", "status": "False", "reason": "Behind", "message": "Wait."}
     assert (found["phase"], found["conditions"]) == ("Pending", [theirs, ours])
 
@@ -265,7 +265,7 @@ def admitting(uid: PodUid, node: str) -> bytes:
 async def test_an_admission_takes_our_gate_alone(world: World) -> None:
     uid = world.pod(spec=gated("example.com/theirs", GATE))
     await world.api.admit_pod("default", "p", uid, admitting(uid, "n1"))
-    found = json.loads(await world.api.get_pod("default", "p"))
+    found = await world.read()
     assert [gate["name"] for gate in found["spec"]["schedulingGates"]] == ["example.com/theirs"]
     assert (found["spec"]["nodeSelector"], narrowed_to(found)) == ({"disk": "ssd"}, ["n1"])
     bearer = Bearer("v1", "Pod", "default", "p", uid)
@@ -278,7 +278,7 @@ async def test_an_admission_that_took_effect_is_not_an_error_again(world: World)
     uid = world.pod(spec=gated(GATE))
     for node in ("n1", "n1", "n2"):
         await world.api.admit_pod("default", "p", uid, admitting(uid, node))
-    assert narrowed_to(json.loads(await world.api.get_pod("default", "p"))) == ["n1"]
+    assert narrowed_to(await world.read()) == ["n1"]
 
 
 def narrowed_to(pod: dict[str, Any]) -> list[str]:
@@ -299,7 +299,7 @@ async def test_evict_removes_the_pod(world: World) -> None:
 JOBS, TF_JOBS = OWNERS["batch", "Job"], OWNERS["kubeflow.org", "TFJob"]
 
 
-async def test_an_owner_is_patched_as_it_was_read(world: World) -> None:
+async def test_an_owner_that_can_be_suspended_is_patched_as_it_was_read(world: World) -> None:
     world.store.install(JOBS)
     made = world.store.put(JOBS, {"metadata": {"name": "j", "annotations": {"a": "1", "b": "2"}}, "spec": {"x": 1}})
     version = made["metadata"]["resourceVersion"]
@@ -308,9 +308,6 @@ async def test_an_owner_is_patched_as_it_was_read(world: World) -> None:
     assert (found["spec"], found["metadata"]["annotations"]) == ({"x": 1, "suspend": True}, {"b": "2"})
     with pytest.raises(ConflictError):
         await world.api.patch_object("batch/v1", "Job", "default", "j", json.dumps(patch).encode())
-
-
-async def test_owners_that_cannot_be_suspended_are_not_patched(world: World) -> None:
     with pytest.raises(ValueError, match="not an owner"):
         await world.api.patch_object("apps/v1", "StatefulSet", "default", "s", b"{}")
 

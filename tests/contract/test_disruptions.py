@@ -1,31 +1,57 @@
-"""There is one way to take pods away (docs/safety.md S1, S11): what goes around it fails here."""
+"""What goes around the one way to do something: to take pods away, to read HTTP or certificates, to pause a plan."""
 
 import ast
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
-import extender
+ROOT = Path(__file__).parents[2]
+PRODUCT = {
+    path.relative_to(ROOT).as_posix(): path.read_text()
+    for package in ("cli", "client", "extender", "scoring")
+    for path in (ROOT / package).rglob("*.py")
+}
+ADAPTERS = {"extender/kube/client.py", "extender/kube/embedded.py"}  # what implements the port
+PARSERS = re.compile(
+    r"\(asyncio\.(Buffered|)Protocol\)|\bhttptools\.\w|Http(Request|Response)Parser|\bPEM_cert_to_DER|\\x30\\x8"
+)
 
-ROOT = Path(extender.__file__).parent
-GATE = "controllers/removal/removals.py"
-ADAPTERS = {"kube/client.py", "kube/embedded.py"}  # what implements the port
 
-
-def callers(*methods: str) -> list[set[str]]:
-    """Of each method: the modules that call it."""
-    calls = {path.relative_to(ROOT).as_posix(): called(ast.parse(path.read_text())) for path in ROOT.rglob("*.py")}
-    return [{module for module, found in calls.items() if one in found} for one in methods]
-
-
-def called(tree: ast.Module) -> set[str]:
-    found = set()
+def called_of_the_api(tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             on = node.func.value
             name = on.id if isinstance(on, ast.Name) else on.attr if isinstance(on, ast.Attribute) else ""
             if name.lstrip("_") == "api":
-                found.add(node.func.attr)
-    return found
+                yield node.func.attr
 
 
 def test_pods_are_evicted_and_owners_changed_in_one_place() -> None:
-    assert [found - ADAPTERS for found in callers("evict", "patch_object")] == [{GATE}, {GATE}]
+    """docs/safety.md S1, S11."""
+    calls = {path: {*called_of_the_api(ast.parse(text))} for path, text in PRODUCT.items() if path not in ADAPTERS}
+    for method in ("evict", "patch_object"):
+        assert [path for path, found in calls.items() if method in found] == [
+            "extender/controllers/removal/removals.py"
+        ]
+
+
+def test_nothing_of_ours_parses_http_or_certificates() -> None:
+    assert len(PRODUCT) > 150
+    assert [path for path, text in PRODUCT.items() if PARSERS.search(text)] == []
+    assert PARSERS.search("class Connection(asyncio.BufferedProtocol):")
+
+
+def pauses(tree: ast.Module) -> Iterator[str]:
+    """Functions that yield nothing, as a work in steps does; a context manager may."""
+    for one in ast.walk(tree):
+        if not isinstance(one, ast.FunctionDef) or any("contextmanager" in ast.unparse(d) for d in one.decorator_list):
+            continue
+        if any(isinstance(part, ast.Yield) and part.value is None for part in ast.walk(one)):
+            yield one.name
+
+
+def test_no_decision_pauses_for_the_event_loop() -> None:
+    """docs/safety.md S15: the worker thread decides; a generator that yields nothing is a work in steps."""
+    scoring = {path: ast.parse(text) for path, text in PRODUCT.items() if path.startswith("scoring/")}
+    assert [(path, name) for path, tree in scoring.items() for name in pauses(tree)] == []
+    assert [*pauses(ast.parse("def steps():\n    yield\n"))] == ["steps"]

@@ -40,10 +40,10 @@ def pytest_runtest_makereport(
     report = yield
     if report.when == "call" and report.failed and item.path.is_relative_to(E2E):
         funcargs: Mapping[str, object] = getattr(item, "funcargs", {})
-        clusters = [value for value in funcargs.values() if isinstance(value, Cluster)]
         stages = [value for value in funcargs.values() if isinstance(value, Stage)]
-        if clusters or stages:
-            _keep_evidence(item, (clusters or [stages[0].cluster])[0], [one for made in stages for one in made.started])
+        clusters = [value for value in funcargs.values() if isinstance(value, Cluster)]
+        for cluster in [*clusters, *(one.cluster for one in stages)][:1]:
+            _keep_evidence(item, cluster, [one for made in stages for one in made.started])
     return report
 
 
@@ -104,8 +104,7 @@ async def stage(kubernetes_version: Version, cluster: Cluster, api: Api, namespa
 
 async def sweep(api: Api, *, kinds: Sequence[str] = ("Pod", "PodGroup", "Node")) -> None:
     for kind in kinds:
-        found = {one["metadata"].get("namespace") for one in await api.list_all(kind)} if kind != "Node" else {None}
-        for namespace in found:
+        for namespace in {one["metadata"].get("namespace") for one in await api.list_all(kind)}:
             await api.delete_all(kind, namespace=namespace, grace_s=0 if kind == "Pod" else None)
     for kind in kinds:
         await api.until(partial(api.list_all, kind), lambda found: not found, what=f"no {kind} left")
@@ -139,12 +138,8 @@ def _keep_evidence(item: pytest.Item, cluster: Cluster, netgangs: list[Netgang])
     shutil.rmtree(target, ignore_errors=True)
     cluster.dump_logs(target)
     kubectl = [str(ensure_program("kubectl")), f"--kubeconfig={cluster.kubeconfig()}", "get", "-A"]
-    for name, what in {
-        "pods": ["pods", "-o", "yaml"],
-        "nodes": ["nodes", "-o", "wide"],
-        "events": ["events", "--sort-by=.metadata.creationTimestamp"],
-    }.items():
-        done = subprocess.run([*kubectl, *what], capture_output=True, text=True, timeout=20, check=False)
+    for name, how in {"pods": "-oyaml", "nodes": "-owide", "events": "--sort-by=.metadata.creationTimestamp"}.items():
+        done = subprocess.run([*kubectl, name, how], capture_output=True, text=True, timeout=20, check=False)
         (target / f"{name}.txt").write_text(done.stdout + done.stderr)
     for one in netgangs:
         for page in ("v1/plan", "readyz", "metrics"):

@@ -6,8 +6,8 @@ must end within a limit; that time counts only while API server and netgang both
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager
 from functools import partial
 from time import monotonic
 from typing import Any
@@ -17,6 +17,7 @@ import httpx
 import msgspec
 
 from lab.testbed.api import Api, Object
+from lab.testbed.beside import beside
 from lab.testbed.objects import GROUP_NAME_LABEL, MIN_AVAILABLE_LABEL
 from lab.testbed.parts.service import Netgang
 from scoring.model.resources import parse_quantity
@@ -29,14 +30,7 @@ _EVERY_S = 0.25
 _GAP_S = 1.5  # looks further apart than this: something did not answer, and clocks start again
 _SETTLED_S = 1.0  # a pod of others counts as known to us this long after it was first seen on its node
 _LIMIT_S = 5.0  # for one answer
-
-
-class _Passing(msgspec.Struct, frozen=True):
-    """Something that may be true for `limit_s` and no longer; `key` stays the same while numbers change."""
-
-    key: str
-    what: str
-    limit_s: float
+Passing = tuple[str, str, float]  # a key that stays while numbers change, what may be true for a time, and how long
 
 
 class Checker(msgspec.Struct):
@@ -55,11 +49,6 @@ class Checker(msgspec.Struct):
     _started: dict[str, set[str]] = {}  # gang that was whole once → uids since then
     _since: dict[str, float] = {}  # what is true but must not stay → since when
 
-    async def run(self) -> None:
-        while True:
-            await self.look()
-            await asyncio.sleep(_EVERY_S)
-
     async def look(self) -> None:
         """One look; nothing is concluded when API server or netgang do not answer."""
         try:
@@ -77,10 +66,10 @@ class Checker(msgspec.Struct):
         self._places(nodes, pods, now_s)
         gangs = self._gangs(pods)
         passing = [*self._partial(gangs), *self._idle_promises(plan, gangs)]
-        self._since = {one.key: self._since.get(one.key, now_s) for one in passing}
-        for one in passing:
-            if now_s - self._since[one.key] > one.limit_s:
-                self._report(f"for more than {one.limit_s:g} s: {one.what}")
+        self._since = {key: self._since.get(key, now_s) for key, _, _ in passing}
+        for key, what, limit_s in passing:
+            if now_s - self._since[key] > limit_s:
+                self._report(f"for more than {limit_s:g} s: {what}")
 
     def _places(self, nodes: Iterable[Object], pods: list[Object], now_s: float) -> None:
         """No pod changes its node; our pods fit beside each other and beside what was there before them."""
@@ -95,30 +84,24 @@ class Checker(msgspec.Struct):
 
     def _room(self, node: Object, pods: list[Object], now_s: float) -> None:
         name = node["metadata"]["name"]
-        here = [
-            one
-            for one in pods
-            if one["spec"].get("nodeName") == name and one["status"].get("phase") not in ("Succeeded", "Failed")
-        ]
+        here = [one for one in pods if one["spec"].get("nodeName") == name]
+        here = [one for one in here if one["status"].get("phase") not in ("Succeeded", "Failed")]
         seen_s = {one["metadata"]["uid"]: self._node_of[one["metadata"]["uid"]][1] for one in here}
         last_s = max((seen_s[one["metadata"]["uid"]] for one in here if self._is_ours(one)), default=None)
         if last_s is None:
             return
         # A pod of others that came at about the time of our last one may have come after it.
         counted = [one for one in here if self._is_ours(one) or seen_s[one["metadata"]["uid"]] < last_s - _SETTLED_S]
-        wanted: Counter[str] = Counter({"pods": len(counted)})
-        for one in counted:
-            for container in one["spec"]["containers"]:
-                for resource, quantity in container["resources"].get("requests", {}).items():
-                    wanted[resource] += _milli(quantity)
-        wanted["pods"] *= 1000
+        wanted: Counter[str] = Counter({"pods": 1000 * len(counted)})
+        for container in (container for one in counted for container in one["spec"]["containers"]):
+            for resource, quantity in container["resources"].get("requests", {}).items():
+                wanted[resource] += parse_quantity(quantity, millis=True)
         for resource, much in wanted.items():
-            if much > _milli(node["status"]["allocatable"].get(resource, "0")):
+            if much > parse_quantity(node["status"]["allocatable"].get(resource, "0"), millis=True):
                 names = sorted(one["metadata"]["name"] for one in counted)
                 self._report(f"{name} has not enough {resource} for {names}")
 
-    def _partial(self, gangs: Mapping[str, list[Object]]) -> list[_Passing]:
-        found: list[_Passing] = []
+    def _partial(self, gangs: Mapping[str, list[Object]]) -> Iterator[Passing]:
         for gone in self._started.keys() - gangs.keys():
             del self._started[gone]
         for key, members in gangs.items():
@@ -128,22 +111,17 @@ class Checker(msgspec.Struct):
             if len(there) >= least or self._started.get(key, set()) & uids:
                 self._started.setdefault(key, set()).update(uids)
             elif there:
-                what = f"{len(there)} of {key} are bound, {least} are needed"
-                found.append(_Passing(f"partial {key}", what, self.commit_s))
-        return found
+                yield f"partial {key}", f"{len(there)} of {key} are bound, {least} are needed", self.commit_s
 
-    def _idle_promises(self, plan: Mapping[str, Any], gangs: Mapping[str, list[Object]]) -> list[_Passing]:
-        found: list[_Passing] = []
+    def _idle_promises(self, plan: Mapping[str, Any], gangs: Mapping[str, list[Object]]) -> Iterator[Passing]:
         for key in sorted({*plan["committed"], *plan["being_admitted"]}):
             pending = sum(not one["spec"].get("nodeName") for one in gangs.get(key, ()))
             kept = plan["committed"].get(key, 0)
             if kept > pending:
-                what = f"{key} keeps {kept} places for {pending} pods"
-                found.append(_Passing(f"kept {key}", what, self.grace_s))
+                yield f"kept {key}", f"{key} keeps {kept} places for {pending} pods", self.grace_s
             if not pending:
                 what = f"{key} is committed or being admitted, and none of its pods is pending"
-                found.append(_Passing(f"idle {key}", what, self.grace_s))
-        return found
+                yield f"idle {key}", what, self.grace_s
 
     def _gangs(self, pods: Iterable[Object]) -> dict[str, list[Object]]:
         found: dict[str, list[Object]] = {}
@@ -162,28 +140,22 @@ class Checker(msgspec.Struct):
 
 
 @asynccontextmanager
-async def invariants_hold(
-    api: Api,
-    netgang: Netgang,
-    namespace: str,
-    *,
-    commit_s: float = COMMIT_S,
-    grace_s: float = GRACE_S,
-    scheduler: str = OURS,
-) -> AsyncIterator[Checker]:
+async def invariants_hold(api: Api, netgang: Netgang, namespace: str, **limits: Any) -> AsyncIterator[Checker]:
     """Look all the time while the block runs; AssertionError at its end with everything that should not have been."""
-    checker = Checker(api, netgang, namespace, commit_s, grace_s, scheduler)
-    task = asyncio.create_task(checker.run(), name="invariants")
+    checker = Checker(api, netgang, namespace, **limits)
+
+    async def look() -> None:
+        while True:
+            await checker.look()
+            await asyncio.sleep(_EVERY_S)
+
     try:
-        yield checker
-        await checker.look()
+        async with beside(look()):
+            yield checker
+            await checker.look()
     except BaseException as failure:
         failure.add_note(f"invariants: {checker.looks} looks, {checker.problems or 'nothing wrong'}")
         raise
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
     assert not checker.problems, checker.problems
     assert checker.looks > 0, "nothing was looked at"
 
@@ -196,7 +168,3 @@ async def until_nothing_is_promised(api: Api, netgang: Netgang, *, limit_s: floa
 
     plan = partial(document, netgang, "/v1/plan")
     await api.until(plan, empty, what="nothing committed or being admitted", limit_s=limit_s)
-
-
-def _milli(quantity: str) -> int:
-    return parse_quantity(quantity, millis=True)

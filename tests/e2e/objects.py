@@ -5,7 +5,7 @@ from typing import Any
 
 from lab.testbed.api import Api, Object
 from lab.testbed.objects import GROUP_NAME_LABEL, HOST_LABEL, ZONE_LABEL, gang_labels, gang_pods, pod
-from lab.testbed.processes.stages import DELETE_AFTER
+from lab.testbed.processes.stages import DELETE_AFTER, HOLD
 
 OURS = "netgang"
 GATE = "netgang.io/gang"
@@ -22,6 +22,14 @@ def gang(
 
 def placed(one: Object, node: str) -> Object:
     one["spec"]["nodeName"] = node
+    return one
+
+
+def pinned(one: Object, node: str) -> Object:
+    """As a DaemonSet's pods are: it may go to this node alone."""
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    one["spec"]["affinity"] = {"nodeAffinity": required}
     return one
 
 
@@ -47,6 +55,13 @@ def with_claim(pods: list[Object]) -> list[Object]:
     return pods
 
 
+async def silence(api: Api, node: str) -> None:
+    """The node's kubelet dies: no heartbeats, and not ready for all that is known."""
+    await api.patch("Node", node, {"metadata": {"annotations": {HOLD: "node-initialize"}}})
+    unknown = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "message": "silent"}
+    await api.patch("Node", node, {"status": {"conditions": [unknown]}}, subresource="status")
+
+
 async def as_stored(api: Api, one: Object) -> Object:
     path = f"/api/v1/namespaces/{one['metadata']['namespace']}/pods"
     return await api.request("POST", path, body=one, params={"dryRun": "All"})
@@ -62,6 +77,11 @@ def gang_of(name: str) -> str:
 
 def gates(one: Object) -> list[str]:
     return [gate["name"] for gate in one["spec"].get("schedulingGates", [])]
+
+
+def runs(one: Object) -> bool:
+    """It runs, and is not deleted."""
+    return one["status"].get("phase") == "Running" and "deletionTimestamp" not in one["metadata"]
 
 
 def not_scheduled(one: Object) -> str | None:
@@ -121,9 +141,8 @@ def kind(api_version: str, kind: str, name: str, namespace: str = "", **fields: 
 def daemon_set(name: str, namespace: str, cpu: str) -> Object:
     labels = {"app": name}
     template = {"metadata": {"labels": labels}, "spec": pod(name, cpu=cpu)["spec"]}
-    return kind(
-        "apps/v1", "DaemonSet", name, namespace, spec={"selector": {"matchLabels": labels}, "template": template}
-    )
+    spec = {"selector": {"matchLabels": labels}, "template": template}
+    return kind("apps/v1", "DaemonSet", name, namespace, spec=spec)
 
 
 def budget(name: str, namespace: str, labels: Mapping[str, str] | None = None) -> Object:
@@ -136,16 +155,10 @@ def volume_in(namespace: str, zone: str) -> tuple[Object, Object]:
     name, room = f"{namespace}-data", {"storage": "1Gi"}
     here = {"matchExpressions": [{"key": ZONE_LABEL, "operator": "In", "values": [zone]}]}
     mode: Object = {"accessModes": ["ReadWriteOnce"]}
-    volume = {
-        **mode,
-        "capacity": room,
-        "hostPath": {"path": "/data"},
-        "nodeAffinity": {"required": {"nodeSelectorTerms": [here]}},
-        "claimRef": {"namespace": namespace, "name": "data"},
-    }
+    affinity = {"required": {"nodeSelectorTerms": [here]}}
+    of = {"namespace": namespace, "name": "data"}
+    volume = {**mode, "capacity": room, "hostPath": {"path": "/data"}, "nodeAffinity": affinity, "claimRef": of}
     bound = {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}
     claim = {**mode, "resources": {"requests": room}, "volumeName": name, "storageClassName": ""}
-    return (
-        kind("v1", "PersistentVolume", name, spec=volume),
-        kind("v1", "PersistentVolumeClaim", "data", namespace, metadata=bound, spec=claim),
-    )
+    made = kind("v1", "PersistentVolumeClaim", "data", namespace, metadata=bound, spec=claim)
+    return kind("v1", "PersistentVolume", name, spec=volume), made

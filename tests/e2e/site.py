@@ -4,15 +4,20 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
 import pytest
+import yaml
 
 from lab.testbed.api import Api, Object
 from lab.testbed.cluster import Cluster
 from lab.testbed.objects import namespace
+from lab.testbed.parts.operator import condition
 from lab.testbed.parts.service import Netgang
+from lab.testbed.programs.build import ensure_asset
+from tests.e2e.objects import name_of
 from tests.e2e.stage import Stage
 
 
@@ -23,6 +28,18 @@ async def fresh_namespace(api: Api, purpose: str) -> str:
     return name
 
 
+async def define(cluster: Cluster, api: Api, asset: str) -> None:
+    """Apply definitions, and wait until their kinds are served."""
+    place = ensure_asset(asset)
+    await cluster.kubectl("apply", "--server-side", "--force-conflicts", "--filename", str(place))
+    wanted = {name_of(one) for path in place.iterdir() for one in yaml.safe_load_all(path.read_text()) if one}
+
+    def served(found: list[Object]) -> bool:
+        return wanted <= {name_of(one) for one in found if condition(one, "Established")}
+
+    await api.until(partial(api.list_all, "CustomResourceDefinition"), served, what=f"{asset} are served")
+
+
 @asynccontextmanager
 async def controlled_site(
     cluster: Cluster,
@@ -31,14 +48,13 @@ async def controlled_site(
     *,
     nodes: Sequence[Object],
     settings: Mapping[str, Any] | None,
-    schedules: bool = True,
     kinds: Sequence[str] = ("Job",),
 ) -> AsyncGenerator[Stage, None]:
     """A stage on these nodes with netgang (none without `settings`) and its scheduler."""
     made = Stage(cluster, api, await fresh_namespace(api, purpose))
     await made.add_nodes(*nodes)
     if settings is not None:
-        await (made.netgang if schedules else made.start_netgang)(settings)
+        await made.netgang(settings)
     yield made
     for kind in kinds:
         if await api.serves(kind):  # of one that the test did not install there is nothing
@@ -51,10 +67,8 @@ def site_on(nodes: Sequence[Object], settings: Mapping[str, Any], **how: Any) ->
     async def site(
         controlled_cluster: Cluster, controlled_api: Api, request: pytest.FixtureRequest
     ) -> AsyncIterator[Stage]:
-        purpose = request.node.name
-        async with controlled_site(
-            controlled_cluster, controlled_api, purpose, nodes=nodes, settings=settings, **how
-        ) as made:
+        cluster, api, purpose = controlled_cluster, controlled_api, request.node.name
+        async with controlled_site(cluster, api, purpose, nodes=nodes, settings=settings, **how) as made:
             yield made
 
     return site
@@ -94,10 +108,8 @@ def lasting_site_on(
     async def site(
         controlled_cluster: Cluster, lasting: Netgang, controlled_api: Api, request: pytest.FixtureRequest
     ) -> AsyncIterator[Stage]:
-        purpose = request.node.name
-        async with controlled_site(
-            controlled_cluster, controlled_api, purpose, nodes=nodes, settings=None, kinds=kinds
-        ) as made:
+        cluster, api, purpose = controlled_cluster, controlled_api, request.node.name
+        async with controlled_site(cluster, api, purpose, nodes=nodes, settings=None, kinds=kinds) as made:
             made.started.append(lasting)
             yield made
 

@@ -19,8 +19,7 @@ from lab.testbed.parts.service import SCHEDULER_CONFIG, Netgang, start_netgang, 
 from lab.testbed.processes.network import LOOPBACK, free_ports
 from lab.testbed.processes.pace import LIVENESS_S
 from lab.testbed.processes.process import Child
-from lab.testbed.processes.stages import HOLD
-from tests.e2e.objects import gang, gates, name_of, needs_anchor, not_scheduled, placed
+from tests.e2e.objects import gang, gates, name_of, needs_anchor, not_scheduled, placed, runs
 
 LIMIT_S = 120.0  # for jobs: half a minute of quiet after the start, a minute until lost pods are collected
 _NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -135,9 +134,10 @@ class Stage(msgspec.Struct, frozen=True):
 
         await self.until_pods(refused, f"{count} pods refused {reason}", begin=begin, limit_s=limit_s)
 
-    async def attempts(self, scheduler: str = NETGANG_SCHEDULER) -> dict[str, float]:
-        """Result → how often this kube-scheduler tried a pod with that result, by its own metric."""
-        ports = [one.partition("=")[2] for one in self.cluster.parts[scheduler].argv if "--secure-port=" in one]
+    async def attempts(self) -> dict[str, float]:
+        """Result → how often netgang's kube-scheduler tried a pod with that result, by its own metric."""
+        argv = self.cluster.parts[NETGANG_SCHEDULER].argv
+        ports = [one.partition("=")[2] for one in argv if "--secure-port=" in one]
         async with httpx.AsyncClient(verify=False) as client:  # it signs its own certificate
             text = (await client.get(f"https://{LOOPBACK}:{ports[0]}/metrics")).text
         found: dict[str, float] = defaultdict(float)
@@ -173,14 +173,8 @@ class Stage(msgspec.Struct, frozen=True):
         return await document(netgang, f"/v1/explain/{self.namespace}/{gang}")
 
     async def until_document(
-        self,
-        netgang: Netgang,
-        path: str,
-        accept: Callable[[dict[str, Any]], bool],
-        what: str,
-        *,
-        limit_s: float = LIVENESS_S,
-    ) -> dict[str, Any]:
+        self, netgang: Netgang, path: str, accept: Callable[[Object], bool], what: str, *, limit_s: float = LIVENESS_S
+    ) -> Object:
         return await self.api.until(partial(document, netgang, path), accept, what=what, limit_s=limit_s)
 
     async def until_held(self, netgang: Netgang, count: int) -> dict[str, Any]:
@@ -195,11 +189,8 @@ class Stage(msgspec.Struct, frozen=True):
         return {one["metadata"]["labels"].get(ZONE_LABEL, "") for one in found if name_of(one) in nodes}
 
     async def running(self, job: str) -> dict[str, str]:
-        return {
-            one["metadata"]["uid"]: one["spec"]["nodeName"]
-            for one in await self.pods(f"{job}-")
-            if one["status"].get("phase") == "Running" and "deletionTimestamp" not in one["metadata"]
-        }
+        pods = await self.pods(f"{job}-")
+        return {one["metadata"]["uid"]: one["spec"]["nodeName"] for one in pods if runs(one)}
 
     async def until_running(self, job: str, count: int, *, without: frozenset[str] = frozenset()) -> dict[str, str]:
         def run(found: dict[str, str]) -> bool:
@@ -215,21 +206,15 @@ class Stage(msgspec.Struct, frozen=True):
         await self.api.delete("Job", name, namespace=self.namespace)
         await self.until_pods(lambda found: not found, f"{name} gone", begin=f"{name}-")
 
-    async def stop_answering(self, node: str) -> None:
-        """The node's kubelet dies: no heartbeats, and not ready for all that is known."""
-        await self.api.patch("Node", node, {"metadata": {"annotations": {HOLD: "node-initialize"}}})
-        unknown = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "message": "dead"}
-        await self.api.patch("Node", node, {"status": {"conditions": [unknown]}}, subresource="status")
-
 
 def say(figure: str) -> None:
     """A figure that is interesting and decides nothing; `pytest -rP` or `-s` shows it."""
     sys.stdout.write(f"\n  {figure}\n")
 
 
-def plain_client(**how: Any) -> httpx.AsyncClient:
+def plain_client() -> httpx.AsyncClient:
     """A client for HTTP without TLS. Certificates that it never needs take 24 ms of CPU, at each look of a wait."""
-    return httpx.AsyncClient(verify=_NO_TLS, **how)
+    return httpx.AsyncClient(verify=_NO_TLS)
 
 
 async def metric(netgang: Netgang, name: str, **labels: str) -> float:
@@ -238,11 +223,8 @@ async def metric(netgang: Netgang, name: str, **labels: str) -> float:
     async with plain_client() as client:
         text = (await client.get(f"{netgang.url}/metrics")).text
     wanted = {f'{key}="{value}"' for key, value in labels.items()}
-    total = 0.0
-    for found, value in re.findall(rf"^{name}(?:{{([^}}]*)}})? (\S+)$", text, re.MULTILINE):
-        if wanted <= set(re.findall(r'\w+="[^"]*"', found)):
-            total += float(value)
-    return total
+    samples = re.findall(rf"^{name}(?:{{([^}}]*)}})? (\S+)$", text, re.MULTILINE)
+    return sum(float(value) for of, value in samples if wanted <= set(re.findall(r'\w+="[^"]*"', of)))
 
 
 async def filter_calls(netgang: Netgang) -> float:

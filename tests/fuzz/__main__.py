@@ -4,15 +4,7 @@ import argparse
 import asyncio
 import sys
 
-from tests.fuzz.runs import Figures, read_objects, read_texts
-
-
-def _shown(title: str, found: Figures) -> str:
-    unreadable = ", ".join(f"{kind} {count}" for kind, count in sorted(found.unreadable.items()) if count)
-    return (
-        f"{title}: {found.objects}, {found.mean_ms:.3f} ms each; listed again or failed: "
-        f"{found.relists_and_errors or 'none'}\n  could not be read: {unreadable or 'none'}\n"
-    )
+from tests.fuzz.runs import read_objects, read_texts
 
 
 def main() -> int:
@@ -23,7 +15,10 @@ def main() -> int:
     given = asked.parse_args()
     objects = asyncio.run(read_objects(given.objects, seed=given.seed))
     texts = read_texts(given.texts, seed=given.seed)
-    sys.stdout.write(_shown("objects", objects) + _shown("texts", texts))
+    for title, found in (("objects", objects), ("texts", texts)):
+        unreadable = ", ".join(f"{kind} {count}" for kind, count in sorted(found.unreadable.items()) if count)
+        sys.stdout.write(f"{title}: {found.objects}, {found.mean_ms:.3f} ms each; could not be read: {unreadable}\n")
+        sys.stdout.write(f"  listed again or failed: {found.relists_and_errors or 'none'}\n")
     return int(bool(objects.relists_and_errors) or objects.mean_ms >= 1.0 or texts.mean_ms >= 1.0)
 
 

@@ -49,12 +49,9 @@ class Followed:
         follow = partial(Reflector, cast(ClusterApi, self._told), clock=SystemClock(), rng=random.Random(0))
         feeds = feeds_of(settings, follow, self.unreadable, notes)
         assert feeds is not None
+        made = reflectors_of(settings, self.cache, follow, self.unreadable, notes)
         self.reflectors: dict[str, Reflector[Any]] = {  # plural of the kind → what follows it
-            one.status().path.rpartition("/")[2]: one
-            for one in (
-                *reflectors_of(settings, self.cache, follow, self.unreadable, notes).values(),
-                *feeds.reflectors.values(),
-            )
+            one.status().path.rpartition("/")[2]: one for one in (*made.values(), *feeds.reflectors.values())
         }
         self._tasks: list[asyncio.Task[Any]] = []
 
@@ -79,6 +76,5 @@ class Followed:
     def relists_and_errors(self) -> dict[str, tuple[int, int]]:
         """Kind → how often it was listed again, and how often following failed; nothing of all that did neither."""
         found = {kind: one.status() for kind, one in self.reflectors.items()}
-        return {
-            kind: (one.relists - 1, one.errors) for kind, one in found.items() if (one.relists, one.errors) != (1, 0)
-        }
+        counts = {kind: (one.relists - 1, one.errors) for kind, one in found.items()}
+        return {kind: count for kind, count in counts.items() if count != (0, 0)}

@@ -26,18 +26,12 @@ _NOTES: Final = UncheckedNotes()
 _REF: Final = Controller("batch/v1", "Job", "j", "u")
 _BEARER: Final = Bearer("batch/v1", "Job", "team", "j", "u")
 _SIGNED: Final = " hmac1.x"
+_RAW: Final = partial(str.encode, encoding="utf-8", errors="surrogatepass")
 
 
-class Reader(msgspec.Struct, frozen=True):
-    """What is read: `given` puts the text where a tenant would, `read` reads that."""
-
-    given: Callable[[str], Any]
-    read: Callable[[Any], object]
-
-
-def _object(text: str, *names: str, signed: bool = False) -> bytes:
-    value = text + _SIGNED if signed else text
-    annotations = {f"netgang.io/{one}": value for one in names}
+def _object(*names_and_text: str, signed: bool = False) -> bytes:
+    *names, text = names_and_text
+    annotations = {f"netgang.io/{one}": text + _SIGNED if signed else text for one in names}
     metadata = {"name": "x", "namespace": "team", "uid": "u", "annotations": annotations}
     return msgspec.json.encode({"metadata": metadata, "spec": {}})
 
@@ -46,16 +40,8 @@ def _quota(text: str) -> bytes:
     return msgspec.json.encode({"metadata": {"name": "q"}, "status": {"hard": {"cpu": text}, "used": {"cpu": text}}})
 
 
-def _raw(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
-
-
 def _options(annotations: dict[str, str]) -> object:
     return gang_options(dict(own_options(annotations, written_by_us=frozenset())), Policy(), namespace="team")
-
-
-def _preempts(raw: bytes) -> object:
-    return noted_of(gang("g", members=[pod_from_json(raw, notes=_NOTES)]))
 
 
 def _report(body: bytes) -> object:
@@ -65,25 +51,22 @@ def _report(body: bytes) -> object:
         return None
 
 
-READERS: Final[Mapping[str, Reader]] = {
-    "resume": Reader(lambda text: _object(text, "resume", signed=True), lambda raw: FreshOwner(_REF, raw).note(_NOTES)),
-    "restarts": Reader(
-        lambda text: _object(text, "restarts", signed=True),
-        lambda raw: FreshOwner(_REF, raw).restarts(_NOTES, now_s=1e9),
-    ),
-    "last-change": Reader(
-        lambda text: {"netgang.io/last-change": text + _SIGNED}, lambda found: intent_of(found, _BEARER, _NOTES)
-    ),
-    "admitted": Reader(lambda text: _object(text, "admitted", signed=True), partial(pod_from_json, notes=_NOTES)),
-    "preempts": Reader(lambda text: _object(text, "preempts", signed=True), _preempts),
-    "options of a pod": Reader(lambda text: _object(text, "zones", "ratios", "typo"), pod_from_json),
-    "all options": Reader(
-        lambda text: {f"netgang.io/{name}": text for name in (*KNOWN_OPTIONS, "role", "index", "typo")}, _options
-    ),
-    "bounds of a job": Reader(
-        lambda text: _object(text, "min-workers", "max-workers"), lambda raw: own_bounds(decoded(raw), {})
-    ),
-    "quota": Reader(_quota, lambda raw: quota_notes(decoded(raw), NO_RESOURCES)),
-    "an owner": Reader(_raw, lambda raw: (FreshOwner(_REF, raw).over, FreshOwner(_REF, raw).suspended)),
-    "a report": Reader(_raw, _report),
-}
+READERS: Final[Mapping[str, tuple[Callable[[str], Any], Callable[[Any], object]]]] = {
+    # name → what puts a text where a tenant would, and what reads that
+    "resume": (partial(_object, "resume", signed=True), lambda raw: FreshOwner(_REF, raw).note(_NOTES)),
+    "restarts": (
+        partial(_object, "restarts", signed=True), lambda raw: FreshOwner(_REF, raw).restarts(_NOTES, now_s=1e9)),
+    "last-change": (
+        lambda text: {"netgang.io/last-change": text + _SIGNED}, lambda found: intent_of(found, _BEARER, _NOTES)),
+    "admitted": (partial(_object, "admitted", signed=True), partial(pod_from_json, notes=_NOTES)),
+    "preempts": (
+        partial(_object, "preempts", signed=True),
+        lambda raw: noted_of(gang("g", members=[pod_from_json(raw, notes=_NOTES)]))),
+    "options of a pod": (partial(_object, "zones", "ratios", "typo"), pod_from_json),
+    "all options": (
+        lambda text: {f"netgang.io/{name}": text for name in (*KNOWN_OPTIONS, "role", "index", "typo")}, _options),
+    "bounds of a job": (partial(_object, "min-workers", "max-workers"), lambda raw: own_bounds(decoded(raw), {})),
+    "quota": (_quota, lambda raw: quota_notes(decoded(raw), NO_RESOURCES)),
+    "an owner": (_RAW, lambda raw: (FreshOwner(_REF, raw).over, FreshOwner(_REF, raw).suspended)),
+    "a report": (_RAW, _report),
+}  # fmt: skip

@@ -4,16 +4,17 @@
 """
 
 import shutil
-import socket
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from time import monotonic
 
 import httpx
 
+from lab.testbed.processes.network import free_ports
 from lab.testbed.programs import archives
 
 _ONE_NODE = Path(__file__).parents[1] / "fixtures" / "opensearch" / "OneNode.java"
@@ -34,7 +35,7 @@ def opensearch(place: Path) -> Iterator[str]:
     libraries = f"{archives.find('opensearch')}/*"
     subprocess.run(["javac", "-cp", libraries, "-d", str(classes), str(_ONE_NODE)], check=True)
     (place / "config").mkdir()
-    port = _free_port()
+    [port] = free_ports(1)
     options = ["-Xmx512m", "-XX:TieredStopAtLevel=1", "-Dlog4j2.disable.jmx=true"]
     command = ["java", *options, "-cp", f"{classes}:{libraries}", "OneNode", str(place), str(port)]
     url = f"http://127.0.0.1:{port}"
@@ -86,7 +87,7 @@ def prometheus(place: Path, exporter: str, *, jobs: str | None = None) -> Iterat
     config = place / "prometheus.yml"
     one = f"scrape_configs: [{{job_name: mesh, honor_labels: true, static_configs: [{{targets: ['{exporter}']}}]}}]"
     config.write_text(f"global: {{scrape_interval: 1s}}\n{jobs or one}\n")
-    address = f"127.0.0.1:{_free_port()}"
+    address = f"127.0.0.1:{free_ports(1)[0]}"
     options = [f"--config.file={config}", f"--storage.tsdb.path={place / 'data'}", f"--web.listen-address={address}"]
     with _running(place, [program, *options], f"http://{address}/-/ready"):
         yield f"http://{address}"
@@ -99,33 +100,22 @@ def _running(place: Path, command: Sequence[str], ready: str) -> Iterator[None]:
     with log.open("wb") as out:
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=out, stderr=subprocess.STDOUT)
     assert process.stdin is not None
+
+    def answers() -> bool:
+        try:
+            return httpx.get(ready, timeout=5.0, trust_env=False).is_success
+        except httpx.TransportError:
+            return False
+
+    ends_s = monotonic() + START_S
     try:
-        with httpx.Client(timeout=5.0, trust_env=False) as client:
-            for _ in range(int(START_S / 0.25)):
-                if _answers(client, ready):
-                    break
-                try:
-                    process.wait(0.25)
-                except subprocess.TimeoutExpired:
-                    continue
-                raise AssertionError(f"{command[0]} ended with {process.returncode}: {log.read_text()[-2000:]}")
-            else:
-                raise AssertionError(f"{command[0]} did not start within {START_S:g} s: {log.read_text()[-2000:]}")
+        while not answers():
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(0.25)
+            ended = process.returncode is not None or monotonic() > ends_s
+            assert not ended, f"{command[0]} does not answer ({process.returncode}): {log.read_text()[-2000:]}"
         yield
     finally:
         process.kill()
         process.wait()
         process.stdin.close()
-
-
-def _answers(client: httpx.Client, url: str) -> bool:
-    try:
-        return client.get(url).is_success
-    except httpx.TransportError:
-        return False
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]

@@ -25,7 +25,6 @@ Placed = Mapping[str, Sequence[str]]
 """job → the node of each of its pods that is bound"""
 WINDOW_S = 4.0
 JOB_S = 340.0
-_ZONE_POLICY = "netgang.io/zone-policy"
 
 
 async def taken(scenario: Scenario, ways: Sequence[Way], *, times: int) -> list[dict[str, Any]]:
@@ -34,15 +33,10 @@ async def taken(scenario: Scenario, ways: Sequence[Way], *, times: int) -> list[
     lines = []
     for way in ways:
         mine = [run for run in made if run.way == way.name]
-        line: dict[str, Any] = {
-            "scenario": scenario.name,
-            "source": scenario.source,
-            "words": scenario.words,
-            "way": way.name,
-        }
-        misses = [run.miss for run in mine]
-        line |= {"passes_if": scenario.passed, "verdict": verdict(misses), "misses": sorted({*filter(None, misses)})}
-        lines.append(line | {"runs": times, "run_s": max(run.seconds for run in mine)})
+        about = {"scenario": scenario.name, "source": scenario.source, "words": scenario.words, "way": way.name}
+        misses, run_s = [run.miss for run in mine], max(run.seconds for run in mine)
+        found = {"verdict": verdict(misses), "misses": sorted({*filter(None, misses)}), "runs": times, "run_s": run_s}
+        lines.append({**about, "passes_if": scenario.passed, **found})
     return lines
 
 
@@ -79,29 +73,23 @@ async def _run(place: Bed, scenario: Scenario, way: Way, seed: int) -> Run:
                 sizes = {job: size for job, size in sizes.items() if job not in step.ends}
                 for job in order.sample(step.submitted, len(step.submitted)):
                     sizes[job.name] = job.size
-                    await _submit(place, job, way, order)
+                    objects = way.gang(job.name, members(job, way))
+                    pods = [one for one in objects if one["kind"] == "Pod"]
+                    order.shuffle(pods)
+                    for one in (*objects[: -len(pods)], *pods):
+                        await place.api.create(one)
                 await _settle(running.times, sizes, step)
                 if (miss := step_miss(scenario, number, await _placed(place))) is not None:
                     break  # what comes later changes no verdict
     finally:
         for name in cordoned:
             await place.api.patch("Node", name, {"spec": {"unschedulable": None}})
-    seconds = round(perf_counter() - begun_s, 1)
-    return Run(way.name, miss, seconds)
-
-
-async def _submit(place: Bed, job: Job, way: Way, order: random.Random) -> None:
-    objects = way.gang(job.name, members(job, way))
-    pods = [one for one in objects if one["kind"] == "Pod"]
-    groups = objects[: -len(pods)]
-    order.shuffle(pods)
-    for one in (*groups, *pods):
-        await place.api.create(one)
+    return Run(way.name, miss, round(perf_counter() - begun_s, 1))
 
 
 def members(job: Job, way: Way) -> list[Object]:
     """The job's pods for this way; they tolerate nothing, so that an unschedulable node is one."""
-    policy = {_ZONE_POLICY: job.zone_policy} if job.zone_policy else {}
+    policy = {"netgang.io/zone-policy": job.zone_policy} if job.zone_policy else {}
     room = {"cpu": job.cpu, "memory": job.memory, "gpu": job.gpu}
     made = way.members(job.name, job.size, NAMESPACE, annotations=policy, **room)
     return [{**one, "spec": {**one["spec"], "tolerations": []}} for one in made]
@@ -121,7 +109,8 @@ async def _settle(times: PodTimes, sizes: Mapping[str, int], step: Step) -> None
     moved = True
     while moved and not times.bound_now >= wanted:
         before = times.moves
-        limit_s = JOB_S if lacks_pods(step, Counter(map(gang_of, times.bound_now))) else WINDOW_S
+        counts = Counter(map(gang_of, times.bound_now))  # of a job with more pods than expected nothing is hoped for
+        limit_s = JOB_S if any(counts[one.job] < one.bound for one in step.expected) else WINDOW_S
         moved = await times.until(lambda: times.moves != before, limit_s=limit_s)  # noqa: B023 - it is used up here
 
 
@@ -143,11 +132,6 @@ def step_miss(scenario: Scenario, number: int, placed: Placed) -> str | None:
         if expected.nodes is not None and set(nodes) != expected.nodes:
             return f"{words}: {expected.job} on {', '.join(sorted(set(nodes)))}"
     return None
-
-
-def lacks_pods(step: Step, counts: Mapping[str, int]) -> bool:
-    """Whether fewer pods of a job are bound (job → pods) than a step expects: waiting may help, not so with more."""
-    return any(counts.get(one.job, 0) < one.bound for one in step.expected)
 
 
 def verdict(misses: Sequence[str | None]) -> str:

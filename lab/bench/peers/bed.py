@@ -9,6 +9,7 @@ stopped because it would renew a lease for each.
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from time import perf_counter
 
 import msgspec
@@ -56,28 +57,24 @@ class Bed:
     @asynccontextmanager
     async def run(self, way: Way) -> AsyncGenerator[Running, None]:
         """Start what schedules this way; at the end everything is gone again, the pods too."""
+
+        def pid() -> int | None:
+            part = self.cluster.parts.get(OURS)
+            return part.pid if part is not None else None
+
         try:
-            async with pod_times(self.api, NAMESPACE) as times, cpu_meter(self._pid) as cpu:
+            async with pod_times(self.api, NAMESPACE) as times, cpu_meter(pid) as cpu:
                 yield Running(await self._start(way), times, cpu)
         finally:
-            await self._clear()
-
-    async def _clear(self) -> None:
-        """Stop netgang and schedulers, delete all pods and groups."""
-        for name in [one for one in self.cluster.parts if one not in _STANDING]:
-            await self.cluster.remove(name)
-        await self.api.delete_all("Pod", namespace=NAMESPACE, grace_s=0)
-        await self.api.delete_all("PodGroup", namespace=NAMESPACE, api_version="scheduling.x-k8s.io/v1alpha1")
-        await delete_groups(self.api, version=self.cluster.version, namespace=NAMESPACE)
-        await self.api.until(
-            lambda: self.api.list_all("Pod", namespace=NAMESPACE), lambda found: not found, what="pods gone"
-        )
-        if self._has_volcano:
-            await self.api.delete_all("PodGroup", namespace=NAMESPACE, api_version=volcano.API)
-
-    def _pid(self) -> int | None:
-        part = self.cluster.parts.get(OURS)
-        return part.pid if part is not None else None
+            for name in self.cluster.parts.keys() - set(_STANDING):
+                await self.cluster.remove(name)
+            await self.api.delete_all("Pod", namespace=NAMESPACE, grace_s=0)
+            await self.api.delete_all("PodGroup", namespace=NAMESPACE, api_version="scheduling.x-k8s.io/v1alpha1")
+            await delete_groups(self.api, version=self.cluster.version, namespace=NAMESPACE)
+            left = partial(self.api.list_all, "Pod", namespace=NAMESPACE)
+            await self.api.until(left, lambda found: not found, what="pods gone")
+            if self._has_volcano:
+                await self.api.delete_all("PodGroup", namespace=NAMESPACE, api_version=volcano.API)
 
     async def _start(self, way: Way) -> float:
         """Start netgang and the schedulers; when the work can begin at the latest.

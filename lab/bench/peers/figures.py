@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from lab.bench.peers.ways import COSCHEDULING, VOLCANO
-from lab.bench.peers.workloads import gang_of
+from lab.bench.peers.workloads import WORKLOADS, gang_of
 
 Figures = dict[str, Any]
 """What is written to JSON and shown: name with unit → value."""
@@ -78,13 +78,13 @@ def summary(halves: Sequence[Half]) -> Figures:
         "pods": halves[0].pods,
         "unfinished": max(one.pods - one.bound for one in halves),
         "partial_gangs": max(one.partial_gangs for one in halves),
-        "pods_per_s": _median(rates, 1),
+        "pods_per_s": round(statistics.median(rates), 1),
         "pods_per_s_min": round(min(rates), 1),
         "pods_per_s_max": round(max(rates), 1),
     }
     spent = [one.cpu_s / one.pods * 1e3 for one in halves if one.cpu_s is not None]
     if spent:
-        found["cpu_ms_per_pod"] = _median(spent, 3)
+        found["cpu_ms_per_pod"] = round(statistics.median(spent), 3)
     return found
 
 
@@ -114,28 +114,20 @@ class Goal(msgspec.Struct, frozen=True):
     at_most: bool = False
 
 
-def _ratio(workload: str, way: str, bound: float, *, reference: str = "none") -> Goal:
-    return Goal(workload, way, RATIO, bound, reference=reference)
-
-
 GOALS: Sequence[Goal] = (
-    _ratio("gangs", "second", 0.75),
-    _ratio("gangs", "second-gated", 0.4),
-    _ratio("gangs", "second", 1.0, reference=COSCHEDULING),
-    _ratio("gangs", "second", 1.2, reference=VOLCANO),
-    _ratio("wide", "second-gated", 2.5),
-    _ratio("wide", "second-gated", 0.6, reference="none-sampled"),
-    _ratio("wide", "second-gated", 10.0, reference=VOLCANO),
-    _ratio("gangs", "beside", 0.95),
-    _ratio("gangs", "beside", 0.95, reference="idle-second"),
+    Goal("gangs", "second", RATIO, 0.75, "none"),
+    Goal("gangs", "second-gated", RATIO, 0.4, "none"),
+    Goal("gangs", "second", RATIO, 1.0, COSCHEDULING),
+    Goal("gangs", "second", RATIO, 1.2, VOLCANO),
+    Goal("wide", "second-gated", RATIO, 2.5, "none"),
+    Goal("wide", "second-gated", RATIO, 0.6, "none-sampled"),
+    Goal("wide", "second-gated", RATIO, 10.0, VOLCANO),
+    Goal("gangs", "beside", RATIO, 0.95, "none"),
+    Goal("gangs", "beside", RATIO, 0.95, "idle-second"),
     Goal("gangs", "second", "cpu_ms_per_pod", 1.2, at_most=True),
     Goal("gangs", "second-gated", "cpu_ms_per_pod", 1.2, at_most=True),
     Goal("wide", "second-gated", "cpu_ms_per_pod", 1.2, at_most=True),
-    *(
-        Goal(load, way, PARTIAL, 0, at_most=True)
-        for load in ("gangs", "wide")
-        for way in ("second", "second-gated", "default")
-    ),
+    *(Goal(load, way, PARTIAL, 0, at_most=True) for load in WORKLOADS for way in ("second", "second-gated", "default")),
 )
 
 
@@ -145,17 +137,17 @@ def judged(halves: Mapping[tuple[str, str], Sequence[Half]], *, quick: bool) -> 
     `quick`: only goals are judged that do not depend on how fast a small load went. A way that left pods unbound
     where all had room misses its goals of speed, because it has no rate, and has gangs that never finished.
     """
-    found = []
-    for goal in GOALS:
-        needed = [way for way in (goal.way, goal.reference) if way]
-        if all((goal.workload, way) in halves for way in needed) and (not quick or goal.figure == PARTIAL):
-            found.append(_verdict(goal, halves))
-    return found
+    return [
+        _verdict(goal, halves)
+        for goal in GOALS
+        if all((goal.workload, way) in halves for way in (goal.way, goal.reference) if way)
+        if not quick or goal.figure == PARTIAL
+    ]
 
 
 def _verdict(goal: Goal, halves: Mapping[tuple[str, str], Sequence[Half]]) -> Figures:
     figures = summary(halves[goal.workload, goal.way])
-    value: float | None = figures.get(goal.figure)
+    value = figures.get(goal.figure)
     spread: tuple[float, float] | None = None
     if goal.figure == RATIO:
         found = ratios(halves[goal.workload, goal.way], halves[goal.workload, goal.reference])
@@ -178,7 +170,3 @@ def _verdict(goal: Goal, halves: Mapping[tuple[str, str], Sequence[Half]]) -> Fi
         "holds": holds,
         "words": words + against,
     }
-
-
-def _median(values: Sequence[float], digits: int) -> float:
-    return round(statistics.median(values), digits)

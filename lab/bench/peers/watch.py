@@ -15,6 +15,7 @@ from time import perf_counter
 import msgspec
 
 from lab.testbed.api import Api, Object
+from lab.testbed.beside import beside
 from lab.testbed.errors import ControlPlaneError
 
 _SAMPLE_S = 0.02
@@ -83,13 +84,8 @@ async def pod_times(api: Api, namespace: str) -> AsyncGenerator[PodTimes, None]:
     listed = await api.request("GET", f"/api/v1/namespaces/{namespace}/pods")
     for pod in listed["items"]:
         times.take("ADDED", pod, now_s=perf_counter())
-    following = asyncio.create_task(_follow(api, namespace, listed["metadata"]["resourceVersion"], times))
-    try:
+    async with beside(_follow(api, namespace, listed["metadata"]["resourceVersion"], times)):
         yield times
-    finally:
-        following.cancel()
-        with suppress(asyncio.CancelledError):
-            await following
 
 
 async def _follow(api: Api, namespace: str, version: str, times: PodTimes) -> None:
@@ -125,13 +121,8 @@ async def cpu_meter(pid: Callable[[], int | None]) -> AsyncGenerator[CpuMeter, N
                     meter.readings.append((perf_counter(), parsed_s(text)))
             await asyncio.sleep(_SAMPLE_S)
 
-    reading = asyncio.create_task(run())
-    try:
+    async with beside(run()):
         yield meter
-    finally:
-        reading.cancel()
-        with suppress(asyncio.CancelledError):
-            await reading
 
 
 def parsed_s(stat: str) -> float:

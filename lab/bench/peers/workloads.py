@@ -16,8 +16,6 @@ from lab.testbed.api import Object
 from lab.testbed.objects import zone_nodes
 
 NAMESPACE = "bench"
-_MEMBER = "-worker-"
-_MEMORY = "256Gi"
 
 
 class Workload(msgspec.Struct, frozen=True):
@@ -41,7 +39,7 @@ class Workload(msgspec.Struct, frozen=True):
     def node_objects(self) -> list[Object]:
         """Equal nodes, the same number in each zone."""
         zones = {f"zone-{number:02d}": self.nodes // self.zones for number in range(self.zones)}
-        return zone_nodes(zones, cpu=str(self.node_cpu), memory=_MEMORY)
+        return zone_nodes(zones, cpu=str(self.node_cpu), memory="256Gi")
 
     def backlog(self, way: Way) -> list[Object]:
         """The objects of all gangs, gang after gang: groups where they are needed, and pods."""
@@ -56,7 +54,7 @@ def gang_of(pod_name: str) -> str:
     >>> gang_of("g0007-worker-3")
     'g0007'
     """
-    return pod_name.rpartition(_MEMBER)[0]
+    return pod_name.rpartition("-worker-")[0]
 
 
 WORKLOADS: Mapping[str, Workload] = {

@@ -59,10 +59,10 @@ class Replay:
             "s": self._status_changes,
             "n": self._foreign_comes,
             "b": self._foreign_bound,
-            "d": self._foreign_goes,
+            "d": lambda: self._oldest_goes(self._bound, 20),
             "f": self._member_finishes,
             "g": self._gang_grows,
-            "x": self._gang_shrinks,
+            "x": lambda: self._oldest_goes(self._gang_pods, 10 * shape.size),
         }
 
     def pod_event(self) -> None:
@@ -131,12 +131,6 @@ class Replay:
         self._bound.append(_key(pod))
         return True
 
-    def _foreign_goes(self) -> bool:
-        if len(self._bound) < 20:
-            return False
-        self._store.remove(PODS, *self._bound.popleft())
-        return True
-
     def _member_finishes(self) -> bool:
         if self._finished >= self._shape.members:
             return False
@@ -154,10 +148,10 @@ class Replay:
         self._gang_pods.append(_key(pod))
         return True
 
-    def _gang_shrinks(self) -> bool:
-        if len(self._gang_pods) < 10 * self._shape.size:
+    def _oldest_goes(self, pods: deque[tuple[str, str]], least: int) -> bool:
+        if len(pods) < least:
             return False
-        self._store.remove(PODS, *self._gang_pods.popleft())
+        self._store.remove(PODS, *pods.popleft())
         return True
 
 

@@ -199,14 +199,8 @@ class Commands:
 
 async def _main(kubeconfig: Path, mesh: Path | None) -> None:
     sources = () if mesh is None else ({"kind": "file", "path": str(mesh)},)
-    settings = Settings().changed(
-        {
-            "kubeconfig": kubeconfig,
-            "scheduler_names": ("netgang",),
-            "network": {"sources": sources},
-            "queue": {"starve_limit_s": STARVE_LIMIT_S},
-        }
-    )
+    more = {"network": {"sources": sources}, "queue": {"starve_limit_s": STARVE_LIMIT_S}}
+    settings = Settings().changed({"kubeconfig": kubeconfig, "scheduler_names": ("netgang",), **more})
     favour_the_loop()
     runs = Runs()
     listener = socket.create_server(("127.0.0.1", 0))

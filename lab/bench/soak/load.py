@@ -30,6 +30,7 @@ from lab.bench.soak.jobs import SIZE, Job
 from lab.bench.soak.scheduler import Scheduler
 from lab.testbed.apiserver.server import LoopbackApi, serve
 from lab.testbed.apiserver.store import ApiStore
+from lab.testbed.beside import beside
 
 _TICK_S = 0.02
 _SAY_S = 5.0
@@ -205,11 +206,8 @@ def _gang_of(pod: dict[str, Any]) -> str:
 
 async def _churn(load: Load, *, port: int, seconds: float) -> None:
     scheduler = Scheduler(load.store, port, let_in=load.let_in, bound=load.bound)
-    playing = asyncio.create_task(scheduler.run())
-    try:
+    async with beside(scheduler.run()):
         await load.run(seconds, lambda: say({"ok": {**load.counts, **scheduler.counts}}))
-    finally:
-        playing.cancel()
     waits_s = sorted(load.waits_s) or [0.0]
     waits = {"room_to_bound_p50_s": waits_s[len(waits_s) // 2], "room_to_bound_max_s": waits_s[-1]}
     say({"ok": {**load.counts, **scheduler.counts, **waits, "done": True}})

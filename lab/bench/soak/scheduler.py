@@ -29,12 +29,7 @@ class Scheduler:
     """One scheduling loop over all pods of netgang's scheduler."""
 
     def __init__(
-        self,
-        store: ApiStore,
-        port: int,
-        *,
-        let_in: Callable[[_Pod], None],
-        bound: Callable[[_Pod], None],
+        self, store: ApiStore, port: int, *, let_in: Callable[[_Pod], None], bound: Callable[[_Pod], None]
     ) -> None:
         self.counts = dict.fromkeys(("asked", "refused", "binds", "failed_binds", "asked_at_the_gate"), 0)
         self._store = store

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import product
 from time import monotonic
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -53,7 +53,7 @@ def experiment(wanted: Wanted, result: Result, tell: Callable[[str], None]) -> N
                 for setting in settings(wanted.sweep):
                     runs = len(wanted.datasets) * len(wanted.topologies) * len(Choice)
                     if began_s + wanted.whole_s - monotonic() > SETTING_S + wanted.run_s:
-                        for row in _rows(made, wanted, setting, round_, result, tell, ends_s=began_s + wanted.whole_s):
+                        for row in _rows(made, wanted, setting, round_, result, tell, began_s + wanted.whole_s):
                             result.rows.append(row)
                             tell(_line(row))
                             runs -= 1
@@ -64,14 +64,7 @@ def experiment(wanted: Wanted, result: Result, tell: Callable[[str], None]) -> N
 
 
 def _rows(
-    made: Bed,
-    wanted: Wanted,
-    setting: Setting,
-    round_: int,
-    result: Result,
-    tell: Callable[[str], None],
-    *,
-    ends_s: float,
+    made: Bed, wanted: Wanted, setting: Setting, round_: int, result: Result, tell: Callable[[str], None], ends_s: float
 ) -> Iterator[Row]:
     """The runs of a setting and round, but for those that might not end in time."""
     from lab.bench.testbed.choosing import chosen  # the whole service: `check` and `clean` do without
@@ -90,19 +83,12 @@ def _rows(
                 Choice.CLEAN_PS: clean_ps_case(setting.impaired),
                 Choice.RANDOM: drawn(f"{wanted.seed + round_}/{setting.title}/{dataset}/{topology}/0"),
             }[choice]
-            run = run_job(
-                made,
-                nodes,
-                dataset=dataset,
-                topology=topology,
-                seed=wanted.seed + round_,
-                limit_s=wanted.run_s,
-                steps=wanted.steps,
-            )
+            what: dict[str, Any] = {"dataset": dataset, "topology": topology}
+            how: dict[str, Any] = {"seed": wanted.seed + round_, "limit_s": wanted.run_s, "steps": wanted.steps}
+            run = run_job(made, nodes, **what, **how)
             yield Row(
                 **msgspec.structs.asdict(run),
-                dataset=dataset,
-                topology=topology,
+                **what,
                 impairment=setting.impairment.value,
                 value=setting.value,
                 choice=choice.value,

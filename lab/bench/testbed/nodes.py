@@ -13,7 +13,7 @@ import shutil
 import socket
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Final
 
@@ -25,12 +25,16 @@ from lab.bench.testbed.commands import PREFIX, BedError, BedUnavailable, ip_in, 
 NODES: Final = tuple(f"node{number}" for number in range(28, 37))
 _PACKAGES = {"ip": "iproute2", "tc": "iproute2", "iptables": "iptables"}
 """command → Debian's package"""
-_TRIALS = (
-    ("veth (CONFIG_VETH)", ip_in, "link add a0 type veth peer name b0"),
-    ("bridges (CONFIG_BRIDGE)", ip_in, "link add br0 type bridge"),
-    ("token buckets (CONFIG_NET_SCH_TBF)", tc_in, "qdisc add dev a0 root tbf rate 100mbit burst 16kb latency 30ms"),
+_BUCKET = "qdisc add dev a0 root tbf rate 100mbit burst 16kb latency 30ms"
+_LOSS = "iptables -A INPUT -m statistic --mode random --probability 0.5 -j DROP"
+_TRIALS: Final[tuple[tuple[str, Callable[[str], object]], ...]] = (
+    ("network namespaces (CONFIG_NET_NS, CAP_SYS_ADMIN)", make),
+    ("veth (CONFIG_VETH)", lambda name: ip_in(name, ["link add a0 type veth peer name b0"])),
+    ("bridges (CONFIG_BRIDGE)", lambda name: ip_in(name, ["link add br0 type bridge"])),
+    ("token buckets (CONFIG_NET_SCH_TBF)", lambda name: tc_in(name, [_BUCKET])),
+    ("random loss (CONFIG_NETFILTER_XT_MATCH_STATISTIC)", lambda name: run_in(name, *_LOSS.split())),
 )
-"""what, how, command"""
+"""What the kernel must have, and how that is tried in a namespace; the first makes it"""
 _SUBNET: Final = "10.77.0"
 _SIOCETHTOOL: Final = 0x8946
 _OFFLOADS: Final = {"tx checksum": 0x17, "tso": 0x1F, "gso": 0x24, "gro": 0x2C}
@@ -96,22 +100,11 @@ def examine() -> None:
     run_id = new_run()
     name = f"{PREFIX}-{run_id}-trial"
     try:
-        try:
-            make(name)
-        except BedError as error:
-            raise BedUnavailable(
-                f"network namespaces cannot be made here (CONFIG_NET_NS, CAP_SYS_ADMIN): {error}"
-            ) from error
-        for what, do, command in _TRIALS:
+        for what, do in _TRIALS:
             try:
-                do(name, [command])
+                do(name)
             except BedError as error:
                 raise BedUnavailable(f"the kernel refuses {what}: {error}") from error
-        try:
-            rule = "-m statistic --mode random --probability 0.5 -j DROP"
-            run_in(name, "iptables", "-A", "INPUT", *rule.split())
-        except BedError as error:
-            raise BedUnavailable(f"random loss is refused (CONFIG_NETFILTER_XT_MATCH_STATISTIC): {error}") from error
     finally:
         remove_all(run_id)
 
@@ -142,25 +135,12 @@ def bed(*, nodes: tuple[str, ...] = NODES) -> Iterator[Bed]:
 def _add(made: Bed, node: str, nodes: tuple[str, ...]) -> None:
     name = made.namespace(node)
     make(name)
-    ip_in(
-        made.switch,
-        [
-            f"link add {port(node)} type veth peer name eth0 netns {name}",
-            f"link set {port(node)} master br0",
-            f"link set {port(node)} up",
-        ],
-    )
+    pair = f"link add {port(node)} type veth peer name eth0 netns {name}"
+    ip_in(made.switch, [pair, f"link set {port(node)} master br0", f"link set {port(node)} up"])
+    own = [f"link set eth0 address {hardware_address(node)}", f"addr add {address(node)}/24 dev eth0"]
     others = [one for one in nodes if one != node]
-    ip_in(
-        name,
-        [
-            "link set lo up",
-            f"link set eth0 address {hardware_address(node)}",
-            f"addr add {address(node)}/24 dev eth0",
-            "link set eth0 up",
-            *(f"neigh add {address(one)} lladdr {hardware_address(one)} dev eth0 nud permanent" for one in others),
-        ],
-    )
+    known = (f"neigh add {address(one)} lladdr {hardware_address(one)} dev eth0 nud permanent" for one in others)
+    ip_in(name, ["link set lo up", *own, "link set eth0 up", *known])
 
 
 def small_packets_only(interface: str = "eth0") -> None:

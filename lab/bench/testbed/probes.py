@@ -4,6 +4,7 @@ Throughput tests that share a node would measure each other, so each round is a 
 round-robin tournament), first in one direction and then in the other.
 """
 
+import select
 from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Final
@@ -65,7 +66,7 @@ def _packets(bed: Bed, effort: Effort, *, wait_s: float) -> dict[tuple[str, str]
         process.tell("send", targets=targets, run=run, count=effort.packets, gap_s=effort.gap_s)
     for process in bed.processes.values():
         process.answer(limit_s=30.0 + effort.packets * effort.gap_s)
-    _wait(wait_s)
+    select.select([], [], [], wait_s)
     found = {}
     for target, process in bed.processes.items():
         for source, (received, delay_ms) in process.ask("seen", limit_s=10.0, run=run).items():
@@ -78,9 +79,8 @@ def _rates(bed: Bed, effort: Effort) -> dict[tuple[str, str], float | None]:
     for pairs in tournament(sorted(bed.processes)):
         for round_ in (pairs, [(target, source) for source, target in pairs]):
             for source, target in round_:
-                bed.processes[source].tell(
-                    "throughput", to=address(target), warm_up_s=effort.warm_up_s, seconds=effort.seconds
-                )
+                how = {"warm_up_s": effort.warm_up_s, "seconds": effort.seconds}
+                bed.processes[source].tell("throughput", to=address(target), **how)
             for source, target in round_:
                 found[source, target] = bed.processes[source].answer(limit_s=20.0)
     return found
@@ -101,9 +101,3 @@ def tournament(names: Sequence[str]) -> Iterator[list[tuple[str, str]]]:
             if a is not None and b is not None
         ]
         ring = [ring[0], ring[-1], *ring[1:-1]]
-
-
-def _wait(seconds: float) -> None:
-    import select
-
-    select.select([], [], [], seconds)

@@ -37,15 +37,8 @@ _AT_ONCE: Final = 64
 def relayed(bed: Bed, nodes: Sequence[str], *, delay_ms: float) -> Iterator[None]:
     """Delay what these nodes send, until the end of the block. Errors: BedError."""
     pairs = [(port(node), f"r{port(node)[1:]}", f"q{port(node)[1:]}") for node in nodes]
-    before = [
-        line
-        for _, ours, theirs in pairs
-        for line in (
-            f"link add {ours} type veth peer name {theirs}",
-            f"link set {theirs} up",
-            f"link set {ours} up",
-        )
-    ]
+    before = [f"link add {ours} type veth peer name {theirs}" for _, ours, theirs in pairs]
+    before += [f"link set {end} up" for _, *ends in pairs for end in ends]
     begin = [line for own, _, theirs in pairs for line in (f"link set {own} nomaster", f"link set {theirs} master br0")]
     after = [line for own, ours, _ in pairs for line in (f"link del {ours}", f"link set {own} master br0")]
     ip_in(bed.switch, before)

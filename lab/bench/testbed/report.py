@@ -40,13 +40,8 @@ def table(result: Result) -> str:
     by = {(one.impairment, one.dataset, job(one), one.choice): one for one in found}
     for impairment, dataset, name in dict.fromkeys(key[:3] for key in by):
         ours, chance = (by[impairment, dataset, name, choice] for choice in COMPARED)
-        cells = [
-            _ratio(ours),
-            _runs(ours),
-            _range(ours.lowest_value, ours.highest_value),
-            _ratio(chance),
-            _runs(chance),
-        ]
+        spread = _range(ours.lowest_value, ours.highest_value)
+        cells = [_ratio(ours), _runs(ours), spread, _ratio(chance), _runs(chance)]
         published = PUBLISHED[impairment, dataset]
         lines.append(f"| {impairment} | {dataset} | {published:.2f} | {name} | {' | '.join(cells)} |")
     if result.load:

@@ -38,14 +38,7 @@ NEVER_BEGAN: Final = Run(seconds=None, finished=False, progress_ratio=0.0, steps
 
 
 def run_job(
-    bed: Bed,
-    nodes: Sequence[str],
-    *,
-    dataset: str,
-    topology: str,
-    seed: int,
-    limit_s: float,
-    steps: int | None = None,
+    bed: Bed, nodes: Sequence[str], *, dataset: str, topology: str, seed: int, limit_s: float, steps: int | None = None
 ) -> Run:
     """Train on these nodes; the first is rank 0. Errors: ChildFailed if a node's process fails."""
     job = Job(

@@ -62,7 +62,8 @@ class Rank:
         """Call the server, or take the workers' calls. Errors: OSError when time runs out."""
         deadline_s = monotonic() + self._job.connect_s
         if self._rank != 0:
-            one = _opened((self._job.addresses[0], self._job.port), deadline_s)
+            left_s = max(deadline_s - monotonic(), 0.001)  # the kernel repeats lost handshakes until then
+            one = socket.create_connection((self._job.addresses[0], self._job.port), timeout=left_s)
             one.sendall(bytes([self._rank]))
             self._out[0] = prepared(one)
             return
@@ -180,11 +181,3 @@ class Rank:
             return 0  # of a worker; the server counts updates
         members, size, steps = len(self._job.addresses), 4 * self._model.size, self._job.steps
         return (members - 1) * size * steps if self._rank == 0 else size * steps + 4
-
-
-def _opened(address: tuple[str, int], deadline_s: float) -> socket.socket:
-    """A connection; the kernel repeats lost handshakes until the deadline. Errors: OSError."""
-    left_s = deadline_s - monotonic()
-    if left_s <= 0.0:
-        raise TimeoutError(f"no connection to {address[0]}:{address[1]}")
-    return socket.create_connection(address, timeout=left_s)

@@ -32,13 +32,14 @@ class Default(Deciding):
 
     def decide(self, state: State) -> Advice:
         """Put whatever fits."""
-        lost = [one for one in state.waiting.values() if self._over(one.holds_since_s, state.now_s)]
+        held = [(one, one.holds_since_s) for one in state.waiting.values() if one.holds_since_s is not None]
+        lost = [one for one, since_s in held if state.now_s >= since_s + DEADLOCK_S]
+        wake_s = min((since_s + DEADLOCK_S for _, since_s in held), default=None)
         if lost:
-            names = [one.job.name for one in lost]
-            self._seen.difference_update(names)
+            self._seen.difference_update(one.job.name for one in lost)
             return Advice([GiveUp(one.job.name, again=one.deadlocks < _MOST_DEADLOCKS - 1) for one in lost])
         if self._looked_at == state.changes:
-            return Advice((), wake_s=self._wake_s(state))
+            return Advice((), wake_s=wake_s)
         room = Room(state)
         old: list[tuple[str, Slot]] = []
         new: list[tuple[str, Slot]] = []
@@ -55,11 +56,4 @@ class Default(Deciding):
         actions: list[Action] = [Place(name, pods) for name, pods in placed.items()]
         self._looked_at = state.changes + len(actions)
         self._seen.intersection_update(state.waiting)
-        return Advice(actions, wake_s=self._wake_s(state))
-
-    def _over(self, since_s: float | None, now_s: float) -> bool:
-        return since_s is not None and now_s >= since_s + DEADLOCK_S
-
-    def _wake_s(self, state: State) -> float | None:
-        found = [one.holds_since_s + DEADLOCK_S for one in state.waiting.values() if one.holds_since_s is not None]
-        return min(found, default=None)
+        return Advice(actions, wake_s=wake_s)

@@ -41,7 +41,7 @@ class Kod2(Deciding):
 
     def decide(self, state: State) -> Advice:
         """Algorithm 1, then scale-out as its end; and all of it again if a job has started."""
-        for name in [name for name in self._weights if name not in state.waiting and name not in state.running]:
+        for name in self._weights.keys() - state.waiting.keys() - state.running.keys():
             del self._weights[name]
         while True:
             if self._scales_out:
@@ -109,18 +109,10 @@ class Kod2(Deciding):
             workers: dict[int, list[int]] = {}
             for index, row in one.workers.items():
                 workers.setdefault(row, []).append(index)
-            found.append(
-                Running(
-                    name,
-                    self._weight(state, one),
-                    one.number,
-                    workers,
-                    frozenset(one.ps.values()),
-                    _worker(state, one).tolist(),
-                    least=one.job.min_workers,
-                    most=one.most,
-                )
-            )
+            worker, ps = state.vector(one, Role.WORKER), frozenset(one.ps.values())
+            assert worker is not None
+            weight, least = self._weight(state, one), one.job.min_workers
+            found.append(Running(name, weight, one.number, workers, ps, worker.tolist(), least, one.most))
         return found
 
     def _weight(self, state: State, one: JobState) -> float:
@@ -136,13 +128,6 @@ class Kod2(Deciding):
     def _wake_s(self, state: State) -> float | None:
         found = (one.job.arrival_s + self._limit_s for one in state.waiting.values())
         return min((at_s for at_s in found if at_s > state.now_s), default=None)
-
-
-def _worker(state: State, one: JobState) -> Ints:
-    """Request of one worker of a job that runs."""
-    vector = state.vector(one, Role.WORKER)
-    assert vector is not None
-    return vector
 
 
 def _least(one: JobState) -> list[Slot]:
@@ -166,10 +151,9 @@ def packed(state: State, one: JobState, free: Ints) -> dict[Slot, int] | None:
     Idle is compared as the sum of shares of what the node has. `None`, and `free` as it was: it does not fit.
     """
     totals = np.maximum(state.table.allocatable, 1)
-    slots = _least(one)
-    order = np.lexsort((np.arange(len(free)), -(free / totals).sum(axis=1)))
-    together = _minimum(state, one)
-    for row in order.tolist():
+    slots, together = _least(one), _minimum(state, one)
+    order = np.lexsort((np.arange(len(free)), -(free / totals).sum(axis=1))).tolist()
+    for row in order:
         if (together <= free[row]).all():
             free[row] -= together
             return dict.fromkeys(slots, row)
@@ -177,7 +161,7 @@ def packed(state: State, one: JobState, free: Ints) -> dict[Slot, int] | None:
     put: dict[Slot, int] = {}
     for slot in slots:
         vector = state.vector(one, slot[0])
-        row = next((row for row in order.tolist() if vector is not None and (vector <= left[row]).all()), None)
+        row = next((row for row in order if vector is not None and (vector <= left[row]).all()), None)
         if row is None or vector is None:
             return None
         left[row] -= vector

@@ -89,9 +89,7 @@ def algorithm_1(queue: Sequence[Waiting], heaviest_running: float | None, idle: 
     ordered = sorted(queue, key=lambda job: (-job.weight, job.entered))
     heaviest = ordered[0]
     if heaviest_running is None or heaviest.weight >= heaviest_running:
-        if fits(heaviest.minimum, idle):
-            return Pass((heaviest.name,))
-        return Pass(scale_in_for=heaviest.name)
+        return Pass((heaviest.name,)) if fits(heaviest.minimum, idle) else Pass(scale_in_for=heaviest.name)
     left = list(idle)
     placed = []
     for job in ordered:

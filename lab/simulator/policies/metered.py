@@ -73,30 +73,25 @@ class Metered(Planned):
         return found
 
     def take(self, state: State, one: JobState) -> Reports:
-        """What the job has reported up to now."""
-        reports = self.reports.setdefault(one.job.name, Reports())
-        read(reports, one, state.now_s, self._chance)
+        """What the job has reported up to now. Cost: O(reports since the last look)."""
+        reports, now_s = self.reports.setdefault(one.job.name, Reports()), state.now_s
+        loss = LossModel(one.job.work.batch, one.job.work.sync)
+        if not reports.marks:
+            reports.marks.append((0.0, 0, loss.start))
+        trained = one.trained + (one.rate * (now_s - one.since_s) if one.training else 0.0)
+        trained = min(trained, one.job.work.samples)
+        while len(reports.marks) > 1 and reports.marks[-1][0] > trained + 1e-6:
+            reports.history.undo(reports.marks.pop()[1])
+        if not one.training:
+            return reports
+        workers, step = len(one.workers), one.step_samples
+        samples, steps, value = reports.marks[-1]
+        while samples + _REPORT_STEPS * step <= trained + 1e-6:
+            samples += _REPORT_STEPS * step
+            steps += _REPORT_STEPS
+            value = loss.after(value, _REPORT_STEPS * step, workers)
+            reports.marks.append((samples, steps, value))
+            at_s = now_s - (trained - samples) / one.rate
+            said = value * (1.0 + self._chance.gauss(0.0, _NOISE))
+            reports.history.add(Point(steps, at_s, said, one.rate, workers=workers))
         return reports
-
-
-def read(reports: Reports, one: JobState, now_s: float, chance: Random) -> None:
-    """Take over the reports that the job has made since the last look. Cost: O(reports)."""
-    loss = LossModel(one.job.work.batch, one.job.work.sync)
-    if not reports.marks:
-        reports.marks.append((0.0, 0, loss.start))
-    trained = one.trained + (one.rate * (now_s - one.since_s) if one.training else 0.0)
-    trained = min(trained, one.job.work.samples)
-    while len(reports.marks) > 1 and reports.marks[-1][0] > trained + 1e-6:
-        reports.history.undo(reports.marks.pop()[1])
-    if not one.training:
-        return
-    workers, step = len(one.workers), one.step_samples
-    samples, steps, value = reports.marks[-1]
-    while samples + _REPORT_STEPS * step <= trained + 1e-6:
-        samples += _REPORT_STEPS * step
-        steps += _REPORT_STEPS
-        value = loss.after(value, _REPORT_STEPS * step, workers)
-        reports.marks.append((samples, steps, value))
-        at_s = now_s - (trained - samples) / one.rate
-        said = value * (1.0 + chance.gauss(0.0, _NOISE))
-        reports.history.add(Point(steps, at_s, said, one.rate, workers=workers))

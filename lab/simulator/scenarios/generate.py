@@ -5,6 +5,7 @@ job changes none before it.
 """
 
 from collections.abc import Iterator, Mapping
+from itertools import permutations
 from pathlib import Path
 from random import Random
 from typing import TypeAlias
@@ -63,35 +64,25 @@ def nodes_of(group: NodeGroup) -> Iterator[Node]:
     for number, node in enumerate(group.names()):
         zone = number * group.zones // group.count
         name = "z" * (zone // 26) + chr(ord("a") + zone % 26)
-        yield Node(
-            NodeName(node),
-            ZoneName(name),
-            Resources.parse({"cpu": group.cpu, "memory": group.memory, GPU: group.gpu, "pods": 110}),
-        )
+        has = Resources.parse({"cpu": group.cpu, "memory": group.memory, GPU: group.gpu, "pods": 110})
+        yield Node(NodeName(node), ZoneName(name), has)
 
 
 def mesh(nodes: tuple[Node, ...], network: Mesh) -> NetworkMatrix:
     """Measurements of all links inside each zone. Cost: O(nodes of a zone²) for each."""
-    base = {
-        Metric.LOSS: network.loss_ratio,
-        Metric.DELAY: network.delay_ms,
-        Metric.THROUGHPUT: network.throughput_bps,
-    }
-    worse: dict[str, dict[Metric, float]] = {}
-    for one in network.impaired:
-        given = {Metric.LOSS: one.loss_ratio, Metric.DELAY: one.delay_ms, Metric.THROUGHPUT: one.throughput_bps}
-        worse[one.node] = {metric: value for metric, value in given.items() if value is not None}
+    fields = {Metric.LOSS: "loss_ratio", Metric.DELAY: "delay_ms", Metric.THROUGHPUT: "throughput_bps"}
+    worse = {one.node: one for one in network.impaired}
     found: list[Measurement] = []
-    for a in nodes:
-        for b in nodes:
-            if a.zone != b.zone or a.name == b.name:
-                continue
-            for metric, usual in base.items():
-                values = [worse.get(end.name, {}).get(metric, usual) for end in (a, b)]
-                value = min(values) if metric is Metric.THROUGHPUT else max(values)
+    for metric, field in fields.items():
+        usual, worst = getattr(network, field), min if metric is Metric.THROUGHPUT else max
+        given = {node.name: getattr(worse.get(node.name), field, None) for node in nodes}
+        at = {name: usual if value is None else value for name, value in given.items()}
+        for a, b in permutations(nodes, 2):
+            if a.zone == b.zone:
+                value = worst(at[a.name], at[b.name])
                 found.append(Measurement(EndpointId(a.name), EndpointId(b.name), metric, value, 0.0))
     ends = {node.name: EndpointId(node.name) for node in nodes}
-    return NetworkMatrix.of(found, endpoint_of=dict.fromkeys(base, ends), now_s=0.0)
+    return NetworkMatrix.of(found, endpoint_of=dict.fromkeys(fields, ends), now_s=0.0)
 
 
 def written(job: Job) -> SimJob:
@@ -118,18 +109,9 @@ def periodic(work: Periodic, seed: int) -> tuple[SimJob, ...]:
         chance = Random(f"{seed} {number}")  # noqa: S311 - drawn workloads, no secrets
         least = chance.choice(work.min_workers)
         workers = least + chance.choice(work.further_workers)
-        worker = Pods(cpu=chance.choice(work.worker_cpu), memory=chance.choice(work.worker_memory))
+        pods = Pods(cpu=chance.choice(work.worker_cpu), memory=chance.choice(work.worker_memory))
         model, batch = chance.choice(work.models), chance.choice(work.batches)
-        jobs.append(
-            SimJob(
-                name=f"job-{number}",
-                arrival_s=number * work.every_s,
-                work=Work(model, batch, work.samples, work.sync),
-                worker=worker.requests(),
-                workers=workers,
-                min_workers=least,
-                ps=ps,
-                ps_count=work.ps_count,
-            )
-        )
+        what, worker = Work(model, batch, work.samples, work.sync), pods.requests()
+        name, at_s = f"job-{number}", number * work.every_s
+        jobs.append(SimJob(name, at_s, what, worker, workers, min_workers=least, ps=ps, ps_count=work.ps_count))
     return tuple(jobs)

@@ -50,11 +50,9 @@ def jobs_of(name: str, given: RecordedJobs, *, steps: Steps, seed: int) -> tuple
     jobs: list[SimJob] = []
     worker = given.worker.requests()
     for line, row in _rows(name, ("job", "submit_s", "gpus", "run_s")):
-        gpus = int(_number(name, line, row, "gpus"))
-        batch = int(row.get("batch_size") or 0)
+        gpus, batch = int(_number(name, line, row, "gpus")), int(row.get("batch_size") or 0)
         known = steps.get((row.get("application", ""), batch), {})
-        if gpus not in known:
-            known = {gpus: 1.0}
+        known = known if gpus in known else {gpus: 1.0}
         chance = Random(f"{seed} {row['job']}")  # noqa: S311 - drawn workloads, no secrets
         jobs.append(
             SimJob(

@@ -60,10 +60,9 @@ class Wires:
         if one == other:
             return LOCAL
         key = (one, other) if one < other else (other, one)
-        wire = self._known.get(key)
-        if wire is None:
-            wire = self._known[key] = _UNMEASURED if self._blank else self._look_up(*key)
-        return wire
+        if key not in self._known:
+            self._known[key] = _UNMEASURED if self._blank else self._look_up(*key)
+        return self._known[key]
 
     def _look_up(self, one: int, other: int) -> Wire:
         names = (self._names[one], self._names[other])
@@ -71,8 +70,10 @@ class Wires:
         if bool(block.same[0, 1]):
             return LOCAL
         pairs = ((0, 1), (1, 0))
-        loss = max((float(block.loss_ratio[at]) for at in pairs if not isnan(block.loss_ratio[at])), default=0.0)
-        delays = [float(block.delay_ms[at]) / 1000.0 for at in pairs if not isnan(block.delay_ms[at])]
-        rates = [float(block.throughput_bps[at]) for at in pairs if not isnan(block.throughput_bps[at])]
-        delay_s = max(delays, default=_UNMEASURED.delay_s)
-        return Wire(goodput_bps(min(rates, default=_UNMEASURED.bps), delay_s, loss), delay_s)
+        losses, delays_ms, rates = (
+            [float(values[at]) for at in pairs if not isnan(values[at])]
+            for values in (block.loss_ratio, block.delay_ms, block.throughput_bps)
+        )
+        delay_s = max(delays_ms, default=_UNMEASURED.delay_s * 1000.0) / 1000.0
+        rate = min(rates, default=_UNMEASURED.bps)
+        return Wire(goodput_bps(rate, delay_s, max(losses, default=0.0)), delay_s)

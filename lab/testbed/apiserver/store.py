@@ -270,7 +270,8 @@ class ApiStore:
                     if position < collection.compacted:
                         yield WatchEvent("ERROR", _expired(position))
                         return
-                    for change in _after(collection.changes, position):
+                    begin = bisect_right(collection.changes, position, key=lambda change: change.version)
+                    for change in collection.changes[begin:]:
                         position = change.version
                         if namespace in ("", change.namespace):
                             yield WatchEvent(change.type, change.body)
@@ -455,11 +456,6 @@ def merged(old: Any, patch: Any) -> Any:
     return old if new is None else new
 
 
-def _after(changes: list[Change], version: int) -> list[Change]:
-    """Changes of later versions."""
-    return changes[bisect_right(changes, version, key=lambda change: change.version) :]
-
-
 async def _news(collection: _Collection, timeout_s: float) -> None:
     """Wait for the next change, or so long."""
     if collection.news.is_set():
@@ -473,16 +469,8 @@ async def _news(collection: _Collection, timeout_s: float) -> None:
 
 
 def _expired(version: int) -> bytes:
-    return msgspec.json.encode(
-        {
-            "kind": "Status",
-            "apiVersion": "v1",
-            "status": "Failure",
-            "message": f"too old resource version: {version}",
-            "reason": "Expired",
-            "code": 410,
-        }
-    )
+    said = {"message": f"too old resource version: {version}", "reason": "Expired", "code": 410}
+    return msgspec.json.encode({"kind": "Status", "apiVersion": "v1", "status": "Failure", **said})
 
 
 def _bookmark(resource: Resource, version: int) -> bytes:

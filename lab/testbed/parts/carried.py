@@ -4,13 +4,13 @@ Why: several controllers write their certificate into a Secret and wait until it
 there is no kubelet that would mount it.
 """
 
-import asyncio
 import base64
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from lab.testbed.api import Api
+from lab.testbed.beside import beside
 from lab.testbed.errors import ApiRefused
 
 _FILES = ("tls.key", "ca.crt", "tls.crt")  # the last one is what controllers wait for
@@ -20,11 +20,8 @@ _LIMIT_S = 60.0
 @asynccontextmanager
 async def carried(api: Api, secret: str, *, namespace: str, to: Sequence[Path]) -> AsyncGenerator[None]:
     """While the block runs: as soon as the Secret holds a certificate, its files are in these directories, in order."""
-    carrying = asyncio.create_task(_carry(api, secret, namespace, to), name=f"certificates of {namespace}")
-    try:
+    async with beside(_carry(api, secret, namespace, to)):
         yield
-    finally:
-        carrying.cancel()
 
 
 async def _carry(api: Api, secret: str, namespace: str, to: Sequence[Path]) -> None:

@@ -8,12 +8,13 @@ the Job's status. What a Job said is kept.
 import asyncio
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
 import msgspec
 
 from lab.testbed.api import Api, Object
+from lab.testbed.beside import beside
 from lab.testbed.cluster import Cluster
 
 
@@ -28,14 +29,8 @@ class Ran(msgspec.Struct):
 async def jobs_by_hand(cluster: Cluster, namespace: str) -> AsyncIterator[Ran]:
     """While the block runs, every new Job of the namespace is run once. The accounts must be users of the cluster."""
     ran = Ran()
-    async with cluster.api() as api:
-        following = asyncio.create_task(_follow(cluster, api, namespace, ran), name="run Jobs by hand")
-        try:
-            yield ran
-        finally:
-            following.cancel()
-            with suppress(asyncio.CancelledError):
-                await following
+    async with cluster.api() as api, beside(_follow(cluster, api, namespace, ran)):
+        yield ran
 
 
 async def _follow(cluster: Cluster, api: Api, namespace: str, ran: Ran) -> None:
@@ -54,15 +49,10 @@ async def _run(cluster: Cluster, api: Api, job: Object, ran: Ran) -> None:
     started = _now()
     code = 1
     for _ in range(1 + job["spec"].get("backoffLimit", 6)):  # its rights may be younger than what the API server knows
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "cli.main",
-            *container["args"],
-            f"--kubeconfig={cluster.kubeconfig(pod['serviceAccountName'])}",
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-        )
+        access = f"--kubeconfig={cluster.kubeconfig(pod['serviceAccountName'])}"
+        command = (sys.executable, "-m", "cli.main", *container["args"], access)
+        to = asyncio.subprocess
+        process = await asyncio.create_subprocess_exec(*command, stdout=to.PIPE, stderr=to.STDOUT)
         out, _ = await process.communicate()
         code = process.returncode or 0
         ran.codes[meta["name"]] = code

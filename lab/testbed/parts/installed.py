@@ -34,13 +34,10 @@ def installed_settings(mode: str = SECOND) -> dict[str, Any]:
 
 def installed_rights() -> list[Object]:
     """Accounts, roles, bindings, what netgang may write in its own namespace, and the confinement of its account."""
-    return [
-        one
-        for one in installed()
-        if one["kind"] in _RIGHTS
-        or (one["kind"] in _CONFINEMENT and not one["metadata"]["name"].endswith("warnings"))
-        or (one["kind"] == "ConfigMap" and "data" not in one)
-    ]
+    left_out = [one for one in installed() if one["kind"] == "ConfigMap" and "data" in one]
+    left_out += [one for one in installed() if one["metadata"]["name"].endswith("warnings")]
+    kinds = (*_RIGHTS, *_CONFINEMENT, "ConfigMap")
+    return [one for one in installed() if one["kind"] in kinds and one not in left_out]
 
 
 @cache

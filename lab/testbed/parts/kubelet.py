@@ -9,10 +9,11 @@ does nothing about pods (`STAGES`).
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any, TypeAlias
 
 from lab.testbed.api import Api, Object
+from lab.testbed.beside import beside
 from lab.testbed.cluster import Cluster
 from lab.testbed.errors import ControlPlaneError
 
@@ -68,9 +69,8 @@ class Kubelet:
                 raise
         conditions = [{"type": kind, "status": "True"} for kind in ("Initialized", "ContainersReady", "Ready")]
         status = {"phase": "Running", "conditions": conditions}
-        await self._api.patch(
-            "Pod", name, {"status": status}, namespace=one["metadata"]["namespace"], subresource="status"
-        )
+        place = one["metadata"]["namespace"]
+        await self._api.patch("Pod", name, {"status": status}, namespace=place, subresource="status")
 
     async def _end(self, one: Object) -> None:
         name, namespace = one["metadata"]["name"], one["metadata"]["namespace"]
@@ -87,10 +87,5 @@ async def kubelet(cluster: Cluster, start: Mapping[str, Start], *namespaces: str
     """Pods of these namespaces run while the block does; `start` says by app which are processes."""
     async with cluster.api() as api:
         made = Kubelet(cluster, api, start)
-        running = asyncio.create_task(made.run(namespaces), name="kubelet")
-        try:
+        async with beside(made.run(namespaces)):
             yield made
-        finally:
-            running.cancel()
-            with suppress(asyncio.CancelledError):
-                await running

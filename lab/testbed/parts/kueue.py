@@ -42,12 +42,9 @@ async def start_kueue(cluster: Cluster) -> Child:
     async with cluster.api() as api:
         await _prepare(api, webhook)
         async with carried(api, _SECRET, namespace=_NAMESPACE, to=[certificates]):
-            return await cluster.start_part(
-                KUEUE,
-                [program, f"--kubeconfig={cluster.kubeconfig()}", f"--config={config}"],
-                ready_url=f"http://{LOOPBACK}:{health}/readyz",
-                limit_s=_START_LIMIT_S,
-            )
+            command: list[str | Path] = [program, f"--kubeconfig={cluster.kubeconfig()}", f"--config={config}"]
+            url = f"http://{LOOPBACK}:{health}/readyz"
+            return await cluster.start_part(KUEUE, command, ready_url=url, limit_s=_START_LIMIT_S)
 
 
 async def end_kueue(cluster: Cluster) -> None:
@@ -67,24 +64,12 @@ async def end_kueue(cluster: Cluster) -> None:
 async def _prepare(api: Api, webhook: int) -> None:
     """What it wants to find: its namespace, a Secret and a Service, its webhooks, and kinds that it converts."""
     home = {"namespace": _NAMESPACE}
-    await api.apply(
-        [
-            namespace(_NAMESPACE),
-            {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": _SECRET, **home}},
-            {
-                "apiVersion": "v1",
-                "kind": "Service",
-                "metadata": {"name": _SERVICE, **home},
-                "spec": {"type": "ExternalName", "externalName": "localhost"},
-            },
-            *_hooks(webhook),
-        ]
-    )
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": _SECRET, **home}}
+    leads = {"type": "ExternalName", "externalName": "localhost"}
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": _SERVICE, **home}, "spec": leads}
+    await api.apply([namespace(_NAMESPACE), secret, service, *_hooks(webhook)])
     asked = {"service": {"name": _SERVICE, **home, "path": "/convert", "port": webhook}}
-    conversion = {
-        "strategy": "Webhook",
-        "webhook": {"clientConfig": asked, "conversionReviewVersions": ["v1"]},
-    }
+    conversion = {"strategy": "Webhook", "webhook": {"clientConfig": asked, "conversionReviewVersions": ["v1"]}}
     for plural in _CONVERTED:
         name = f"{plural}.kueue.x-k8s.io"
         await api.patch("CustomResourceDefinition", name, {"spec": {"conversion": conversion}})

@@ -63,31 +63,15 @@ async def start_operator(cluster: Cluster) -> Child:
 
 async def refuse_updates(api: Api, *plurals: str) -> None:
     """From now on every update of these kinds is refused, as when the operator is down and its webhook is needed."""
-    await api.apply(
-        {
-            "apiVersion": "admissionregistration.k8s.io/v1",
-            "kind": "ValidatingWebhookConfiguration",
-            "metadata": {"name": _REFUSAL},
-            "webhooks": [
-                {
-                    "name": _REFUSAL,
-                    "admissionReviewVersions": ["v1"],
-                    "sideEffects": "None",
-                    "failurePolicy": "Fail",
-                    "timeoutSeconds": 1,
-                    "clientConfig": {"url": f"https://{LOOPBACK}:1/nobody-listens"},
-                    "rules": [
-                        {
-                            "apiGroups": ["*"],
-                            "apiVersions": ["*"],
-                            "operations": ["UPDATE"],
-                            "resources": list(plurals),
-                        }
-                    ],
-                }
-            ],
-        }
-    )
+    rule = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["UPDATE"], "resources": list(plurals)}
+    nobody = {"url": f"https://{LOOPBACK}:1/nobody-listens"}
+    await api.apply(_webhook(_REFUSAL, nobody, failurePolicy="Fail", timeoutSeconds=1, rules=[rule]))
+
+
+def _webhook(name: str, client: Object, **more: object) -> Object:
+    one = {"name": name, "admissionReviewVersions": ["v1"], "sideEffects": "None", "clientConfig": client, **more}
+    kind = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration"}
+    return {**kind, "metadata": {"name": name}, "webhooks": [one]}
 
 
 async def allow_updates(api: Api) -> None:
@@ -109,18 +93,22 @@ def tf_job(
 
     `dynamic`: workers may come and go (`enableDynamicWorker`).
     """
-    replicas = {"PS": 1, "Worker": workers}
-    template = _template(cpu=cpu, gates=gates)
+    made = pod("unused", cpu=cpu, gates=gates)["spec"]
+    del made["schedulerName"]  # which is the operator's to write
+    containers = [{**made["containers"][0], "name": "tensorflow"}]
+    spec = {**made, "containers": containers, "terminationGracePeriodSeconds": 30}
+    template = {"metadata": {"annotations": {DELETE_AFTER: "1s"}}, "spec": spec}
+    policy = {"minAvailable": 1 + workers if least is None else least}
     return {
         "apiVersion": "kubeflow.org/v1",
         "kind": "TFJob",
         "metadata": {"name": name, "namespace": namespace},
         "spec": {
             "enableDynamicWorker": dynamic,
-            "runPolicy": _run_policy(1 + workers if least is None else least),
+            "runPolicy": {"cleanPodPolicy": "None", "schedulingPolicy": policy},
             "tfReplicaSpecs": {
                 role: {"replicas": count, "restartPolicy": "OnFailure", "template": template}
-                for role, count in replicas.items()
+                for role, count in {"PS": 1, "Worker": workers}.items()
             },
         },
     }
@@ -128,42 +116,13 @@ def tf_job(
 
 def condition(job: Object, kind: str) -> bool:
     """Whether a job has the condition `kind` with status True."""
-    held = job.get("status", {}).get("conditions", [])
+    held = job.get("status", {}).get("conditions") or []
     return any(one["type"] == kind and one["status"] == "True" for one in held)
-
-
-def _run_policy(least: int) -> Object:
-    return {"cleanPodPolicy": "None", "schedulingPolicy": {"minAvailable": least}}
-
-
-def _template(*, cpu: str, gates: Sequence[str]) -> Object:
-    """A pod template that leaves the scheduler's name to the operator."""
-    made = pod("unused", cpu=cpu, gates=gates)
-    spec = {**made["spec"], "terminationGracePeriodSeconds": 30}
-    del spec["schedulerName"]
-    spec["containers"] = [{**spec["containers"][0], "name": "tensorflow"}]
-    return {"metadata": {"annotations": {DELETE_AFTER: "1s"}}, "spec": spec}
 
 
 async def _prepare(api: Api) -> None:
     """What the operator wants to find: its namespace, an empty Secret, and a webhook to write its authority to."""
-    await api.apply(
-        [
-            namespace_object(_NAMESPACE),
-            {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": _SECRET, "namespace": _NAMESPACE}},
-            {
-                "apiVersion": "admissionregistration.k8s.io/v1",
-                "kind": "ValidatingWebhookConfiguration",
-                "metadata": {"name": _WEBHOOK},
-                "webhooks": [
-                    {
-                        "name": _WEBHOOK,
-                        "admissionReviewVersions": ["v1"],
-                        "sideEffects": "None",
-                        "failurePolicy": "Ignore",
-                        "clientConfig": {"service": {"name": OPERATOR, "namespace": _NAMESPACE, "path": "/"}},
-                    }
-                ],
-            },
-        ]
-    )
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": _SECRET, "namespace": _NAMESPACE}}
+    asked = {"service": {"name": OPERATOR, "namespace": _NAMESPACE, "path": "/"}}
+    hook = _webhook(_WEBHOOK, asked, failurePolicy="Ignore")
+    await api.apply([namespace_object(_NAMESPACE), secret, hook])

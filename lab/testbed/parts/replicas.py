@@ -7,7 +7,7 @@ leads new connections to the process whose pod carries the labels of the install
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,6 +16,7 @@ import msgspec
 import yaml
 
 from lab.testbed.api import Api, Object
+from lab.testbed.beside import beside
 from lab.testbed.cluster import INSTALLED_IN, Cluster
 from lab.testbed.parts.installed import installed_object
 from lab.testbed.parts.service import Netgang, start_netgang
@@ -24,11 +25,6 @@ from lab.testbed.processes.pace import LIVENESS_S
 from lab.testbed.processes.relay import Relay, relay
 
 _NOBODY = "nobody"  # schedules the pods that stand for processes
-
-
-def selector() -> dict[str, str]:
-    """What the installed Service selects."""
-    return dict(installed_object("Service")["spec"]["selector"])
 
 
 def replica(name: str) -> Object:
@@ -80,7 +76,7 @@ class Replicas(msgspec.Struct):
 
     async def follow(self) -> None:
         """Keep `selected` until cancelled."""
-        wanted = selector().items()
+        wanted = installed_object("Service")["spec"]["selector"].items()
         found: set[str] = set()
         while True:
             async for change, one in self.api.watch("Pod", namespace=INSTALLED_IN):
@@ -98,14 +94,10 @@ async def replicas(cluster: Cluster, settings: Mapping[str, Any]) -> AsyncIterat
     """No process yet, and the address that leads to the leader; all processes started are stopped with the block."""
     async with cluster.api() as api:
         made = Replicas(cluster, api, settings)
-        following = asyncio.create_task(made.follow(), name="follow the Service's pods")
         try:
-            async with relay(made.leader_port) as address:
+            async with beside(made.follow()), relay(made.leader_port) as address:
                 yield made, address
         finally:
-            following.cancel()
-            with suppress(asyncio.CancelledError):
-                await following
             for name in made.running:
                 if name in cluster.parts:
                     await cluster.remove(name)

@@ -66,32 +66,21 @@ async def start_netgang(
         chosen_limits.write_text(json.dumps(limits))
         program = ["lab.testbed.netgang", chosen_limits]
         env = {"OPENBLAS_NUM_THREADS": "1", **(env or {})}  # as the command line has it
-    argv: list[str | Path] = [
-        sys.executable,
-        "-m",
-        *program,
-        f"--kubeconfig={kubeconfig or cluster.kubeconfig(account)}",
-        f"--port={chosen}",
-        f"--debug-port={debug_port}",
-    ]
+    access = f"--kubeconfig={kubeconfig or cluster.kubeconfig(account)}"
+    argv = [sys.executable, "-m", *program, access, f"--port={chosen}", f"--debug-port={debug_port}"]
     if tls:
         settings["health_port"] = health_port
     file = cluster.directory / f"{name}-settings.yaml"
-    keys = str(_note_keys(cluster.directory / "note-keys"))
-    settings = {"note_keys_dir": keys, **settings, "host": LOOPBACK}
+    keys = cluster.directory / "note-keys"  # of all netgangs of a cluster; elsewhere it is a mounted Secret
+    keys.mkdir(exist_ok=True)
+    (keys / KEY_FILE).write_bytes(b"the same for all of the test bed")
+    settings = {"note_keys_dir": str(keys), **settings, "host": LOOPBACK}
     file.write_text(yaml.safe_dump(settings, sort_keys=False))
     argv.append(f"--config={file}")
     url = f"{'https' if tls else 'http'}://{LOOPBACK}:{chosen}"
     ready = f"http://{LOOPBACK}:{health_port}" if tls else url
     part = await cluster.start_part(name, argv, ready_url=f"{ready}/readyz", env=env, limit_s=_START_LIMIT_S)
     return Netgang(part=part, url=url, debug_url=f"http://{LOOPBACK}:{debug_port}")
-
-
-def _note_keys(directory: Path) -> Path:
-    """Where all netgangs of a cluster find the key for their notes, which is a mounted Secret elsewhere."""
-    directory.mkdir(exist_ok=True)
-    (directory / KEY_FILE).write_bytes(b"the same for all of the test bed")
-    return directory
 
 
 async def install_rights(cluster: Cluster) -> None:
@@ -106,6 +95,5 @@ async def start_second_scheduler(cluster: Cluster, url: str) -> Child:
 
     `url` is that of netgang's verbs, where it need not be yet: it is called for pods only.
     """
-    return await cluster.start_scheduler(
-        SECOND_SCHEDULER, name=NETGANG_SCHEDULER, extender=url, account=NETGANG_SCHEDULER
-    )
+    own = NETGANG_SCHEDULER
+    return await cluster.start_scheduler(SECOND_SCHEDULER, name=own, extender=url, account=own)

@@ -57,9 +57,5 @@ async def start_volcano(cluster: Cluster, *, name: str) -> Child:
 
 def volcano_group(name: str, min_member: int, *, namespace: str = "default") -> Object:
     """A PodGroup of Volcano's in the default queue; its pods name it in GROUP_ANNOTATION."""
-    return {
-        "apiVersion": API,
-        "kind": "PodGroup",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {"minMember": min_member, "queue": _QUEUE},
-    }
+    spec = {"minMember": min_member, "queue": _QUEUE}
+    return {"apiVersion": API, "kind": "PodGroup", "metadata": {"name": name, "namespace": namespace}, "spec": spec}

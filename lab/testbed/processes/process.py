@@ -20,7 +20,6 @@ from lab.testbed.errors import ControlPlaneError, NotReady
 _LEASH = Path(__file__).with_name("leash.py")
 _POLL_S = 0.02
 _KILL_LIMIT_S = 10.0  # the kernel needs milliseconds; a loaded machine takes longer to say so
-_LOG_TAIL_LINES = 40
 
 
 class Child:
@@ -88,7 +87,7 @@ class Child:
         """Let a frozen process go on (SIGCONT)."""
         self._signal(signal.SIGCONT)
 
-    def tail(self, lines: int = _LOG_TAIL_LINES) -> str:
+    def tail(self, lines: int = 40) -> str:
         """The end of its log."""
         if not self.log.exists():
             return ""
@@ -100,9 +99,8 @@ class Child:
             async with asyncio.timeout(limit_s):
                 while not await check():
                     if not self.alive:
-                        raise ControlPlaneError(
-                            f"{self.name} ended while it started; its log ends with:\n{self.tail()}"
-                        )
+                        said = f"{self.name} ended while it started; its log ends with:\n{self.tail()}"
+                        raise ControlPlaneError(said)
                     await asyncio.sleep(_POLL_S)
         except TimeoutError as late:
             raise NotReady(f"{self.name} was not ready in {limit_s:g} s; log ends with:\n{self.tail()}") from late

@@ -51,28 +51,16 @@ class Relay:
                 return
             with suppress(OSError):
                 far_reader, far_writer = await asyncio.open_connection(LOOPBACK, port)
-                try:
-                    await self._both_ways(reader, writer, far_reader, far_writer)
+                ways = [asyncio.ensure_future(self._copy(*way)) for way in ((reader, far_writer), (far_reader, writer))]
+                try:  # until one end is through: HTTP leaves no connection half open
+                    await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
                 finally:
+                    for way in ways:
+                        way.cancel()
+                    await asyncio.gather(*ways, return_exceptions=True)
                     far_writer.close()
         finally:
             writer.close()
-
-    async def _both_ways(
-        self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        far_reader: asyncio.StreamReader,
-        far_writer: asyncio.StreamWriter,
-    ) -> None:
-        """Until one end is through: HTTP leaves no connection half open."""
-        ways = [asyncio.ensure_future(self._copy(*way)) for way in ((reader, far_writer), (far_reader, writer))]
-        try:
-            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for way in ways:
-                way.cancel()
-            await asyncio.gather(*ways, return_exceptions=True)
 
     async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError):

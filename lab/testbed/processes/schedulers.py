@@ -28,15 +28,10 @@ def load_configuration(source: Document | Path) -> dict[str, Any]:
     if not isinstance(source, Path):
         return copy.deepcopy(dict(source))
     documents = [one for one in yaml.safe_load_all(source.read_text()) if isinstance(one, dict)]
-    inner = [
-        yaml.safe_load(text)
-        for one in documents
-        if one.get("kind") == "ConfigMap"
-        for text in one.get("data", {}).values()
-    ]
-    found = [
-        one for one in (*documents, *inner) if isinstance(one, dict) and one.get("kind") == "KubeSchedulerConfiguration"
-    ]
+    maps = [one for one in documents if one.get("kind") == "ConfigMap"]
+    inner = [yaml.safe_load(text) for one in maps for text in one.get("data", {}).values()]
+    every = [one for one in (*documents, *inner) if isinstance(one, dict)]
+    found = [one for one in every if one.get("kind") == "KubeSchedulerConfiguration"]
     if len(found) != 1:
         raise ValueError(f"{source} holds {len(found)} KubeSchedulerConfigurations, expected one")
     return found[0]
@@ -58,7 +53,11 @@ def on_testbed(
         return ready
     if extender is None:
         raise ValueError("the configuration has extenders: say at which URL netgang listens")
-    ready["extenders"] = [_readdressed(entry, extender) for entry in ready["extenders"]]
+    for entry in ready["extenders"]:
+        entry["urlPrefix"] = readdress(entry["urlPrefix"], extender)
+        if urlsplit(extender).scheme == "http":  # certificates of the installed service mean nothing on loopback
+            entry.pop("enableHTTPS", None)
+            entry.pop("tlsConfig", None)
     return ready
 
 
@@ -70,11 +69,3 @@ def readdress(url: str, base: str) -> str:
     """
     target = urlsplit(base)
     return urlunsplit((target.scheme, target.netloc, urlsplit(url).path, "", ""))
-
-
-def _readdressed(entry: Document, base: str) -> dict[str, Any]:
-    local = {**entry, "urlPrefix": readdress(entry["urlPrefix"], base)}
-    if urlsplit(base).scheme == "http":  # certificates of the installed service mean nothing on loopback
-        local.pop("enableHTTPS", None)
-        local.pop("tlsConfig", None)
-    return local

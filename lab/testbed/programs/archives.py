@@ -90,17 +90,10 @@ def _prometheus(work: Path) -> str:
 
 def _run(*command: str, directory: Path) -> None:
     """Run to the end without a terminal; ControlPlaneError with the first complaint, on one line."""
+    nothing, to, both = subprocess.DEVNULL, subprocess.PIPE, subprocess.STDOUT
     try:
         done = subprocess.run(
-            command,
-            cwd=directory,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            timeout=LIMIT_S,
-            check=False,
+            command, cwd=directory, stdin=nothing, stdout=to, stderr=both, text=True, errors="replace", timeout=LIMIT_S
         )
     except (subprocess.TimeoutExpired, OSError) as failed:
         raise ControlPlaneError(f"{command[0]}: {failed}") from failed
@@ -111,7 +104,6 @@ def _run(*command: str, directory: Path) -> None:
 
 
 def _directory() -> Path:
-    """Where archives are kept: XDG_CACHE_HOME or ~/.cache, netgang/archives."""
     return user_cache() / "archives"
 
 

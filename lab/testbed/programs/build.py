@@ -19,17 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from lab.testbed.errors import ControlPlaneError
-from lab.testbed.programs.catalogue import (
-    ASSETS,
-    COPY,
-    PROGRAMS,
-    Asset,
-    Completed,
-    Program,
-    Version,
-    go_mod,
-    linker_flags,
-)
+from lab.testbed.programs.catalogue import ASSETS, COPY, PROGRAMS, Asset, Program, Version, go_mod, linker_flags
 from lab.testbed.programs.definitions import BESIDE_CONTROLLERS, DEFINITIONS
 
 CACHE_VARIABLE = "NETGANG_TESTBED_CACHE"
@@ -167,21 +157,16 @@ def _build(go: Path, program: Program, version: Version, target: Path) -> None:
         (work / "go.mod").write_text(go_mod(program, version, upstream=upstream))
         if program.pins_kubernetes:  # its checksums cover what it pins, which the checksum database need not know
             shutil.copy(Path(module["Dir"]) / "go.sum", work / "go.sum")
-        if program.completed is not None:
-            _complete(go, program.completed, work)
+        if (lacking := program.completed) is not None:  # a copy, for Go keeps modules read-only, and what it lacks
+            source = Path(_download(go, lacking.module, lacking.version, directory=work)["Dir"])
+            file = shutil.copytree(source, work / COPY, copy_function=shutil.copyfile) / lacking.file
+            file.parent.chmod(0o755)
+            file.write_text(lacking.source)
         out = work / "program"
         flags = ["-trimpath", "-ldflags", linker_flags(program, version), "-o", str(out)]
         _run(go, ["build", *flags, program.package], work)
         out.rename(target)
     say(f"built {label} in {time.monotonic() - began_s:.0f} s")
-
-
-def _complete(go: Path, one: Completed, work: Path) -> None:
-    """Copy a module, whose directories Go keeps read-only, and write the file that it lacks."""
-    source = Path(_download(go, one.module, one.version, directory=work)["Dir"])
-    file = shutil.copytree(source, work / COPY, copy_function=shutil.copyfile) / one.file
-    file.parent.chmod(0o755)
-    file.write_text(one.source)
 
 
 def _copy(go: Path, asset: Asset, target: Path) -> None:

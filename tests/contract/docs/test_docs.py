@@ -5,13 +5,13 @@ Nothing here looks at words or form. tests/e2e/people/test_newcomer.py types wha
 
 import re
 import shlex
+import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 from typer.core import TyperGroup
 from typer.exceptions import TyperException
@@ -37,17 +37,19 @@ HISTORY = (ROOT / "CHANGELOG.md",)  # it also says what there was
 OURS = ("cli", "docs", "examples", "extender", "lab", "manifests", "probe", "scheduler-config", "scoring", "tests")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 CODE = re.compile(r"`([^`\n]+)`")
+RULES = re.compile(r"docs/safety\.md((?:,? S\d+)+)")
 
 
-def _commands(document: Path) -> list[str]:
+def _typed(document: Path) -> list[str]:
     return [bare(line) for block in fenced(document.read_text(), "sh") for line in typed_lines(block.splitlines())]
 
 
-def _words(command: str) -> list[str]:
-    """The words of a command up to a pipe, a redirection or the next command."""
-    words = shlex.split(command.replace("\\\n", " "))
-    ends = [at for at, word in enumerate(words) if word in ("|", ">", "&", "&&")]
-    return words[: min(ends, default=len(words))]
+def _commands(document: Path) -> Iterator[list[str]]:
+    """The words of each command up to a pipe, a redirection or the next command."""
+    for command in _typed(document):
+        words = shlex.split(command.replace("\\\n", " "))
+        ends = [at for at, word in enumerate(words) if word in ("|", ">", "&", "&&")]
+        yield words[: min(ends, default=len(words))]
 
 
 def _text(path: Path) -> str | None:
@@ -73,26 +75,24 @@ def _broken(link: str, document: Path) -> bool:
 
 def test_links_lead_somewhere() -> None:
     links = [(document, link) for document in DOCUMENTS for link in LINK.findall(document.read_text())]
-    own = [(document, link) for document, link in links if not link.startswith(("http://", "https://"))]
+    own = [one for one in links if not one[1].startswith(("http://", "https://"))]
     assert [(document.name, link) for document, link in own if _broken(link, document)] == []
 
 
-def test_pages_that_other_files_cite_exist() -> None:
-    files = {
-        path
-        for name in (*OURS, "charts")
-        for path in (ROOT / name).rglob("*")
-        if path.suffix in {".py", ".yaml", ".md"}
-    }
-    cited = {page for path in files for page in re.findall(r"\bdocs/[\w/-]+\.md\b", path.read_text())}
+def test_pages_and_rules_that_files_cite_exist() -> None:
+    files = [path for name in (*OURS, "charts") for path in (ROOT / name).rglob("*")]
+    texts = [path.read_text() for path in files if path.suffix in {".py", ".yaml", ".md"}]
+    cited = {page for text in texts for page in re.findall(r"\bdocs/[\w/-]+\.md\b", text)}
     assert len(cited) > 20
     assert [page for page in sorted(cited) if _text(ROOT / page) is None] == []
+    rules = {rule for text in texts for cite in RULES.findall(text) for rule in re.findall(r"S\d+", cite)}
+    assert {"S1", "S11"} <= rules <= {f"S{number}" for number in range(1, 30)}
 
 
 def _paths(document: Path) -> Iterator[str]:
     text = document.read_text()
     yield from (code for code in CODE.findall(text) if re.fullmatch(rf"(?:{'|'.join(OURS)})/[\w./-]*", code))
-    typed = [word.lstrip("@") for command in _commands(document) for word in _words(command)]
+    typed = [word.lstrip("@") for words in _commands(document) for word in words]
     yield from (word for word in typed if word.startswith(tuple(f"{name}/" for name in OURS)))
 
 
@@ -102,11 +102,17 @@ def test_paths_exist() -> None:
     assert [one for one in sorted(named) if not (ROOT / one[1]).exists() and not one[1].startswith(made)] == []
 
 
+def test_a_newcomer_s_questions_have_answers() -> None:
+    """tests/newcomer/questions.toml is for readers; a file that goes or gets another name is one to be asked again."""
+    questions = tomllib.loads((ROOT / "tests/newcomer/questions.toml").read_text())["question"]
+    assert len(questions) == 15
+    assert [path for one in questions for path in one["answer"] if not (ROOT / path).exists()] == []
+
+
 def test_make_targets_exist() -> None:
     targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    shown = [
-        line for one in DOCUMENTS if one not in HISTORY for line in (*_commands(one), *CODE.findall(one.read_text()))
-    ]
+    pages = [one for one in DOCUMENTS if one not in HISTORY]
+    shown = [line for one in pages for line in (*_typed(one), *CODE.findall(one.read_text()))]
     assert {match for line in shown for match in re.findall(r"^make ([a-z0-9-]+)", line)} <= targets
 
 
@@ -130,7 +136,7 @@ def _refused(words: list[str]) -> str:
 
 def _of_ours(document: Path) -> Iterator[list[str]]:
     """Commands of ours with at least a subcommand: those to be typed, and those in the text without placeholders."""
-    yield from (words for words in map(_words, _commands(document)) if words[:1] == ["netgang"])
+    yield from (words for words in _commands(document) if words[:1] == ["netgang"])
     for code in re.findall(r"`(?:kubectl )?(netgang [a-z-]+(?: [^`]*)?)`", document.read_text()):
         if not re.search(r"[A-Z]{3,}|…", code):
             yield shlex.split(code)
@@ -166,7 +172,7 @@ def _shown(document: Path) -> Iterator[Mapping[str, Any]]:
     for one in (one for block in fenced(text, "yaml") for one in yaml.safe_load_all(block)):
         if isinstance(one, Mapping) and not one.keys() & {"kind", "metadata", "spec"}:
             yield one
-    lines = [*map(_words, _commands(document)), *map(shlex.split, re.findall(r"`(helm [^`]+)`", text))]
+    lines = [*_commands(document), *map(shlex.split, re.findall(r"`(helm [^`]+)`", text))]
     yield from (one for words in lines if words[:1] == ["helm"] for one in _set(words))
 
 
@@ -211,27 +217,12 @@ def test_options_of_examples_are_understood() -> None:
         assert gang_options(options, Policy()).problems == ()
 
 
-PAGE = ROOT / "docs/safety.md"
-_TEST = re.compile(r"(tests/[\w/]+\.py)(?:::(\w+))?")
-
-
-def rules() -> dict[str, str]:
-    _, *parts = re.split(r"^### (S\d+) ", PAGE.read_text(), flags=re.MULTILINE)
-    return dict(zip(parts[::2], parts[1::2], strict=True))
-
-
-def test_every_rule_is_there_once() -> None:
-    assert list(rules()) == [f"S{number}" for number in range(1, 30)]
-
-
-@pytest.mark.parametrize("number", rules())
-def test_a_rule_names_tests_that_exist(number: str) -> None:
-    _, held, names = rules()[number].partition("Held by:")
-    named = _TEST.findall(names)
-    assert held
-    assert named
-    for path, function in named:
-        assert (ROOT / path).exists(), path
-        assert not function or re.search(
-            rf"^\s*(?:async )?def {function}\(", (ROOT / path).read_text(), re.MULTILINE
-        ), f"{path} has no {function}"
+def test_every_rule_of_safety_is_there_once_and_names_tests_that_exist() -> None:
+    _, *parts = re.split(r"^### (S\d+) ", (ROOT / "docs/safety.md").read_text(), flags=re.MULTILINE)
+    assert parts[::2] == [f"S{number}" for number in range(1, 30)]
+    for number, text in zip(parts[::2], parts[1::2], strict=True):
+        named = re.findall(r"(tests/[\w/]+\.py)(?:::(\w+))?", text.partition("Held by:")[2])
+        assert named, number
+        for path, function in named:
+            defined = rf"^\s*(?:async )?def {function}\(" if function else ""
+            assert re.search(defined, (ROOT / path).read_text(), re.MULTILINE), f"{path} has no {function}"

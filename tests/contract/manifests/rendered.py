@@ -6,6 +6,7 @@ native: so most tests need no Helm. `make manifests` renews them all.
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -59,10 +60,7 @@ def container_of(objects: Sequence[Object], deployment: str = "netgang") -> Mapp
 def rights_of(rules: Sequence[Object]) -> Iterator[tuple[str, str, str]]:
     """(verb, API group, resource) of all that a role's rules allow."""
     for rule in rules:
-        for group in rule["apiGroups"]:
-            for resource in rule["resources"]:
-                for verb in rule["verbs"]:
-                    yield verb, group, resource
+        yield from product(rule["verbs"], rule["apiGroups"], rule["resources"])
 
 
 def mounted_settings(objects: Sequence[Object], directory: Path) -> Settings:

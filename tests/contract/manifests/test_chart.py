@@ -25,7 +25,6 @@ from extender.network.probe_bursts import PORTS
 from extender.runtime.clock import SystemClock
 from extender.server.tls import load
 from extender.settings.ports import TlsSettings
-from extender.settings.settings import Settings
 from lab.testbed.errors import ControlPlaneError
 from lab.testbed.parts.helm import CHART, HOOK, Helm, hooks
 from lab.testbed.programs.catalogue import KUBERNETES
@@ -59,8 +58,6 @@ MARKED: Mapping[str, Any] = {"podLabels": {"team": "infra"}, "podAnnotations": {
 
 @pytest.fixture
 def chart(helm: Helm) -> Chart:
-    """What the chart renders for values."""
-
     def render(values: Mapping[str, Any], namespace: str = NAMESPACE, version: str = KUBERNETES) -> list[Object]:
         return helm.render(values, namespace=namespace, version=version)
 
@@ -90,29 +87,22 @@ REFUSED = {  # case: (values, what the refusal names)
     "a kube-scheduler without a version": ({"scheduler": {"tag": "stable"}}, "/scheduler/tag"),
     "another API": ({"gates": {"apiVersion": "v1"}}, "/gates/apiVersion"),
     "a volume with the name of one of ours": (
-        {"extraVolumes": [{**VOLUME, "name": "settings"}]},
-        "/extraVolumes/0/name",
-    ),
+        {"extraVolumes": [{**VOLUME, "name": "settings"}]}, "/extraVolumes/0/name"),
     "a mount over the settings": (
         {"extraVolumes": [VOLUME], "extraVolumeMounts": [{**MOUNT, "mountPath": "/etc/netgang/more"}]},
-        "/extraVolumeMounts/0/mountPath",
-    ),
+        "/extraVolumeMounts/0/mountPath"),
     "a label that Services select by": ({"podLabels": {"netgang.io/role": "leader"}}, "/podLabels"),
     "a label that is no text": ({"podLabels": {"team": 3}}, "/podLabels/team"),
     "reports without certificates": ({"reports": ON, "settings": ELASTIC}, "reports.enabled: needs"),
     "agents without a second scheduler": ({"mode": "native", "probe": ON}, "probe.enabled: needs"),
     "the probe without agents": ({"settings": {"probe": ON}}, "settings.probe.enabled: set probe."),
     "namespaces without a second scheduler": (
-        {"mode": "native", "scheduler": {"namespaces": True}},
-        "scheduler.namespaces: ",
-    ),
+        {"mode": "native", "scheduler": {"namespaces": True}}, "scheduler.namespaces: "),
     "two kube-schedulers for the same pods": (
-        {"settings": {"scheduler_names": ["default-scheduler"]}},
-        "settings.scheduler_names: ",
-    ),
+        {"settings": {"scheduler_names": ["default-scheduler"]}}, "settings.scheduler_names: "),
     "two that act": ({"mode": "native", "settings": {"leader_election": "off"}}, "settings.leader_election: "),
     "a hold beyond the timeout": ({"settings": {"hold_limit_s": 50}}, "settings.http_timeout_s: "),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("values", "named"), REFUSED.values(), ids=REFUSED)
@@ -204,9 +194,8 @@ def test_the_doctor_finds_nothing_in_what_the_chart_installs(values: Mapping[str
 def test_volumes_of_ones_own_come_on_top(chart: Chart) -> None:
     volumes = [VOLUME, {"name": "authority", "configMap": {"name": "site-ca"}}]
     mounts = [MOUNT, {"name": "authority", "mountPath": "/etc/site/ca.crt", "subPath": "ca.crt"}]
-    before, after = (
-        chart({"tls": ON, **more}) for more in ({}, {"extraVolumes": volumes, "extraVolumeMounts": mounts})
-    )
+    own = {"extraVolumes": volumes, "extraVolumeMounts": mounts}
+    before, after = chart({"tls": ON}), chart({"tls": ON, **own})
     pods = of_kind(before, "Deployment")["netgang"]["spec"]["template"]["spec"]
     pods["volumes"] += volumes
     pods["containers"][0]["volumeMounts"] += mounts
@@ -229,13 +218,13 @@ def test_pods_run_where_the_values_say(chart: Chart) -> None:
     assert [pod_spec(one).get("priorityClassName") for one in bare] == [None, None]
 
 
-def arguments(objects: Sequence[Object]) -> dict[str, list[str]]:
-    jobs = [one for one in hooks(objects) if one["kind"] == "Job"]
-    return {one["metadata"]["annotations"][HOOK]: pod_spec(one)["containers"][0]["args"] for one in jobs}
-
-
 def test_what_is_run_at_the_end(chart: Chart) -> None:
     """`netgang uninstall` before anything goes, and once more when all is gone, with the rights for its calls alone."""
+
+    def arguments(objects: Sequence[Object]) -> dict[str, list[str]]:
+        jobs = [one for one in hooks(objects) if one["kind"] == "Job"]
+        return {one["metadata"]["annotations"][HOOK]: pod_spec(one)["containers"][0]["args"] for one in jobs}
+
     made, own = chart({}), ["uninstall", "--namespace", NAMESPACE]
     assert arguments(made) == {"pre-delete": own, "post-delete": [*own, "--leases"]}
     assert arguments(chart({"uninstall": {"leaveGates": True}}))["pre-delete"] == [*own, "--leave-gates"]
@@ -275,23 +264,18 @@ def test_with_tls_both_sides_show_and_check_certificates(guarded: list[Object], 
     name, directory = certificates(guarded, "netgang-scheduler")
     assert name == "netgang-scheduler-tls"
     config = yaml.safe_load(of_kind(guarded, "ConfigMap")["netgang-scheduler-config"]["data"]["scheduler.yaml"])
-    shown = {f"{one}File": f"{directory}/{file}" for one, file in _FILES.items()}
+    files = {"cert": "tls.crt", "key": "tls.key", "ca": "ca.crt"}
+    shown = {f"{one}File": f"{directory}/{file}" for one, file in files.items()}
     for entry in config["extenders"]:
         assert entry["tlsConfig"] == {**shown, "serverName": "netgang.netgang-system.svc"}
         assert (entry["enableHTTPS"], entry["urlPrefix"]) == (True, "https://netgang.netgang-system.svc:8888")
 
 
-_FILES = {"cert": "tls.crt", "key": "tls.key", "ca": "ca.crt"}
-
-
-def commands(word: str) -> str:
-    (found,) = [block for block in fenced((ROOT / "docs/how-to/tls.md").read_text(), "sh") if word in block]
-    return found
-
-
 def test_the_documented_commands_make_what_is_mounted(guarded: list[Object], tmp_path: Path) -> None:
     openssl("version")  # skips without the command
-    run = subprocess.run(["bash", "-e"], input=commands("openssl req"), cwd=tmp_path, text=True, capture_output=True)
+    blocks = fenced((ROOT / "docs/how-to/tls.md").read_text(), "sh")
+    (making,), (creating,) = ([one for one in blocks if word in one] for word in ("openssl req", "create secret"))
+    run = subprocess.run(["bash", "-e"], input=making, cwd=tmp_path, text=True, capture_output=True)
     assert run.returncode == 0, run.stderr
     authority = ("-CAfile", str(tmp_path / "ca.crt"))
     server = ("-purpose", "sslserver", "-verify_hostname", "netgang.netgang-system.svc", str(tmp_path / "netgang.crt"))
@@ -303,7 +287,7 @@ def test_the_documented_commands_make_what_is_mounted(guarded: list[Object], tmp
     load(settings, now_s=SystemClock().now_s())
     assert {path.stat().st_mode & 0o077 for path in tmp_path.glob("*.key")} == {0}
     found = {}
-    for command in commands("create secret").replace("\\\n", " ").strip().splitlines():
+    for command in creating.replace("\\\n", " ").strip().splitlines():
         (name,) = re.findall(r"secret generic (\S+)", command)
         found[name] = dict(re.findall(r"--from-file=(\S+)=(\S+)", command))
     assert found.keys() == {certificates(guarded, one)[0] for one in ("netgang", "netgang-scheduler")}
@@ -313,53 +297,32 @@ def test_the_documented_commands_make_what_is_mounted(guarded: list[Object], tmp
         assert "ca.key" not in files.values()
 
 
-SCHEDULER = {"podSelector": {"matchLabels": {"app.kubernetes.io/name": "netgang-scheduler"}}}
-DOORS: dict[str, tuple[Mapping[str, Any], list[tuple[int, Any]]]] = {  # case: (values, port and who may connect)
-    "documents": (
-        {"documentsFrom": ["10.0.0.0/24"]},
-        [(8888, [SCHEDULER]), (8889, [{"ipBlock": {"cidr": "10.0.0.0/24"}}])],
-    ),
-    "certificates": ({"tls": ON}, [(8888, [SCHEDULER]), (8890, None)]),
-    "monitoring": ({"monitoring": ON}, [(8888, [SCHEDULER]), (8890, None)]),
+VERBS = (8888, [{"podSelector": {"matchLabels": {"app.kubernetes.io/name": "netgang-scheduler"}}}])
+HEALTH, REPORTS = (8890, None), {"http": 8888, "reports": 8891}
+SITE = [{"ipBlock": {"cidr": "10.0.0.0/24"}}]
+DOORS: dict[str, tuple[Mapping[str, Any], list[tuple[int, Any]], Mapping[str, int]]] = {
+    # case: (values, port and who may connect, ports of the Service)
+    "documents": ({"documentsFrom": ["10.0.0.0/24"]}, [VERBS, (8889, SITE)], {"http": 8888, "documents": 8889}),
+    "certificates": ({"tls": ON}, [VERBS, HEALTH], {"http": 8888}),
+    "monitoring": ({"monitoring": ON}, [VERBS, HEALTH], {"http": 8888}),
     "reports": (
-        {"tls": ON, "reports": ON, "settings": ELASTIC},
-        [(8888, [SCHEDULER]), (8890, None), (8891, [{"namespaceSelector": {}}])],
-    ),
-    "agents in the nodes' network": (
-        {"probe": {**ON, "hostNetwork": True}},
-        [(8888, [SCHEDULER]), (8890, None), (8891, None)],
-    ),
-}
+        {"tls": ON, "reports": ON, "settings": ELASTIC}, [VERBS, HEALTH, (8891, [{"namespaceSelector": {}}])], REPORTS),
+    "agents in the nodes' network": ({"probe": {**ON, "hostNetwork": True}}, [VERBS, HEALTH, (8891, None)], REPORTS),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(("values", "doors"), DOORS.values(), ids=DOORS)
+@pytest.mark.parametrize(("values", "doors", "served"), DOORS.values(), ids=DOORS)
 def test_pods_reach_health_and_reports_and_never_the_verbs(
-    values: Mapping[str, Any], doors: list[tuple[int, Any]], chart: Chart
+    values: Mapping[str, Any], doors: list[tuple[int, Any]], served: Mapping[str, int], chart: Chart, tmp_path: Path
 ) -> None:
-    rules = of_kind(chart(values), "NetworkPolicy")["netgang"]["spec"]["ingress"]
+    """And netgang listens there: at the documents' port on the pod's loopback alone, unless the API server may ask."""
+    made = chart(values)
+    rules = of_kind(made, "NetworkPolicy")["netgang"]["spec"]["ingress"]
     assert [(port["port"], rule.get("from")) for rule in rules for port in rule["ports"]] == doors
-
-
-def test_documents_are_in_the_service_where_the_api_server_may_ask(chart: Chart, tmp_path: Path) -> None:
-    """And on the pod's loopback alone otherwise."""
-    for given, where in ((["10.0.0.0/24"], ("0.0.0.0", True)), ([], ("127.0.0.1", False))):
-        made = chart({"documentsFrom": given})
-        settings = mounted_settings(made, tmp_path)
-        assert (settings.debug_host, settings.debug_open) == where
-        ports = {one["name"]: one["port"] for one in of_kind(made, "Service")["netgang"]["spec"]["ports"]}
-        assert ports == {"http": 8888, **({"documents": 8889} if given else {})}
-
-
-def test_reports_need_certificates_and_elastic_jobs(chart: Chart, tmp_path: Path) -> None:
-    """Tokens must not cross the network readable; the chart refuses what netgang would."""
-    made = chart({"tls": ON, "reports": ON, "settings": ELASTIC})
+    assert {one["name"]: one["port"] for one in of_kind(made, "Service")["netgang"]["spec"]["ports"]} == served
     settings = mounted_settings(made, tmp_path)
-    assert settings.reports.port == 8891
-    ports = {one["name"]: one["port"] for one in of_kind(made, "Service")["netgang"]["spec"]["ports"]}
-    assert ports == {"http": 8888, "reports": 8891}
-    for name, said in (("tls", "cross the network readable"), ("elastic", "elastic.enabled")):
-        with pytest.raises(ValueError, match=said):
-            replace(settings, **{name: getattr(Settings(), name)})
+    opened = ("0.0.0.0", True) if "documents" in served else ("127.0.0.1", False)
+    assert (settings.debug_host, settings.debug_open, settings.reports.port) == (*opened, served.get("reports"))
 
 
 def test_the_probe_alone_brings_certificates_that_fit(
@@ -410,10 +373,8 @@ def test_agents_have_no_rights_no_privileges_and_open_no_other_port(
     assert rule["from"] == [{"podSelector": {"matchLabels": {"app.kubernetes.io/name": "netgang-probe"}}}]
     assert mounted_settings(objects, tmp_path).probe.throughput.enabled is throughput
     directory = {"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "4Mi"}}
-    assert ({"name": "tmp", "mountPath": "/tmp"} in container["volumeMounts"], directory in pod["volumes"]) == (
-        throughput,
-        throughput,
-    )
+    mounted = {"name": "tmp", "mountPath": "/tmp"} in container["volumeMounts"], directory in pod["volumes"]
+    assert mounted == (throughput, throughput)
 
 
 @pytest.mark.parametrize("mode", ["second-scheduler", "native"])

@@ -9,14 +9,23 @@ from pathlib import Path
 import pytest
 
 from lab.testbed.parts.service import ROOT
-from tests.contract.manifests.dockerfile import steps
 from tests.liveness import LIVENESS_S
 
 DOCKERFILE = ROOT / "Dockerfile"
 PINNED = re.compile(r"(?P<image>[a-z0-9./-]+):(?P<tag>\d[\w.-]*)(?: AS (?P<name>[a-z]+))?")
-
-
 Lint = Callable[[str], list[str]]
+
+
+def steps() -> list[list[tuple[str, str]]]:
+    """The stages of the Dockerfile: (instruction, rest) of each line, continued lines joined."""
+    text = re.sub(r"\\\n\s*", "", DOCKERFILE.read_text())
+    lines = [line.partition(" ") for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    stages: list[list[tuple[str, str]]] = []
+    for instruction, _, rest in lines:
+        if instruction == "FROM":
+            stages.append([])
+        stages[-1].append((instruction, rest))
+    return stages
 
 
 @pytest.fixture

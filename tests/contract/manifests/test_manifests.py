@@ -28,13 +28,8 @@ OURS = "netgang-system"
 
 
 @pytest.fixture(params=MODES)
-def mode(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture
-def objects(mode: str) -> tuple[Object, ...]:
-    return objects_of(mode)
+def objects(request: pytest.FixtureRequest) -> tuple[Object, ...]:
+    return objects_of(request.param)
 
 
 @pytest.fixture
@@ -53,17 +48,20 @@ def test_the_rights_are_the_calls_that_are_made(objects: tuple[Object, ...]) -> 
 
 
 def test_netgang_has_no_other_rights(objects: tuple[Object, ...]) -> None:
+    """Of accounts and bindings none is left over, and rules name what they allow."""
     bindings = [one for one in objects if one["kind"] in ("ClusterRoleBinding", "RoleBinding")]
     mine = [b for b in bindings for s in b["subjects"] if (s["name"], s["namespace"]) == ("netgang", OURS)]
     found = [(b["kind"], b["roleRef"]["kind"], b["roleRef"]["name"], b["metadata"].get("namespace")) for b in mine]
     wanted = [("ClusterRoleBinding", "ClusterRole", "netgang", None), ("RoleBinding", "Role", "netgang", OURS)]
     assert sorted(found) == sorted(wanted)
-
-
-def test_rules_name_what_they_allow(objects: tuple[Object, ...]) -> None:
-    roles = [one for one in objects if one["kind"] in ("ClusterRole", "Role")]
-    rules = [rule for role in roles for rule in role["rules"]]
+    rules = [rule for one in objects if one["kind"] in ("ClusterRole", "Role") for rule in one["rules"]]
     assert not [right for right in rights_of(rules) if "*" in right or right[2] in ("secrets", "clusterroles", "roles")]
+    used = {pod_spec(one)["serviceAccountName"] for one in of_kind(objects, "Deployment").values()}
+    bound = {subject["name"] for one in bindings for subject in one["subjects"]}
+    assert used == set(of_kind(objects, "ServiceAccount")) == bound
+    about = [one["metadata"] for one in objects]
+    elsewhere = [one["name"] for one in about if one.get("namespace", OURS) != OURS]
+    assert elsewhere in ([], ["netgang-scheduler-authentication"])
 
 
 def test_in_its_own_namespace_netgang_may_write_what_is_named_and_nothing_else(
@@ -91,66 +89,43 @@ def test_every_kind_of_job_can_be_followed_read_and_changed() -> None:
         assert {(verb, kind.group, kind.plural) for verb in ("list", "watch", "get", "patch")} <= calls.CALLS
 
 
-def test_accounts_that_are_used_exist(objects: tuple[Object, ...]) -> None:
-    accounts = set(of_kind(objects, "ServiceAccount"))
-    used = {pod_spec(one)["serviceAccountName"] for one in of_kind(objects, "Deployment").values()}
-    bound = {s["name"] for one in objects if one["kind"].endswith("RoleBinding") for s in one["subjects"]}
-    assert used == accounts == bound
-
-
-def test_everything_is_in_its_own_namespace(objects: tuple[Object, ...]) -> None:
-    elsewhere = [
-        (one["kind"], one["metadata"]["name"]) for one in objects if one["metadata"].get("namespace", OURS) != OURS
-    ]
-    assert elsewhere in ([], [("RoleBinding", "netgang-scheduler-authentication")])
-
-
 def test_one_netgang_acts_at_a_time(objects: tuple[Object, ...], tmp_path: Path) -> None:
     """Two would count the same gang twice: there are several, with leader election, and a Service of the leader."""
     deployment = of_kind(objects, "Deployment")["netgang"]
     assert mounted_settings(objects, tmp_path).leader_election is LeaderElection.ON
-    assert (deployment["spec"]["replicas"], deployment["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"]) == (2, 0)
+    assert deployment["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
     labels = deployment["spec"]["template"]["metadata"]["labels"]
     assert of_kind(objects, "Service")["netgang"]["spec"]["selector"] == {**labels, ROLE_LABEL: LEADER}
     told = {one["name"]: one["valueFrom"]["fieldRef"]["fieldPath"] for one in container_of(objects)["env"]}
     assert told == {"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace"}
 
 
-def test_replicas_are_drained_one_at_a_time(objects: tuple[Object, ...]) -> None:
+def test_replicas_are_drained_one_at_a_time_and_have_what_they_need(objects: tuple[Object, ...]) -> None:
+    """No privileges, so that the namespace may enforce Pod Security's level `restricted`.
+
+    Requests for all, a memory limit for netgang, no CPU limit: throttling would stop the scheduler behind it.
+    """
     budgets = of_kind(objects, "PodDisruptionBudget")
     for name, deployment in of_kind(objects, "Deployment").items():
-        selector = deployment["spec"]["selector"]
+        selector, pod = deployment["spec"]["selector"], pod_spec(deployment)
         assert deployment["spec"]["replicas"] == 2
         assert budgets[name]["spec"] == {"maxUnavailable": 1, "selector": selector}
-        affinity = pod_spec(deployment)["affinity"]["podAntiAffinity"]
-        (term,) = affinity["preferredDuringSchedulingIgnoredDuringExecution"]
+        (term,) = pod["affinity"]["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
         assert term["podAffinityTerm"]["labelSelector"] == selector
-
-
-def test_containers_have_no_privileges(objects: tuple[Object, ...]) -> None:
-    """So the namespace may enforce Pod Security's level `restricted`."""
-    for pod in map(pod_spec, of_kind(objects, "Deployment").values()):
         assert (pod["securityContext"]["runAsNonRoot"], "hostNetwork" in pod) == (True, False)
         assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
         assert pod["securityContext"]["runAsUser"] >= 1000
-        for container in pod["containers"]:
-            assert container["securityContext"] == {
-                "allowPrivilegeEscalation": False,
-                "readOnlyRootFilesystem": True,
-                "capabilities": {"drop": ["ALL"]},
-            }
-
-
-def test_containers_say_what_they_need(objects: tuple[Object, ...]) -> None:
-    """Requests for all, a memory limit for netgang, no CPU limit: throttling would stop the scheduler behind it."""
-    for name, deployment in of_kind(objects, "Deployment").items():
-        (container,) = pod_spec(deployment)["containers"]
+        assert pod["enableServiceLinks"] is False
+        (container,) = pod["containers"]
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
         assert set(container["resources"]["requests"]) == {"cpu", "memory"}
-        assert "cpu" not in container["resources"].get("limits", {})
-        assert "memory" in container["resources"].get("limits", {}) or name == "netgang-scheduler"
-        assert ":" in container["image"]
-        assert not container["image"].endswith(":latest")
-        assert pod_spec(deployment)["enableServiceLinks"] is False
+        limits = container["resources"].get("limits", {})
+        assert ("cpu" in limits, "memory" in limits or name == "netgang-scheduler") == (False, True)
+        assert container["image"].partition(":")[2] not in ("", "latest")
 
 
 def test_netgang_reads_the_mounted_settings_and_is_asked_where_they_say(
@@ -191,23 +166,19 @@ def test_the_port_for_people_is_on_the_pod_s_loopback(objects: tuple[Object, ...
     assert str(settings.debug_port) not in yaml.safe_dump(others)
 
 
-def test_the_second_scheduler_runs_our_configuration(second: tuple[Object, ...]) -> None:
-    """That of scheduler-config/, whose rules are in test_scheduler_config.py."""
+def test_the_second_scheduler_runs_our_configuration_with_kube_scheduler_s_roles(second: tuple[Object, ...]) -> None:
+    """That of scheduler-config/ (test_scheduler_config.py), its own lease, and the roles that any version may need."""
     pod = pod_spec(of_kind(second, "Deployment")["netgang-scheduler"])
     (container,), (volume,) = pod["containers"], pod["volumes"]
     (mount,) = container["volumeMounts"]
+    configuration = load_configuration(ROOT / "scheduler-config/second-scheduler.yaml")
     mounted = of_kind(second, "ConfigMap")[volume["configMap"]["name"]]["data"]["scheduler.yaml"]
-    assert yaml.safe_load(mounted) == load_configuration(ROOT / "scheduler-config/second-scheduler.yaml")
+    assert yaml.safe_load(mounted) == configuration
     assert container["command"] == ["kube-scheduler", f"--config={mount['mountPath']}/scheduler.yaml"]
-
-
-def test_the_second_scheduler_has_kube_schedulers_own_roles_and_its_own_lease(second: tuple[Object, ...]) -> None:
-    """Its two built-in roles, so that it may what the cluster's version may; the lease is that of its configuration."""
     bindings = of_kind(second, "ClusterRoleBinding").values()
     roles = {b["roleRef"]["name"] for b in bindings if b["subjects"][0]["name"] == "netgang-scheduler"}
     assert roles == {"system:kube-scheduler", "system:volume-scheduler"}
-    role = of_kind(second, "Role")["netgang-scheduler"]
-    lease = load_configuration(ROOT / "scheduler-config/second-scheduler.yaml")["leaderElection"]
+    role, lease = of_kind(second, "Role")["netgang-scheduler"], configuration["leaderElection"]
     assert role["metadata"]["namespace"] == lease["resourceNamespace"]
     assert [rule.get("resourceNames") for rule in role["rules"]] == [None, [lease["resourceName"]]]
     assert role["rules"][0]["verbs"] == ["create"]

@@ -18,16 +18,10 @@ from lab.testbed.processes.schedulers import load_configuration
 ROOT = Path(__file__).parents[3]
 DEFAULT = "default-scheduler"
 CONFIGURATIONS = {file.stem: load_configuration(file) for file in (ROOT / "scheduler-config").glob("*.yaml")}
-KNOWN_FIELDS = frozenset(
-    {
-        *("urlPrefix", "filterVerb", "prioritizeVerb", "preemptVerb", "bindVerb", "weight", "enableHTTPS", "tlsConfig"),
-        *("httpTimeout", "nodeCacheCapable", "managedResources", "ignorable"),
-    }
-)
-
-
-def test_there_are_exactly_these_two() -> None:
-    assert CONFIGURATIONS.keys() == {"second-scheduler", "default-scheduler"}
+KNOWN_FIELDS = {
+    "urlPrefix", "filterVerb", "prioritizeVerb", "preemptVerb", "bindVerb", "weight", "enableHTTPS", "tlsConfig",
+    "httpTimeout", "nodeCacheCapable", "managedResources", "ignorable",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
@@ -49,25 +43,21 @@ def test_entries_are_what_kube_scheduler_takes(name: str) -> None:
 
     Filter and prioritize run inside the only scheduling loop, so a hung one may stop it for seconds only.
     """
-    entries = CONFIGURATIONS[name]["extenders"]
+    config = CONFIGURATIONS[name]
+    entries = config["extenders"]
     assert all(set(entry) <= KNOWN_FIELDS for entry in entries)
     assert [entry["weight"] >= 5 for entry in entries if entry.get("prioritizeVerb")] == [True]
     assert all((duration_s(entry["httpTimeout"]) or 5.0) <= 3.0 for entry in entries if entry.get("filterVerb"))
     [binder] = [entry for entry in entries if entry.get("bindVerb")]
     assert duration_s(binder["httpTimeout"]) == Settings().changed(installed_settings()).http_timeout_s
-
-
-@pytest.mark.parametrize("name", CONFIGURATIONS)
-def test_refused_pods_are_tried_again_within_ten_seconds(name: str) -> None:
-    """Backoff starts at a second and ends at ten: what a failed hold costs a gang."""
-    config = CONFIGURATIONS[name]
+    # Backoff starts at a second and ends at ten: what a failed hold costs a gang.
     assert 1 <= config["podInitialBackoffSeconds"] <= config["podMaxBackoffSeconds"] <= 10
 
 
 def test_only_the_second_scheduler_gives_up_preemption_and_has_a_lease_of_its_own() -> None:
     """Pod-wise pre-emption breaks gangs; a cluster's own scheduler keeps it, and its Lease, for its other pods."""
+    assert CONFIGURATIONS.keys() == {"second-scheduler", DEFAULT}
     own = CONFIGURATIONS[DEFAULT]
     assert not own["profiles"][0].get("plugins", {}).get("multiPoint", {}).get("disabled")
     assert own["leaderElection"] == {"leaderElect": True}
-    lease = CONFIGURATIONS["second-scheduler"]["leaderElection"]
-    assert lease["leaderElect"] is True
+    assert CONFIGURATIONS["second-scheduler"]["leaderElection"]["leaderElect"] is True

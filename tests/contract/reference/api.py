@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, cast
 
@@ -15,7 +15,7 @@ from extender.network.probe_agents import AgentPods, Agents
 from extender.settings.settings import Settings
 from scoring.ids import Namespace, NodeName, PodName, PodUid
 from scoring.model.reasons import Reason
-from tests.contract.reference.documents import served
+from tests.contract.docs.demonstration import served
 from tests.contract.reference.text import code, first_paragraph, json_block, table
 
 _API = """# API
@@ -59,9 +59,7 @@ page share. Documents of [the page](../how-to/page.md) change with it.
 """
 _FEW = 3  # fields with a text that are said in one line
 _LIMITS = {"minimum": "from", "exclusiveMinimum": "above", "maximum": "to", "exclusiveMaximum": "below"}
-_VERBS_TYPES = frozenset(
-    ("ExtenderArgs", "ExtenderFilterResult", "HostPriority", "ExtenderBindingArgs", "ExtenderBindingResult")
-)
+_VERBS_TYPES = {"ExtenderArgs", "ExtenderFilterResult", "HostPriority", "ExtenderBindingArgs", "ExtenderBindingResult"}
 _NAMED = re.compile("#/components/schemas/([A-Za-z]+)")
 
 
@@ -75,10 +73,9 @@ def reports_openapi() -> dict[str, Any]:
 
 def api_page() -> str:
     doors = _DOORS.format(table=table(("port", "setting", "what it serves", "callers"), _ports_table()))
-    operations = [*_operations(served().openapi), *_operations(reports_openapi())]
-    rows = [_address_row(*one) for one in operations]
-    head = ("method", "path", "ports", "answers", "")
-    text = f"{_API}{doors}\n## Addresses\n\n{table(head, rows)}"
+    operations = list(_operations(served().openapi, reports_openapi()))
+    addresses = table(("method", "path", "ports", "answers", ""), [_address_row(*one) for one in operations])
+    text = f"{_API}{doors}\n## Addresses\n\n{addresses}"
     text += "\nBeside these: `/` and `/page/…`, [the page](../how-to/page.md); `/docs` and `/openapi.json`.\n"
     parameters = [
         (code(path), code(one["name"]), _kind(one["schema"]), one.get("description", ""))
@@ -91,27 +88,18 @@ def api_page() -> str:
 
 
 def bodies_page() -> str:
-    taken = _below(
-        [
-            what.get("requestBody", {})
-            for _, _, what in (*_operations(served().openapi), *_operations(reports_openapi()))
-        ]
-    )
-    rows = [
-        (code(field), f"number from {_number(least)} to {_number(most)}")
-        for field, (least, most) in report_body.LIMITS.items()
-    ]
-    report = table(
-        ("field", "type"),
-        [*rows, (code("time"), "Unix seconds; without it: now")],
-    )
-    return _BODIES + _models(name for name in _schemas() if name in taken) + _REPORT + report
+    operations = _operations(served().openapi, reports_openapi())
+    taken = _models([what.get("requestBody", {}) for _, _, what in operations])
+    limits = {
+        field: f"number from {_number(low)} to {_number(top)}" for field, (low, top) in report_body.LIMITS.items()
+    }
+    rows = [(code(field), kind) for field, kind in (limits | {"time": "Unix seconds; without it: now"}).items()]
+    return _BODIES + taken + _REPORT + table(("field", "type"), rows)
 
 
 def answers_page() -> str:
     reports = [what["responses"]["200"] for _, _, what in _operations(reports_openapi())]
-    given = _below([*(what["responses"] for _, _, what in _operations(served().openapi)), *reports])
-    return _ANSWERS + _models(name for name in _schemas() if name in given)
+    return _ANSWERS + _models([*(what["responses"] for _, _, what in _operations(served().openapi)), *reports])
 
 
 def _schemas() -> Mapping[str, Any]:
@@ -119,23 +107,18 @@ def _schemas() -> Mapping[str, Any]:
     return dict(sorted((name, one) for port in ports for name, one in port["components"]["schemas"].items()))
 
 
-def _below(start: Any) -> set[str]:
-    """Names of the models that are named there, and in those, and so on."""
+def _models(start: Any) -> str:
+    """The models that are named there, and in those, and so on."""
     found: set[str] = set()
     new = set(_NAMED.findall(json.dumps(start)))
     while new:
         new -= _VERBS_TYPES  # kube-scheduler's own; they stand in /docs
         found |= new
         new = {name for one in new for name in _NAMED.findall(json.dumps(_schemas()[one]))} - found
-    return found
+    return "\n".join(_model_part(name, schema) for name, schema in _schemas().items() if name in found)
 
 
-def _models(names: Iterable[str]) -> str:
-    return "\n".join(map(_model_part, names))
-
-
-def _model_part(name: str) -> str:
-    schema = _schemas()[name]
+def _model_part(name: str, schema: Mapping[str, Any]) -> str:
     about = first_paragraph(schema.get("description"))
     head = f"**{name}**" + (f": {about}" if about else "")
     if "enum" in schema:
@@ -163,16 +146,12 @@ def _ports_table() -> Iterator[tuple[str, ...]]:
     clients = "all clients that reach it ([TLS](../how-to/tls.md#documents))"
     yield "people", "`debug_port` (none)", "everything; no call changes anything", clients
     yield "health", "`health_port` (none)", "probes", "kubelet, Prometheus"
-    yield (
-        "reports",
-        "`reports.port` (none)",
-        "[reports](../how-to/reporting.md) of jobs, and of the [probe](probe.md)",
-        _SECRET,
-    )
+    reports = "[reports](../how-to/reporting.md) of jobs, and of the [probe](probe.md)"
+    yield "reports", "`reports.port` (none)", reports, _SECRET
 
 
-def _operations(openapi: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    for path, methods in openapi["paths"].items():
+def _operations(*ports: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for path, methods in (one for openapi in ports for one in openapi["paths"].items()):
         for method, what in methods.items():
             yield method.upper(), path, what
 
@@ -180,25 +159,14 @@ def _operations(openapi: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str
 def _address_row(method: str, path: str, what: Mapping[str, Any]) -> tuple[str, ...]:
     body = what.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
     takes = f" Body: {_kind(body)}." if body else ""
-    answers = [
-        status + (f" {_model(one)}" if _model(one) else "")
-        for status, one in sorted(what["responses"].items())
-        if status.isdigit()
-    ]
-    return method, code(path), _ports(path), ", ".join(answers), f"{what['summary']}.{takes}"
-
-
-def _ports(path: str) -> str:
-    if path in reports_openapi()["paths"]:
-        return "reports"
-    return "verbs, people, health" if path in PROBES else "verbs, people"
-
-
-def _model(answer: Mapping[str, Any]) -> str:
-    for content in answer.get("content", {}).values():
-        if "$ref" in content.get("schema", {}):
-            return _kind(content["schema"])
-    return ""
+    answers = []
+    for status, answer in sorted(what["responses"].items()):
+        schemas = [content.get("schema", {}) for content in answer.get("content", {}).values()]
+        models = [_kind(schema) for schema in schemas if "$ref" in schema]
+        answers += [" ".join([status, *models[:1]])] if status.isdigit() else []
+    ports = "verbs, people, health" if path in PROBES else "verbs, people"
+    ports = "reports" if path in reports_openapi()["paths"] else ports
+    return method, code(path), ports, ", ".join(answers), f"{what['summary']}.{takes}"
 
 
 def _kind(schema: Mapping[str, Any]) -> str:

@@ -10,10 +10,10 @@ import yaml
 from extender.api.problems import PROBES
 from scoring.ids import Namespace
 from scoring.model.policy import KNOWN_OPTIONS, Policy, QueuePolicy, gang_options
+from tests.contract.docs.demonstration import DOCUMENTS, served
 from tests.contract.docs.vocabulary import VOCABULARY, Use
 from tests.contract.reference import pages as reference
 from tests.contract.reference.api import reports_openapi
-from tests.contract.reference.documents import DOCUMENTS, served
 
 ROOT = reference.ROOT
 CODE = [  # modules that use words and metrics, without those that define them

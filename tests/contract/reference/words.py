@@ -1,6 +1,7 @@
 """Pages of words: annotations and labels, reasons, states, Events, metrics. Each from where the code defines them."""
 
 from enum import Enum
+from itertools import groupby
 
 from extender.controllers.elastic.kinds import NotNow, Unsafe
 from extender.controllers.elastic.records import Stage
@@ -104,16 +105,10 @@ def annotations_page() -> str:
 
 
 def reasons_page() -> str:
-    text, group = _REASONS, ""
-    rows: list[tuple[str, ...]] = []
-    head = ("reason", "code", "what it means", "what to do")
-    for one in (*told(Reason), None):
-        if rows and (one is None or one.group != group):
-            text += f"\n## {group}\n\n{table(head, rows)}"
-            rows = []
-        if one is not None:
-            group = one.group
-            rows.append((Reason[one.name].value, code(one.name), *one.paragraphs))
+    text, head = _REASONS, ("reason", "code", "what it means", "what to do")
+    for group, those in groupby(told(Reason), lambda one: one.group):
+        rows = [(Reason[one.name].value, code(one.name), *one.paragraphs) for one in those]
+        text += f"\n## {group}\n\n{table(head, rows)}"
     others = (
         (INTERNAL_ERROR, "a bug of netgang; the pod is tried again", "report it with the log"),
         ("netgang: malformed request: …", "the request is not extender/v1", "find the caller; compare the versions"),
@@ -127,9 +122,8 @@ def reasons_page() -> str:
 
 
 def states_page() -> str:
-    def part(title: str, *sets: type[Enum]) -> str:
-        rows = [(code(value), about) for one in sets for value, about in members(one)]
-        return f"\n## {title}\n\n{table(('state', ''), rows)}"
+    def part(title: str, states: type[Enum]) -> str:
+        return f"\n## {title}\n\n{table(('state', ''), [(code(value), about) for value, about in members(states)])}"
 
     def sentences(title: str, *sets: type[Enum]) -> str:
         lines = [f"- {value}\n" for one in sets for value, _ in members(one)]
@@ -148,12 +142,10 @@ def states_page() -> str:
 
 
 def events_page() -> str:
-    rows = [
-        (code(what.value), what.type, code(what.action), f"{where}.", said)
-        for one in told(Happening)
-        for what in (Happening[one.name],)
-        for where, said in (one.paragraphs[0].split(". ", 1),)
-    ]
+    rows = []
+    for one in told(Happening):
+        what, (where, said) = Happening[one.name], one.paragraphs[0].split(". ", 1)
+        rows.append((code(what.value), what.type, code(what.action), f"{where}.", said))
     return _EVENTS + table(("reason", "type", "action", "on which object", "what it says"), rows)
 
 
@@ -164,14 +156,9 @@ def metrics_page() -> str:
         for collector, names in registry._collector_to_names.items()
         if names
     }
+    ours = [one for one in registry.collect() if not one.name.startswith("process_")]
+    names = [code(f"{one.name}_total" if one.type == "counter" else one.name) for one in ours]
     rows = [
-        (
-            code(f"{one.name}_total" if one.type == "counter" else one.name),
-            one.type,
-            labels.get(one.name, ""),
-            one.documentation,
-        )
-        for one in registry.collect()
-        if not one.name.startswith("process_")
+        (name, one.type, labels.get(one.name, ""), one.documentation) for name, one in zip(names, ours, strict=True)
     ]
     return _METRICS + table(("metric", "type", "labels", ""), rows)

@@ -1,6 +1,5 @@
 """The measured network decides: PAPERS N4 with MaDDash's real REST format and a real kube-scheduler."""
 
-import json
 from typing import Any
 
 import httpx
@@ -34,9 +33,9 @@ async def test_paper_case_one(stage: Stage, selection: str) -> None:
         await until_known(stage, netgang, 36)
         notes = {"netgang.io/near": "D", "netgang.io/selection": selection}
         members = stage.gang("case1", 6, cpu="10", annotations=notes)
-        body = json.dumps({"Pod": members[0], "Nodes": None, "NodeNames": ZONE_D})
+        body = {"Pod": members[0], "Nodes": None, "NodeNames": ZONE_D}
         async with httpx.AsyncClient(base_url=netgang.url) as client:
-            listed = (await client.post("/prioritize?debug", content=body)).json()
+            listed = (await client.post("/prioritize?debug", json=body)).json()
         scores = {one["Host"]: one["Score"] for one in listed}
         await stage.api.create_all(members)
         bound = await stage.until_bound("case1", 6)

@@ -22,6 +22,6 @@ async def test_gangs_are_compared() -> None:
     assert len(told) == 1 + 2, "the nodes, and each way"
 
 
-async def test_netgang_holds_a_gang_back_until_it_is_whole() -> None:
-    made = [one async for one in runs(SCENARIOS["gang-blocking"], [WAYS["second"]], times=1)]
-    assert [one.miss for one in made] == [None]
+async def test_netgang_holds_a_gang_back_until_it_is_whole_and_kube_scheduler_alone_does_not() -> None:
+    made = [one async for one in runs(SCENARIOS["gang-blocking"], [WAYS["none"], WAYS["second"]], times=1)]
+    assert [one.miss for one in made] == ["step 2: 6 pods of job bound, expected 0", None]

@@ -10,14 +10,15 @@ import math
 import shutil
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from itertools import chain
+from functools import partial
+from itertools import chain, product
 from pathlib import Path
 from statistics import fmean
 from time import monotonic
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -34,6 +35,7 @@ from lab.testbed.processes.relay import relay
 from tests.e2e.objects import kind
 from tests.e2e.stage import Stage, document, say
 
+T = TypeVar("T")
 ZONES = {"A": 9, "B": 9, "C": 9, "D": 9}
 NODES = tuple(f"node{i}" for i in range(1, 37))
 ZONE_OF = {node: "ABCD"[i // 9] for i, node in enumerate(NODES)}
@@ -63,17 +65,14 @@ class Values:
         """For failed tests: the means that decide."""
         losses = {"clean": _clean, "uplink": _by_uplink, "losing": lambda one, _: one == LOSING}
         said = ", ".join(f"{name} {self.loss_of(accept):.4f}" for name, accept in losses.items())
-        late = f"late {self.late_ms():.2f} ms; oldest {_oldest_s(self):.0f} s"
+        late = f"late {self.late_ms():.2f} ms; oldest {self.oldest_s():.0f} s"
         return f"<{self.known():.0%} known; loss: {said}; {late}; faults: {self.faults()}>"
 
     def known(self, zone: str = "") -> float:
         """The share of directed pairs inside zones (or one zone) that are measured."""
-        inside = [
-            value
-            for (one, other), value in self.loss_ratio.items()
-            if ZONE_OF[one] == ZONE_OF[other] and zone in ("", ZONE_OF[one])
-        ]
-        return sum(not math.isnan(one) for one in inside) / len(inside)
+        ends = ((ZONE_OF[one], ZONE_OF[other], value) for (one, other), value in self.loss_ratio.items())
+        inside = [math.isnan(value) for a, b, value in ends if a == b == (zone or a)]
+        return inside.count(False) / len(inside)
 
     def loss_of(self, accept: Callable[[str, str], bool]) -> float:
         """The mean of the known pairs for which this holds, 0 without any."""
@@ -84,6 +83,10 @@ class Values:
         """The mean delay of what the late node sends in its zone, 0 where nothing is known."""
         late = [ms for (one, to), ms in self.delay_ms.items() if one == LATE and ZONE_OF[to] == "D"]
         return fmean([ms for ms in late if not math.isnan(ms)] or [0.0])
+
+    def oldest_s(self) -> float:
+        inside = [age for (one, other), age in self.age_s.items() if ZONE_OF[one] == ZONE_OF[other]]
+        return max((age for age in inside if not math.isnan(age)), default=0.0)
 
     def faults(self) -> set[str]:
         """Which of the three faults is seen: loss above 0.3 %, delay above 2 ms, on the mean of their pairs."""
@@ -144,79 +147,82 @@ def _only(made: Bed, node: str, rules: list[str]) -> None:
     run_in(made.namespace(node), "iptables-restore", given=text)
 
 
-async def values(netgang: Netgang) -> Values:
+async def books(netgang: Netgang, *names: str) -> Iterator[dict[tuple[str, str], float]]:
+    """These matrices of /v1/network by directed pair; NaN where nothing is known."""
     pairs = (await document(netgang, "/v1/network"))["pairs"]
-    names = pairs["nodes"]
-
-    def book(matrix: list[list[float | None]]) -> dict[tuple[str, str], float]:
-        ends = [(one, other) for one in names for other in names]
-        cells = zip(ends, chain.from_iterable(matrix), strict=True)
-        return {pair: math.nan if value is None else value for pair, value in cells if pair[0] != pair[1]}
-
-    return Values(*(book(pairs[name]) for name in ("loss_ratio", "delay_ms", "loss_age_s")))
+    ends = list(product(pairs["nodes"], repeat=2))
+    matrices = (zip(ends, chain.from_iterable(pairs[name]), strict=True) for name in names)
+    return ({(a, b): math.nan if value is None else value for (a, b), value in one if a != b} for one in matrices)
 
 
-async def token_of_pod(stage: Stage, node: str, address: str) -> str:
+async def values(netgang: Netgang) -> Values:
+    return Values(*await books(netgang, "loss_ratio", "delay_ms", "loss_age_s"))
+
+
+async def token_of_pod(stage: Stage, node: str) -> str:
     """Start the pod of a node's agent, give it the agent's address by hand; a token that is bound to it."""
     name = f"agent-{node}"
     made = stage.pod(name, on=node, cpu="100m")
     made["spec"]["serviceAccountName"] = ACCOUNT
     await stage.api.create(made)
 
-    def runs(pods: list[dict[str, Any]]) -> bool:
+    def addressed(pods: list[dict[str, Any]]) -> bool:  # by kwok, in place of a kubelet
         return any(one["metadata"]["name"] == name and one["status"].get("podIP") for one in pods)
 
-    await stage.until_pods(runs, f"{name} has an address", begin=name)  # kwok's, in place of a kubelet
-    change: list[dict[str, Any]] = [
-        {"op": "add", "path": "/status/podIP", "value": address},
-        {"op": "add", "path": "/status/podIPs", "value": [{"ip": address}]},
-    ]
+    await stage.until_pods(addressed, f"{name} has an address", begin=name)
+    found = {"/status/podIP": address(node), "/status/podIPs": [{"ip": address(node)}]}
+    change = [{"op": "add", "path": path, "value": value} for path, value in found.items()]
     await stage.api.patch("Pod", name, change, namespace=stage.namespace, subresource="status")
     return await stage.token(ACCOUNT, pod=name)
 
 
-def agent(node: str, address: str, token: str, folder: Path, *, url: str, within: Sequence[str] = ()) -> Child:
-    """The process of a node's agent, which no kubelet starts; `within` is a command that runs it elsewhere."""
+def agent(made: Bed, node: str, token: str, folder: Path, *, url: str) -> Child:
+    """The process of a node's agent, which no kubelet starts."""
     token_file = folder / f"{node}.token"
     token_file.write_text(token)
-    given = {"url": url, "node": node, "address": address, "token-file": str(token_file)}
+    given = {"url": url, "node": node, "address": address(node), "token-file": str(token_file)}
     options = [word for name, value in given.items() for word in (f"--{name}", value)]
+    within = (shutil.which("ip") or "ip", "netns", "exec", made.namespace(node))
     command = [*within, sys.executable, "-m", "probe", *options]
     return Child(f"agent-{node}", command, log=folder / f"{node}.log", env={"PYTHONPATH": str(ROOT)})
 
 
+async def until(
+    stage: Stage, read: Callable[[], Awaitable[T]], limit_s: float, accept: Callable[[T], bool], what: str
+) -> T:
+    began_s = monotonic()
+    found = await stage.api.until(read, accept, what=what, limit_s=limit_s)
+    say(f"{what}: after {monotonic() - began_s:.0f} s; {found}")
+    return found
+
+
 @asynccontextmanager
-async def running(stage: Stage, made: Bed, folder: Path, *, port: int) -> AsyncIterator[dict[str, Child]]:
-    """An agent in each namespace, started."""
+async def running(
+    stage: Stage, made: Bed, folder: Path, probe: Mapping[str, Any]
+) -> AsyncIterator[tuple[Netgang, dict[str, Child]]]:
+    """Netgang on 36 nodes, and an agent in each namespace, started."""
+    await stage.add_nodes(*zone_nodes(ZONES, cpu="1500m"))
+    await stage.api.create(kind("v1", "ServiceAccount", ACCOUNT, stage.namespace))
+    [port] = free_ports(1)
+    account = f"{stage.namespace}/{ACCOUNT}"
+    netgang = await stage.netgang(
+        {"reports": {"port": port}, "probe": {"enabled": True, "service_account": account, **probe}}
+    )
     async with relay(lambda: port, listening=listening(made)) as by:
-        tokens = await asyncio.gather(*(token_of_pod(stage, node, address(node)) for node in NODES))
-        url, ip = f"http://{SERVER}:{by.port}", shutil.which("ip") or "ip"
-        agents = {
-            node: agent(node, address(node), token, folder, url=url, within=(ip, "netns", "exec", made.namespace(node)))
-            for node, token in zip(NODES, tokens, strict=True)
-        }
+        tokens = await asyncio.gather(*(token_of_pod(stage, node) for node in NODES))
+        url, given = f"http://{SERVER}:{by.port}", zip(NODES, tokens, strict=True)
+        agents = {node: agent(made, node, token, folder, url=url) for node, token in given}
         try:
             for one in agents.values():
                 one.start()
-            yield agents
+            yield netgang, agents
         finally:
             await asyncio.gather(*(one.stop() for one in agents.values()))
 
 
 async def test_faults_are_found_avoided_and_gone(stage: Stage, mesh: Bed, tmp_path: Path) -> None:
-    await stage.add_nodes(*zone_nodes(ZONES, cpu="1500m"))
-    await stage.api.create(kind("v1", "ServiceAccount", ACCOUNT, stage.namespace))
-    [port] = free_ports(1)
-    probe = {"enabled": True, "service_account": f"{stage.namespace}/{ACCOUNT}"}
-    netgang = await stage.netgang({"reports": {"port": port}, "probe": probe})
-
-    async def within(limit_s: float, accept: Callable[[Values], bool], what: str) -> Values:
-        began_s = monotonic()
-        found = await stage.api.until(lambda: values(netgang), accept, what=what, limit_s=limit_s)
-        say(f"{what}: after {monotonic() - began_s:.0f} s; {found}")
-        return found
-
-    async with running(stage, mesh, tmp_path, port=port) as agents:
+    async with running(stage, mesh, tmp_path, {}) as (netgang, agents):
+        within = partial(until, stage, partial(values, netgang))
         await within(FIRST_S, lambda found: found.known("D") > 0.0, "first values of zone D")
         found = await within(ALL_S, lambda found: found.known() == 1.0, "all pairs of all zones measured")
         assert found.faults() == set()
@@ -234,7 +240,7 @@ async def test_faults_are_found_avoided_and_gone(stage: Stage, mesh: Bed, tmp_pa
         before = await values(netgang)
         for node in KILLED:
             await agents[node].kill()
-        await within(90.0, lambda found: _oldest_s(found) > 60.0, "values of the killed are a minute old")
+        await within(90.0, lambda found: found.oldest_s() > 60.0, "values of the killed are a minute old")
         after = await values(netgang)
         assert after.faults() == set()
         assert after.loss_of(_clean) < CLEAN_RATIO
@@ -275,11 +281,8 @@ class Rates:
 
     def slow_nodes(self) -> set[str]:
         """Nodes without a fast link among those that had a burst."""
-        best: dict[str, float] = {}
-        for pair, bps in self.bps.items():
-            for node in pair:
-                best[node] = max(best.get(node, 0.0), bps)
-        return {node for node, bps in best.items() if bps < SLOW_BPS * 2.0}
+        fast = {node for pair, bps in self.bps.items() if bps >= SLOW_BPS * 2.0 for node in pair}
+        return {node for pair in self.bps for node in pair} - fast
 
     def zones(self) -> dict[str, float]:
         """Two zones, by their names → the slowest link between them."""
@@ -291,15 +294,12 @@ class Rates:
         return found
 
     def slow_zones(self) -> set[str]:
-        """Two zones with a slow link between them."""
         return {two for two, bps in self.zones().items() if bps < SLOW_BPS * 2.0}
 
 
 async def rates(netgang: Netgang) -> Rates:
-    pairs = (await document(netgang, "/v1/network"))["pairs"]
-    ends = [(one, other) for one in pairs["nodes"] for other in pairs["nodes"]]
-    cells = zip(ends, chain.from_iterable(pairs["throughput_bps"]), strict=True)
-    return Rates({pair: value for pair, value in cells if value is not None})
+    [bps] = await books(netgang, "throughput_bps")
+    return Rates({pair: value for pair, value in bps.items() if not math.isnan(value)})
 
 
 @pytest.mark.nightly
@@ -310,20 +310,10 @@ async def test_a_slow_node_and_then_a_slow_uplink_are_found_by_bursts_and_avoide
 
     Zone C's uplink is narrowed when the node is found, just before bursts between zones begin.
     """
-    await stage.add_nodes(*zone_nodes(ZONES, cpu="1500m"))
-    await stage.api.create(kind("v1", "ServiceAccount", ACCOUNT, stage.namespace))
-    [port] = free_ports(1)
-    throughput = {"enabled": True, "size_bytes": 10_000_000}
-    probe = {"enabled": True, "service_account": f"{stage.namespace}/{ACCOUNT}", "throughput": throughput}
-    netgang = await stage.netgang({"reports": {"port": port}, "probe": probe})
     uplink = Uplink(mesh, "C")
-
-    async def within(limit_s: float, accept: Callable[[Rates], bool], what: str) -> None:
-        began_s = monotonic()
-        await stage.api.until(lambda: rates(netgang), accept, what=what, limit_s=limit_s)
-        say(f"{what}: after {monotonic() - began_s:.0f} s")
-
-    async with running(stage, mesh, tmp_path, port=port):
+    throughput = {"enabled": True, "size_bytes": 10_000_000}
+    async with running(stage, mesh, tmp_path, {"throughput": throughput}) as (netgang, _):
+        within = partial(until, stage, partial(rates, netgang))
         with shaped(mesh, Setting(Impairment.BANDWIDTH, SLOW_BPS / 1e6, (LOSING,))):
             await within(
                 FOUND_S,
@@ -346,8 +336,3 @@ async def test_a_slow_node_and_then_a_slow_uplink_are_found_by_bursts_and_avoide
         say(f"all of it {monotonic() - began_s:.0f} s after it began")
         uplink.widen()
         await within(GONE_S, lambda found: not found.slow_zones(), "10 Mbit/s of the uplink gone")
-
-
-def _oldest_s(found: Values) -> float:
-    inside = [age for (one, other), age in found.age_s.items() if ZONE_OF[one] == ZONE_OF[other]]
-    return max((age for age in inside if not math.isnan(age)), default=0.0)

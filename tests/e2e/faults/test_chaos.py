@@ -16,7 +16,7 @@ from time import monotonic
 import httpx
 import pytest
 
-from lab.testbed.api import Api, Object
+from lab.testbed.api import Api
 from lab.testbed.cluster import CONTROLLERS, NETGANG, Cluster
 from lab.testbed.errors import NotReady
 from lab.testbed.objects import ZONE_LABEL, namespace, pod, zone_nodes
@@ -38,7 +38,6 @@ AFTER_S = 30.0  # whatever fits is bound within so many seconds after the storm
 _AFTERWARDS = 12  # gangs and pods that are created after both replicas were killed at once
 HONEST, HOSTILE = "honest", "hostile"
 SETTINGS = {"leader_election": "on", "partial_timeout_s": PARTIAL_TIMEOUT_S, "node_lost_s": 5}
-_EVERY_S = {"tenants": 0.6, "faults": 6.0, "hostile": 1.5}  # mean pause between two acts
 
 
 @pytest.mark.timeout(600 + 60 * MINUTES)
@@ -59,7 +58,9 @@ async def test_random_chaos() -> None:
             faults = Faults(cluster, api, witness, group, nodes, _another(chance))
             tenants = Tenants(api, witness, HONEST, _another(chance))
             mallory = Mallory(api, witness, HOSTILE, HONEST, sorted(nodes), port, _another(chance))
-            await api.create(_bystander())
+            template = {"spec": {**pod("unused", cpu="100m")["spec"], "restartPolicy": "Never"}}
+            spec = {"completions": 1, "template": template}
+            await api.create(kind("batch/v1", "Job", BYSTANDER, HONEST, spec=spec))
             background = [asyncio.create_task(one) for one in (witness.follow(), witness.tick(), tenants.collect())]
             nights = asyncio.create_task(tenants.rerun())
             try:
@@ -104,16 +105,11 @@ async def test_random_chaos() -> None:
             "all_bound_after_new_start_s": round(again_s, 1),
         }
         say(json.dumps(figures))
-        assert broken == []
-        assert witness.problems == []
-        assert touched == []
-        assert bystander["spec"].get("suspend", False) is False
-        assert ready == [True, True]
+        assert (broken, witness.problems, touched) == ([], [], [])
+        assert (bystander["spec"].get("suspend", False), ready) == (False, [True, True])
         assert tenants.finished > 0
         assert sum(mallory.done.values()) > 0
-        pace = slowness()
-        assert took_s <= AFTER_S * pace
-        assert again_s <= AFTER_S * pace
+        assert max(took_s, again_s) <= AFTER_S * slowness()
 
 
 @asynccontextmanager
@@ -131,7 +127,7 @@ async def _service(cluster: Cluster) -> AsyncIterator[tuple[Replicas, int]]:
 async def _storm(chance: random.Random, tenants: Tenants, faults: Faults, mallory: Mallory) -> None:
     ends_s = monotonic() + 60.0 * MINUTES
 
-    async def again_and_again(every_s: float, act: Callable[[], object]) -> None:
+    async def again_and_again(every_s: float, act: Callable[[], object]) -> None:  # with pauses of this mean
         moments = _another(chance)
         while monotonic() < ends_s:
             await asyncio.sleep(moments.expovariate(1.0 / every_s))
@@ -140,9 +136,8 @@ async def _storm(chance: random.Random, tenants: Tenants, faults: Faults, mallor
                 await done
 
     async with asyncio.TaskGroup() as group:
-        group.create_task(again_and_again(_EVERY_S["tenants"], tenants.act))
-        group.create_task(again_and_again(_EVERY_S["faults"], faults.act))
-        group.create_task(again_and_again(_EVERY_S["hostile"], mallory.act))
+        for every_s, act in ((0.6, tenants.act), (6.0, faults.act), (1.5, mallory.act)):
+            group.create_task(again_and_again(every_s, act))
 
 
 async def _until_all_were_whole(tenants: Tenants, witness: Witness) -> float:
@@ -179,8 +174,3 @@ async def _ready(one: Netgang) -> bool:
 def _another(chance: random.Random) -> random.Random:
     """A stream of its own, so that one actor's pauses change no other's choices."""
     return random.Random(chance.randrange(2**32))
-
-
-def _bystander() -> Object:
-    template = {"spec": {**pod("unused", cpu="100m")["spec"], "restartPolicy": "Never"}}
-    return kind("batch/v1", "Job", BYSTANDER, HONEST, spec={"completions": 1, "template": template})

@@ -2,24 +2,19 @@
 
 import asyncio
 from collections import Counter
+from functools import partial
 from typing import Any
 
 import httpx
 import pytest
 
-from lab.testbed.api import Object
 from lab.testbed.objects import priority_class, zone_nodes
-from lab.testbed.parts.service import Netgang
 from lab.testbed.processes.stages import HOLD
 from scoring.model.reasons import Reason
 from tests.e2e.objects import name_of, needs_anchor
 from tests.e2e.stage import Stage, document, filter_calls, metric
 
 PRIORITIES = (priority_class("low", 1), priority_class("high", 1000))
-
-
-def places(plan: dict[str, Any]) -> list[str]:
-    return sorted(where for gang in plan["admitted"] for where in gang["members"].values())
 
 
 async def test_a_refused_pod_is_quiet_and_quick(stage: Stage) -> None:
@@ -30,9 +25,7 @@ async def test_a_refused_pod_is_quiet_and_quick(stage: Stage) -> None:
     await stage.add_nodes(*nodes)
     netgang = await stage.netgang()
     await stage.create_pod("x", on="node1")
-    await stage.until_pods(
-        lambda pods: pods[0]["status"]["phase"] == "Running", "x runs", begin="x"
-    )  # before the quiet
+    await stage.until_pods(lambda pods: pods[0]["status"]["phase"] == "Running", "x runs before the quiet", begin="x")
     await stage.create_gang("g", 2)
     await stage.until_refused(2)
     before, nudged = await filter_calls(netgang), await metric(netgang, "netgang_nudges_total", action="nudge")
@@ -47,11 +40,11 @@ async def test_a_refused_pod_is_quiet_and_quick(stage: Stage) -> None:
 async def test_room_is_taken_while_a_gang_is_held(stage: Stage) -> None:
     """Pods of others take reserved room: held calls fail, the gang is planned again, and no node is over-committed."""
     netgang = await stage.netgang(on={"a": 6})
-    taken = places(await stage.create_held_gang(netgang, "g", 4))[0]
+    [planned] = (await stage.create_held_gang(netgang, "g", 4))["admitted"]
+    taken = min(planned["members"].values())
     await stage.create_pod("thief", on=taken)
-    await stage.api.until(
-        lambda: metric(netgang, "netgang_refusals_total", verb="bind"), lambda refused: refused >= 3, what="3 refused"
-    )
+    refused = partial(metric, netgang, "netgang_refusals_total", verb="bind")
+    await stage.api.until(refused, lambda count: count >= 3, what="3 refused")
     assert await stage.bound("g") == {}
     await stage.create_anchor(taken)
     bound = await stage.until_bound("g", 4)
@@ -137,40 +130,32 @@ async def test_no_preemption_member_by_member(stage: Stage) -> None:
     assert not [one for one in pods if "deletionTimestamp" in one["metadata"] or one["status"].get("nominatedNodeName")]
 
 
-def _low_before_high(stage: Stage) -> tuple[list[Object], list[Object]]:
-    """Four members of low priority, two of which wait for an anchor, and two of high priority that seem to fit."""
-    lows = stage.gang("low", 4, priority_class="low")
-    for one in lows[2:]:
-        needs_anchor(one)
-    return lows, stage.gang("high", 2, priority_class="high")
-
-
-async def _until_plan(
-    stage: Stage, netgang: Netgang, admitted: str, *, committed: bool, waiting: str = ""
-) -> dict[str, str]:
-    """Wait until the plan admits this one gang, and lets the others wait behind it; pod → node."""
-
-    def planned(plan: dict[str, Any]) -> bool:
-        there = [(one["gang"], one["committed"]) for one in plan["admitted"]]
-        behind = [one["gang"] for one in plan["waiting"] if one["code"] == "BEHIND"]
-        expected = [f"{stage.namespace}/{waiting}"] if waiting else []
-        return there == [(f"{stage.namespace}/{admitted}", committed)] and behind == expected
-
-    plan = await stage.until_document(netgang, "/v1/plan", planned, f"{admitted} admitted, {committed=}, {waiting=}")
-    return dict(plan["admitted"][0]["members"])
-
-
 async def test_admission_is_a_commitment(stage: Stage) -> None:
-    """From the first member at bind a gang keeps all its places, also those that look free (docs/safety.md S4)."""
+    """From the first member at bind a gang keeps all its places, also those that look free (docs/safety.md S4).
+
+    Two of four members of low priority wait for an anchor, and two of high priority seem to fit.
+    """
     await stage.api.apply(PRIORITIES)
     netgang = await stage.netgang(on={"a": 4})
-    lows, highs = _low_before_high(stage)
-    await stage.api.create_all(lows)
+
+    async def committed(*behind: str) -> dict[str, str]:
+        """The nodes of `low`, once it alone is admitted and these gangs wait behind it."""
+
+        def planned(plan: dict[str, Any]) -> bool:
+            waiting = [one["gang"] for one in plan["waiting"] if one["code"] == "BEHIND"]
+            there = [(one["gang"], one["committed"]) for one in plan["admitted"]]
+            return (there, waiting) == ([(f"{stage.namespace}/low", True)], list(behind))
+
+        plan = await stage.until_document(netgang, "/v1/plan", planned, f"low committed, {behind=}")
+        return dict(plan["admitted"][0]["members"])
+
+    lows = stage.gang("low", 4, priority_class="low")
+    await stage.api.create_all([*lows[:2], *map(needs_anchor, lows[2:])])
     await stage.until_held(netgang, 2)
-    kept = await _until_plan(stage, netgang, "low", committed=True)
+    kept = await committed()
     assert len(kept) == 4
-    await stage.api.create_all(highs)
-    assert await _until_plan(stage, netgang, "low", committed=True, waiting="high") == kept
+    await stage.create_gang("high", 2, priority_class="high")
+    assert await committed(f"{stage.namespace}/high") == kept
     await stage.until_refused(2, reason="netgang: the room is taken by a gang ahead in the queue")
     plan = await document(netgang, "/v1/plan")
     assert [one["members"] for one in plan["admitted"]] == [kept]

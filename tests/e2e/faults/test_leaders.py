@@ -11,16 +11,17 @@ import os
 import random
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from time import monotonic
-from typing import Any
 
 import httpx
 import msgspec
 import pytest
 
 from lab.testbed.api import Object
+from lab.testbed.beside import beside
 from lab.testbed.cluster import INSTALLED_IN, NETGANG
 from lab.testbed.objects import pod, zone_nodes
 from lab.testbed.parts.replicas import Replicas, kubeconfig_by_way_of, replicas
@@ -95,14 +96,12 @@ async def binding_posts(stage: Stage) -> Counter[str]:
 
 
 @asynccontextmanager
-async def both(
-    stage: Stage, *, cable: bool = False, settings: Mapping[str, Any] = SETTINGS
-) -> AsyncIterator[tuple[Replicas, Netgang, Relay]]:
+async def both(stage: Stage, *, cable: bool = False) -> AsyncIterator[tuple[Replicas, Netgang, Relay]]:
     """Two replicas, `netgang-a` leading, kube-scheduler's address as a Netgang, and A's cable to the API server."""
     server = int(stage.cluster.server.rpartition(":")[2])
     async with AsyncExitStack() as stack:
         wire = await stack.enter_async_context(relay(lambda: server))
-        group, address = await stack.enter_async_context(replicas(stage.cluster, settings))
+        group, address = await stack.enter_async_context(replicas(stage.cluster, SETTINGS))
         mine = kubeconfig_by_way_of(stage.cluster, NETGANG, wire.port) if cable else None
         first = await group.start("netgang-a", kubeconfig=mine)
         await until_selected(group, "netgang-a")
@@ -114,17 +113,12 @@ async def both(
             await assert_decides_again(one)
 
 
-async def until_selected(group: Replicas, name: str, *, limit_s: float = LIVENESS_S) -> None:
-    await group.until_selected(lambda names: names == (name,), limit_s=limit_s)
-
-
-def other(name: str) -> str:
-    return {"netgang-a": "netgang-b", "netgang-b": "netgang-a"}[name]
+async def until_selected(group: Replicas, name: str) -> None:
+    await group.until_selected(lambda names: names == (name,), limit_s=LIVENESS_S)
 
 
 async def lease(stage: Stage) -> Object:
-    found = await stage.api.get("Lease", "netgang-leader", namespace=INSTALLED_IN)
-    return dict(found["spec"])
+    return dict((await stage.api.get("Lease", "netgang-leader", namespace=INSTALLED_IN))["spec"])
 
 
 @pytest.mark.timeout(120 + 30 * KILLS)
@@ -141,25 +135,25 @@ async def test_leaders_are_killed_during_a_stream_of_gangs(stage: Stage) -> None
             invariants_hold(stage.api, service, stage.namespace, commit_s=REPAIR_S, grace_s=REPAIR_S),
             stream(stage) as gangs,
         ):
-            victim = "netgang-a"
+            victim, other = "netgang-a", "netgang-b"
             for _ in range(KILLS):
                 await asyncio.sleep(chance.uniform(0.5, 2.5))
                 part = stage.cluster.parts[victim]
                 await part.kill()
                 began_s = monotonic()
                 part.start()  # as a kubelet does
-                await until_selected(group, other(victim))
+                await until_selected(group, other)
                 took_s.append(monotonic() - began_s)
                 await stage.cluster.until_ready(victim)
                 ready_s.append(monotonic() - began_s)
                 if len(took_s) % 10 == 0:
                     say(f"{len(took_s)} of {KILLS} kills, {gangs.made} gangs, longest take-over {max(took_s):.2f} s")
-                victim = other(victim)
+                victim, other = other, victim
         await until_nothing_is_promised(stage.api, service)
         posts = await binding_posts(stage) - before
         transitions = (await lease(stage))["leaseTransitions"]
-    figures = {"take-over": took_s, "both ready again": ready_s, "start of a gang": gangs.took_s}
-    told = {name.replace(" ", "_").replace("-", "_") + "_s": cuts(found) for name, found in figures.items()}
+    figures = {"take_over_s": took_s, "both_ready_again_s": ready_s, "start_of_a_gang_s": gangs.took_s}
+    told = {name: cuts(found) for name, found in figures.items()}
     counts = {"kills": KILLS, "seed": SEED, "gangs": gangs.made, "bindings_by_status": dict(posts)}
     say(json.dumps({"chaos": "leader killed", **counts, **told}))
     assert transitions >= KILLS
@@ -179,16 +173,6 @@ def cuts(found: list[float]) -> dict[str, float]:
     """
     ordered, last = sorted(found), len(found) - 1
     return {f"p{p}": round(ordered[last * p // 100], 3) for p in (50, 90, 95, 99)} | {"max": round(ordered[-1], 3)}
-
-
-async def until_held(stage: Stage, service: Netgang, count: int) -> None:
-    async def held() -> int:
-        try:
-            return int((await document(service, "/v1/plan"))["held_binds"])
-        except httpx.HTTPError:
-            return -1
-
-    await stage.api.until(held, lambda found: found == count, what=f"{count} binds held by the leader")
 
 
 async def refused(netgang: Netgang, verb: str) -> str:
@@ -231,35 +215,13 @@ async def test_a_leader_that_is_told_to_end_hands_over_at_once(stage: Stage) -> 
         assert await metric(standby, "netgang_bindings_total", outcome="bound") == 3.0
 
 
-class Watched(msgspec.Struct):
-    looks: int = 0
-    answers: set[tuple[bool, bool]] = set()
-    """Whether the first said that it leads, and whether the second did, at one look"""
-
-
-async def watch(group: Replicas, seen: Watched) -> None:
-    while True:
-        first, second = await asyncio.gather(*(says_it_leads(one) for one in group.running.values()))
-        seen.looks += 1
-        seen.answers.add((first, second))
-        await asyncio.sleep(0.02)
-
-
-async def answered(netgang: Netgang) -> bool:
-    try:
-        await leads(netgang)
-    except httpx.HTTPError:
-        return False
-    return True
-
-
-async def says_it_leads(netgang: Netgang) -> bool:
-    """As `leads`; one that does not answer says nothing."""
+async def says_it_leads(netgang: Netgang) -> bool | None:
+    """As `leads`; `None`: it does not answer."""
     try:
         async with asyncio.timeout(0.5):
             return await leads(netgang)
     except (TimeoutError, httpx.HTTPError):
-        return False
+        return None
 
 
 @pytest.mark.timeout(150)
@@ -271,9 +233,16 @@ async def test_a_split_leaves_one_that_binds(stage: Stage, how: str) -> None:
         first, second = group.running["netgang-a"], group.running["netgang-b"]
         before = await binding_posts(stage)
         await stage.create_held_gang(service, "g", 3)
-        seen = Watched()
-        watching = asyncio.create_task(watch(group, seen))
+        seen = Counter[tuple[bool, bool]]()  # whether the first said that it leads, and whether the second did
+
+        async def watch() -> None:
+            while True:
+                said = await asyncio.gather(*map(says_it_leads, (first, second)))
+                seen[bool(said[0]), bool(said[1])] += 1
+                await asyncio.sleep(0.02)
+
         async with (
+            beside(watch()),
             invariants_hold(stage.api, service, stage.namespace, commit_s=REPAIR_S, grace_s=REPAIR_S),
             stream(stage) as gangs,
         ):
@@ -295,18 +264,19 @@ async def test_a_split_leaves_one_that_binds(stage: Stage, how: str) -> None:
             if how != "frozen":
                 assert await outcomes(first) == posted
             # A process that was frozen first ends the connections whose time is over by then, a fresh one perhaps too.
-            await stage.api.until(lambda: answered(first), bool, what="the first answers")
+            await stage.api.until(
+                partial(says_it_leads, first), lambda said: said is not None, what="the first answers"
+            )
             assert (await leads(first), await leads(second)) == (False, True)
             assert await metric(first, "netgang_leader") == 0.0
-        watching.cancel()
         posts = await binding_posts(stage) - before
         assert posts["201"] == SIZE * gangs.made + 3
-        assert (True, True) not in seen.answers
-        assert seen.answers >= {(True, False), (False, True)}
+        assert (True, True) not in seen
+        assert seen.keys() >= {(True, False), (False, True)}
         assert group.selected == ("netgang-b",)
-        say(f"{gangs.made} gangs of {SIZE}, slowest start {max(gangs.took_s):.1f} s; {seen.looks} looks at both")
+        say(f"{gangs.made} gangs of {SIZE}, slowest start {max(gangs.took_s):.1f} s; {seen.total()} looks at both")
 
 
 async def outcomes(netgang: Netgang) -> dict[str, float]:
-    names: tuple[Any, ...] = ("bound", "conflict", "error")
+    names = ("bound", "conflict", "error")
     return {name: await metric(netgang, "netgang_bindings_total", outcome=name) for name in names}

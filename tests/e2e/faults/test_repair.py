@@ -6,7 +6,7 @@ from lab.testbed.api import Object
 from lab.testbed.objects import zone_nodes
 from lab.testbed.parts.operator import condition, start_operator, tf_job
 from lab.testbed.processes.stages import HOLD
-from tests.e2e.objects import GATE, indexed_job, name_of
+from tests.e2e.objects import GATE, indexed_job, name_of, silence
 from tests.e2e.site import site_on
 from tests.e2e.stage import LIMIT_S, Stage, metric
 
@@ -20,7 +20,10 @@ async def test_lost_members(site: Stage) -> None:
     await site.api.create(job_of("keep", site, "replace"))
     await site.api.create(job_of("anew", site, "restart"))
     await site.api.create(job_of("ends", site, "restart", size=4))
-    await site.api.create(_tf_job("tf", site.namespace))
+    made = tf_job("tf", workers=7, namespace=site.namespace, cpu="2", dynamic=False, gates=[GATE])
+    for replicas in made["spec"]["tfReplicaSpecs"].values():
+        replicas["template"]["metadata"]["annotations"] |= {"netgang.io/repair": "restart"}
+    await site.api.create(made)
     keep = await site.until_running("keep", 8)
     anew = await site.until_running("anew", 8)
     ends = await site.until_running("ends", 4)
@@ -33,17 +36,17 @@ async def test_lost_members(site: Stage) -> None:
             await site.patch_pod(name_of(one), status={"phase": "Succeeded"})
 
     silent = _node_of_one(keep, besides={*anew.values(), *tf.values(), *ends.values()})
-    await site.stop_answering(silent)
+    await silence(site.api, silent)
     for gang, besides in ((anew, (keep, tf, ends)), (tf, (keep, anew, ends))):
         await site.api.delete("Node", _node_of_one(gang, besides={node for one in besides for node in one.values()}))
     await site.api.delete("Node", done)
 
     path = f"/v1/explain/{site.namespace}/keep"
-    waits = f"waiting for node {silent} to be removed or to come back"
-    explained = "the wait explained"
-    await site.until_document(
-        site.service, path, lambda one: waits in one.get("repair", ""), explained, limit_s=LIMIT_S
-    )
+
+    def waits(told: Object) -> bool:
+        return f"waiting for node {silent} to be removed or to come back" in told.get("repair", "")
+
+    await site.until_document(site.service, path, waits, "the wait explained", limit_s=LIMIT_S)
     await site.until_events("GangBroken", lambda found: any(silent in note for note in found.values()))
 
     again = await site.until_running("anew", 8, without=frozenset(anew))
@@ -95,13 +98,6 @@ def _node_of_one(gang: dict[str, str], *, besides: set[str]) -> str:
     return next(node for node in sorted(gang.values()) if node not in besides)
 
 
-def _tf_job(name: str, namespace: str) -> Object:
-    job = tf_job(name, workers=7, namespace=namespace, cpu="2", dynamic=False, gates=[GATE])
-    for replicas in job["spec"]["tfReplicaSpecs"].values():
-        replicas["template"]["metadata"]["annotations"] |= {"netgang.io/repair": "restart"}
-    return job
-
-
-def job_of(name: str, site: Stage, repair: str, *, size: int = 8, ends_after: str = "1s") -> Object:
+def job_of(name: str, site: Stage, repair: str, *, size: int = 8) -> Object:
     annotations = {"netgang.io/repair": repair}
-    return indexed_job(name, site.namespace, size, cpu="2", ends_after=ends_after, annotations=annotations)
+    return indexed_job(name, site.namespace, size, cpu="2", ends_after="1s", annotations=annotations)

@@ -13,18 +13,12 @@ def by_uid(pods: list[Object]) -> dict[str, set[str]]:
     return {one["metadata"]["uid"]: listed_nodes(one) for one in pods}
 
 
-async def lose_all_nodes(site: Stage) -> dict[str, set[str]]:
-    """Once two pods are admitted, delete every node that is listed for them; the pods as `by_uid`."""
-    first = by_uid(await site.until_admitted("", 2, limit_s=LIMIT_S))
-    for name in set.union(*first.values()):
-        await site.api.delete("Node", name)
-    return first
-
-
 async def test_a_job_that_lost_all_its_nodes_starts_elsewhere(site: Stage) -> None:
     """The Job is suspended and resumed: its new pods have their gate, go to another zone, and no failure is counted."""
     await site.api.create(indexed_job("train", site.namespace, 2))
-    first = await lose_all_nodes(site)
+    first = by_uid(await site.until_admitted("", 2, limit_s=LIMIT_S))
+    for name in set.union(*first.values()):
+        await site.api.delete("Node", name)
     await site.add_nodes(*zone_nodes({"b": 2}, cpu="1500m", prefix="late"))
 
     def admitted_again(pods: list[Object]) -> bool:

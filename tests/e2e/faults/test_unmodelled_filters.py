@@ -24,9 +24,7 @@ async def test_anti_affinity_of_others_costs_the_job_nothing(site: Stage) -> Non
     await _assert_spared(site, "train")
 
     await site.api.create(indexed_job("later", site.namespace, 4, backoff_limit=1))
-    await site.until_events(
-        "GangWaiting", lambda found: any(one.startswith("later-") for one in found), limit_s=LIMIT_S
-    )
+    await site.until_events("GangWaiting", lambda told: any("later-" in one for one in told), limit_s=LIMIT_S)
     await _assert_spared(site, "later")
     assert await site.running("later") == {}
     await site.end(*(f"blocker-{number}" for number in range(1, CLOSED + 1)))
@@ -45,16 +43,16 @@ async def test_what_no_allocatable_shows_is_left_to_kube_scheduler(stage: Stage)
     await stage.api.create_all(members)
     for one in await stage.until_admitted("cards", 2):
         assert all("matchFields" not in term for term in required_terms(one))
+
+    def is_uncounted(found: Object) -> bool:
+        said = any(one.startswith("uncounted: example.com/card") for one in found["notes"])
+        return said and found["code"] in ("UNCOUNTED", "BACKING_OFF")
+
     path = f"/v1/explain/{stage.namespace}/cards"
-    await stage.until_document(netgang, path, _is_uncounted, "the refusals of both nodes are learned")
+    await stage.until_document(netgang, path, is_uncounted, "the refusals of both nodes are learned")
 
 
 async def _assert_spared(site: Stage, job: str) -> None:
     found: Object = await site.api.get("Job", job, namespace=site.namespace)
     assert found["status"].get("failed", 0) == 0
     assert not any(one["type"] == "Failed" for one in found["status"].get("conditions", []))
-
-
-def _is_uncounted(explained: Object) -> bool:
-    said = [one for one in explained["notes"] if one.startswith("uncounted: example.com/card")]
-    return explained["code"] in ("UNCOUNTED", "BACKING_OFF") and bool(said)

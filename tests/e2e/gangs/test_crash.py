@@ -1,6 +1,7 @@
 """A crash changes nothing in the queue: what netgang says of waiting gangs follows from what the cluster shows."""
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
@@ -19,40 +20,31 @@ def _waiting(stage: Stage, name: str, **fields: Any) -> list[Object]:
     return stage.gang(name, SIZE, gated=True, memory=f"{64 + int(name[1:])}Mi", **fields)
 
 
-async def fill(stage: Stage, nodes: int) -> None:
-    for number in range(nodes):
-        await stage.create_pod(f"x{number}", scheduler="another", on=f"t{number}")
-
-
 @pytest.mark.timeout(120)
 async def test_a_crash_keeps_order_and_clocks(stage: Stage) -> None:
     """Killed (-9) and started again, netgang says the same of every gang: rank, state, weight, since when it waits."""
     await stage.add_nodes(*(node(f"t{number}", cpu="1100m", zone="a") for number in range(SIZE)))
     await stage.api.apply([priority_class("hasty", 7)])
     netgang = await stage.netgang({"queue": {"starve_limit_s": 20.0}})
-    await fill(stage, SIZE)
+    for number in range(SIZE):
+        await stage.create_pod(f"x{number}", scheduler="another", on=f"t{number}")
     hasty = [f"g{number:03}" for number in (40, 10, 30)]
     for name in hasty:
         await stage.api.create_all(_waiting(stage, name, priority_class="hasty"))
         await asyncio.sleep(1.1)  # creation times are whole seconds
-    await stage.api.until(
-        lambda: _stands(stage, netgang),
-        lambda found: [one["state"] for one in found] == ["STARVING"] * 3,
-        what="three starve",
-    )
+    stands = partial(_stands, stage, netgang)
+    await stage.api.until(stands, lambda said: [one["state"] for one in said] == ["STARVING"] * 3, what="three starve")
     patient = [f"g{number:03}" for number in (299, 2, 150, 77)]
     await stage.api.create_all([one for name in patient for one in _waiting(stage, name)])
-    before = await stage.api.until(
-        lambda: _stands(stage, netgang),
-        lambda found: (
-            [one["state"] for one in found] == ["STARVING"] * 3 + ["WAITING"] * 4
-            and None not in [one["waiting_since_s"] for one in found]  # all their pods are known
-        ),
-        what="three starve and four wait, each with all its pods",
-    )
+
+    def all_known(said: list[dict[str, Any]]) -> bool:
+        states = [one["state"] for one in said]
+        return states == ["STARVING"] * 3 + ["WAITING"] * 4 and None not in [one["waiting_since_s"] for one in said]
+
+    before = await stage.api.until(stands, all_known, what="three starve and four wait, each with all its pods")
     assert list(await stage.waiting(netgang)) == [*hasty, *sorted(patient)]
     await stage.cluster.restart(netgang.part.name, crash=True)
-    assert await _stands(stage, netgang) == before
+    assert await stands() == before
     await stage.end(*(f"x{number}" for number in range(SIZE)))
     bound = await stage.until_bound("g", SIZE)
     assert {gang_of(name) for name in bound} == {hasty[0]}

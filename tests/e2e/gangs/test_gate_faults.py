@@ -10,14 +10,11 @@ import msgspec
 import pytest
 
 from lab.testbed.cluster import NETGANG
-from lab.testbed.errors import ApiRefused
 from tests.e2e.gangs.test_gates import SLOW, starts_at_last, until_some_admitted
 from tests.e2e.invariants import invariants_hold, until_nothing_is_promised
 from tests.e2e.stage import Stage, metric
 
 pytestmark = pytest.mark.timeout(360, func_only=True)  # an outage, then the longest pauses of those that reconnect
-OUTAGE_S = 20.0
-API_SERVER = "kube-apiserver"
 RETRY_S = 25.0  # a pod whose bind failed is tried again by kube-scheduler after at most ten seconds
 
 SCHEDULER_BACK_S = 150.0
@@ -50,22 +47,11 @@ class Fault(msgspec.Struct, frozen=True):
         else:
             part.start()
         await stage.cluster.until_ready(self.part)
-        if self.part == API_SERVER:
-            await stage.api.until(lambda: _listed(stage), bool, what="PodGroups served")
-
-
-async def _listed(stage: Stage) -> bool:
-    """A new API server answers 429 for custom resources until it has read them."""
-    try:
-        await stage.api.list_all("PodGroup")
-    except ApiRefused:
-        return False
-    return True
 
 
 FAULTS = {
     "netgang killed": Fault(NETGANG),
-    "API server hangs": Fault(API_SERVER, freezes=True, outage_s=OUTAGE_S),
+    "API server hangs": Fault("kube-apiserver", freezes=True, outage_s=20.0),
 }
 
 
@@ -103,21 +89,15 @@ async def test_while_binds_are_held(stage: Stage, fault: Fault) -> None:
 
 async def test_in_the_middle_of_a_commit(stage: Stage) -> None:
     """Some of 150 members are bound when it happens: the others follow, and none is bound to a second node."""
-    fault = FAULTS["netgang killed"]
     netgang = await stage.netgang(on={"a": 50}, cpu="3500m")
     async with invariants_hold(stage.api, netgang, stage.namespace, commit_s=RETRY_S, grace_s=10.0):
-        seen = asyncio.create_task(_first_binding(stage))
-        await stage.create_gang("g", 150)
-        await seen
-        await fault.strike(stage)
+        creating = asyncio.create_task(stage.create_gang("g", 150))
+        async for _, one in stage.api.watch("Pod", namespace=stage.namespace):
+            if one["spec"].get("nodeName"):
+                break
+        await FAULTS["netgang killed"].strike(stage)
         assert 0 < len(await stage.bound()) < 150, "it was not killed in the middle"
-        await fault.mend(stage)
+        await FAULTS["netgang killed"].mend(stage)
+        await creating
         await stage.until_bound("g", 150, limit_s=SCHEDULER_BACK_S)
         await until_nothing_is_promised(stage.api, netgang)
-
-
-async def _first_binding(stage: Stage) -> str:
-    async for _, one in stage.api.watch("Pod", namespace=stage.namespace):
-        if one["spec"].get("nodeName"):
-            return str(one["metadata"]["name"])
-    raise AssertionError("the watch ended before a pod was bound")

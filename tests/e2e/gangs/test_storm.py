@@ -11,7 +11,6 @@ from time import monotonic
 import msgspec
 import pytest
 
-from lab.testbed.api import Object
 from lab.testbed.objects import node
 from lab.testbed.parts.service import Netgang
 from lab.testbed.processes.pace import slowness
@@ -49,7 +48,7 @@ async def test_three_hundred_refused_pods_beside_five_new_ones_a_second(stage: S
     async with _five_pods_a_second(stage) as churn:
         await asyncio.sleep(10.0)
         churn.phase = "begin"
-        gangs = [_waiting(stage, f"wait{number}") for number in range(30)]
+        gangs = [stage.gang(f"wait{number}", 10, memory="1Mi", node_selector=POOL) for number in range(30)]
         await stage.api.create_all([one for pods in gangs for one in pods])
         await asyncio.sleep(15.0)  # the guard needs a few refusals of each pod, and a slow machine is long at the first
         in_5_s = partial(_filter_calls_a_second, netgang, 5.0)
@@ -79,44 +78,31 @@ async def _filter_calls_a_second(netgang: Netgang, during_s: float) -> float:
     return (await filter_calls(netgang) - before) / (monotonic() - began_s)
 
 
-def _waiting(stage: Stage, stem: str) -> list[Object]:
-    pods = stage.gang(stem, 10, memory="1Mi")
-    for one in pods:
-        one["spec"]["nodeSelector"] = POOL
-    return pods
-
-
 @asynccontextmanager
 async def _five_pods_a_second(stage: Stage) -> AsyncIterator[Churn]:
     """Plain pods on a node that no gang may use, and a look twice a second at which are bound; at the end all are."""
     churn = Churn()
-    creating, looking = asyncio.create_task(_create(stage, churn)), asyncio.create_task(_look(stage, churn))
+
+    async def create() -> None:
+        for number in count():
+            if churn.ended:
+                return
+            name = f"{churn.phase}-{number}"
+            churn.open[name] = monotonic()
+            await stage.create_pod(name, cpu="10m", node_selector=BIG)
+            await asyncio.sleep(0.2)
+
+    async def look() -> None:
+        while not churn.ended or churn.open:
+            for name in (await stage.bound()).keys() & churn.open.keys():
+                phase = name.partition("-")[0]
+                churn.took_s.setdefault(phase, []).append(monotonic() - churn.open.pop(name))
+            await asyncio.sleep(0.5)
+
+    creating, looking = asyncio.create_task(create()), asyncio.create_task(look())
     try:
         yield churn
     finally:
         churn.ended = True
         await creating
-        async with asyncio.timeout(30.0):
-            while churn.open:  # noqa: ASYNC110 - the API server sets no event
-                await asyncio.sleep(0.2)
-        looking.cancel()
-        await asyncio.gather(looking, return_exceptions=True)
-
-
-async def _create(stage: Stage, churn: Churn) -> None:
-    for number in count():
-        if churn.ended:
-            return
-        name = f"{churn.phase}-{number}"
-        churn.open[name] = monotonic()
-        await stage.create_pod(name, cpu="10m", node_selector=BIG)
-        await asyncio.sleep(0.2)
-
-
-async def _look(stage: Stage, churn: Churn) -> None:
-    while True:
-        bound = await stage.bound()
-        for name in bound.keys() & churn.open.keys():
-            phase = name.partition("-")[0]
-            churn.took_s.setdefault(phase, []).append(monotonic() - churn.open.pop(name))
-        await asyncio.sleep(0.5)
+        await asyncio.wait_for(looking, 30.0)

@@ -29,37 +29,22 @@ def native_clusters() -> Iterator[Clusters]:
                 pytest.skip(f"pods of {version} have no spec.schedulingGroup")
             cluster = stack.enter_context(Cluster(version=version, controllers=controllers))
             with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
-                runner.run(prepare(cluster))
+                for step in (switch_on(cluster), cluster.install("podgroup-crd"), install_rights(cluster)):
+                    runner.run(step)
             return cluster
 
         yield running
 
 
-async def prepare(cluster: Cluster) -> None:
-    await switch_on(cluster)
-    await cluster.install("podgroup-crd")
-    await install_rights(cluster)
-
-
 @pytest.fixture
-def native_cluster(kubernetes_version: Version, native_clusters: Clusters) -> Cluster:
-    return native_clusters(kubernetes_version, ())
-
-
-@pytest.fixture
-def controlled_native_cluster(kubernetes_version: Version, native_clusters: Clusters) -> Cluster:
-    return native_clusters(kubernetes_version, CONTROLLERS)
-
-
-@pytest.fixture
-async def native(native_cluster: Cluster) -> AsyncIterator[Stage]:
-    async with staged(native_cluster) as made:
+async def native(kubernetes_version: Version, native_clusters: Clusters) -> AsyncIterator[Stage]:
+    async with staged(native_clusters(kubernetes_version, ())) as made:
         yield made
 
 
 @pytest.fixture
-async def native_jobs(controlled_native_cluster: Cluster) -> AsyncIterator[Stage]:
-    async with staged(controlled_native_cluster) as made:
+async def native_jobs(kubernetes_version: Version, native_clusters: Clusters) -> AsyncIterator[Stage]:
+    async with staged(native_clusters(kubernetes_version, CONTROLLERS)) as made:
         yield made
 
 
@@ -69,7 +54,7 @@ async def staged(cluster: Cluster) -> AsyncIterator[Stage]:
     async with cluster.api() as api:
         stage = Stage(cluster, api, await fresh_namespace(api, "native"))
         yield stage
-        for name in [one for one in cluster.parts if one not in before]:
+        for name in cluster.parts.keys() - before:
             await cluster.remove(name)
         await api.delete_all("Job", namespace=stage.namespace)
         await sweep(api, kinds=("Pod", "Node"))  # no controller runs here that takes the PodGroups' finalizer away

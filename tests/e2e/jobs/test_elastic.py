@@ -9,10 +9,11 @@ import msgspec
 import pytest
 
 from lab.testbed.api import Object
+from lab.testbed.beside import beside
 from lab.testbed.objects import zone_nodes
 from lab.testbed.parts.operator import allow_updates, refuse_updates, start_operator, tf_job
 from tests.e2e.invariants import until_nothing_is_promised
-from tests.e2e.objects import budget, indexed_job, name_of
+from tests.e2e.objects import budget, indexed_job, name_of, runs
 from tests.e2e.site import lasting_site_on
 from tests.e2e.stage import Stage, say
 
@@ -26,20 +27,14 @@ lasting, site = lasting_site_on(zone_nodes({"a": 2}, cpu="4", prefix="n"), SETTI
 
 async def running(site: Stage, job: str) -> list[str]:
     """Names of a job's pods that run and are not deleted; of Jobs without their random ending."""
-    return sorted(
-        _short(one)
-        for one in await site.pods(job)
-        if one["status"].get("phase") == "Running" and "deletionTimestamp" not in one["metadata"]
-    )
+    return sorted(_short(one) for one in await site.pods(job) if runs(one))
 
 
 async def until_running(site: Stage, job: str, count: int, *, limit_s: float = LIMIT_S) -> list[str]:
-    async def found() -> tuple[int, list[str]]:
-        return len(await site.pods(job)), await running(site, job)
+    def all_run(pods: list[Object]) -> bool:
+        return len(pods) == count == sum(map(runs, pods))
 
-    what = f"{count} pods of {job}"
-    seen = await site.api.until(found, lambda seen: seen[0] == len(seen[1]) == count, what=what, limit_s=limit_s)
-    return seen[1]
+    return sorted(map(_short, await site.until_pods(all_run, f"{count} of {job} run", begin=job, limit_s=limit_s)))
 
 
 class Watched(msgspec.Struct):
@@ -60,15 +55,16 @@ async def watched(site: Stage, kind: str, name: str) -> AsyncIterator[Watched]:
     seen = Watched()
 
     async def look_at_the_job() -> None:
-        async for _, job in site.api.watch(kind, namespace=site.namespace):  # each state, however short
-            if name_of(job) != name:
-                continue
-            workers = WORKERS[kind](job)
-            if seen.counts[-1:] != [workers]:
-                seen.counts.append(workers)
-            held = {one["type"] for one in job.get("status", {}).get("conditions", []) if one["status"] == "True"}
-            if "Running" in held or "Running" in seen.conditions:
-                seen.conditions |= held
+        while True:
+            async for _, job in site.api.watch(kind, namespace=site.namespace):  # each state, however short
+                if name_of(job) != name:
+                    continue
+                workers = WORKERS[kind](job)
+                if seen.counts[-1:] != [workers]:
+                    seen.counts.append(workers)
+                held = {one["type"] for one in job.get("status", {}).get("conditions", []) if one["status"] == "True"}
+                if "Running" in held or "Running" in seen.conditions:
+                    seen.conditions |= held
 
     async def look_at_its_pods() -> None:
         while True:
@@ -78,14 +74,8 @@ async def watched(site: Stage, kind: str, name: str) -> AsyncIterator[Watched]:
             seen.minimums |= {one["spec"]["minMember"] for one in groups if name_of(one) == name}
             await asyncio.sleep(0.1)
 
-    looking = [asyncio.create_task(one, name=f"watch {name}") for one in (look_at_the_job(), look_at_its_pods())]
-    try:
+    async with beside(look_at_the_job()), beside(look_at_its_pods()):
         yield seen
-        assert not any(one.done() for one in looking), "a watch ended by itself"
-    finally:
-        for one in looking:
-            one.cancel()
-        await asyncio.gather(*looking, return_exceptions=True)
 
 
 WORKERS: dict[str, Callable[[Object], int]] = {  # kind → worker count of a job's spec
@@ -101,10 +91,8 @@ class Pair(msgspec.Struct, frozen=True):
     low: Callable[[str], Object]
     heavy: Callable[[str], Object]
     low_pods: int
-    heavy_pods: int
-    left: tuple[str, ...]  # pods of the first while the second runs
+    left: tuple[str, ...]  # pods of the first while the second, of five, runs
     shrinks: tuple[int, ...]  # its worker counts until the second has its room; then it grows back to the first of them
-    minimum: int | None = None  # of its PodGroup, at all times
 
 
 PAIRS = {
@@ -113,7 +101,6 @@ PAIRS = {
         low=lambda namespace: job("low", namespace, 6, least=2),
         heavy=lambda namespace: job("heavy", namespace, 5, least=5),
         low_pods=6,
-        heavy_pods=5,
         left=("low-0", "low-1", "low-2"),
         shrinks=(6, 3),
     ),
@@ -122,10 +109,8 @@ PAIRS = {
         low=lambda namespace: tf_job("low", workers=6, least=3, namespace=namespace),
         heavy=lambda namespace: tf_job("heavy", workers=4, namespace=namespace),
         low_pods=7,
-        heavy_pods=5,
         left=("low-ps-0", "low-worker-0", "low-worker-1"),
         shrinks=(6, 5, 4, 3, 2),
-        minimum=3,
     ),
 }
 
@@ -152,7 +137,7 @@ async def test_a_job_gives_way_and_grows_back(site: Stage, pair: Pair) -> None:
             gone = set(before) - set(pair.left)
             await site.until_pods(lambda found: not {*map(_short, found)} & gone, f"{gone} gone", limit_s=LIMIT_S)
             gone_s = monotonic()
-            await until_running(site, "heavy", pair.heavy_pods, limit_s=20.0)
+            await until_running(site, "heavy", 5, limit_s=20.0)
             say(f"patch to gone {gone_s - began_s:.1f} s, gone to running {monotonic() - gone_s:.1f} s")
             assert await until_running(site, "low", len(pair.left)) == list(pair.left)
             assert await running(site, "small") == []
@@ -170,7 +155,7 @@ async def test_a_job_gives_way_and_grows_back(site: Stage, pair: Pair) -> None:
     if pair.kind != "Job":
         for watch in (low, heavy):  # the operator's own update loses Created when another came first
             assert watch.conditions - {"Created"} == {"Running"}
-        assert low.minimums == {pair.minimum}
+        assert low.minimums == {3}, "that of its PodGroup, at all times"
 
 
 async def test_refused_then_killed_and_still_once(site: Stage) -> None:
@@ -204,6 +189,5 @@ def job(name: str, namespace: str, workers: int, *, least: int, ends_after: str 
 
 
 def _short(one: Object) -> str:
-    name: str = one["metadata"]["name"]
     of_job = "batch.kubernetes.io/job-name" in one["metadata"].get("labels", {})
-    return name.rpartition("-")[0] if of_job else name
+    return name_of(one).rpartition("-")[0] if of_job else name_of(one)

@@ -4,11 +4,12 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from functools import partial
 
 import pytest
 
 from lab.testbed.api import Api, Object
+from lab.testbed.beside import beside
 from lab.testbed.objects import GangDialect, node, pod_group
 from lab.testbed.processes.stages import HOLD
 from tests.e2e.objects import name_of
@@ -18,10 +19,9 @@ REST_S = 10.0
 
 
 class Writes:
-    """Every version of one PodGroup's status, as the API server's watch shows them."""
+    """Every version of the PodGroup's status, as the API server's watch shows them."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self) -> None:
         self.statuses: list[Object] = []  # one for each write, the empty one of the creation first
         self.writers: set[str] = set()
         self._changed = asyncio.Event()
@@ -32,7 +32,7 @@ class Writes:
 
     async def follow(self, api: Api, namespace: str) -> None:
         async for kind, group in api.watch("PodGroup", namespace=namespace):
-            if group["metadata"]["name"] == self.name and kind != "DELETED":
+            if kind != "DELETED":
                 self.statuses.append(group.get("status", {}))
                 managed = group["metadata"].get("managedFields", [])
                 self.writers |= {one["manager"] for one in managed if one.get("subresource") == "status"}
@@ -47,18 +47,10 @@ class Writes:
 
 
 @asynccontextmanager
-async def written(stage: Stage, name: str) -> AsyncIterator[Writes]:
-    writes = Writes(name)
-    task = asyncio.create_task(writes.follow(stage.api, stage.namespace))
-    try:
+async def written(stage: Stage) -> AsyncIterator[Writes]:
+    writes = Writes()
+    async with beside(writes.follow(stage.api, stage.namespace)):
         yield writes
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-
-def members(stage: Stage, size: int, *, first: int = 0, **fields: Any) -> list[Object]:
-    return stage.gang("g", size, dialect=GangDialect.POD_GROUP, first=first, **fields)
 
 
 NOTED = [
@@ -81,16 +73,16 @@ async def noted(stage: Stage) -> list[tuple[str, str]]:
 @pytest.mark.timeout(120)
 async def test_a_life_from_waiting_to_finished(stage: Stage) -> None:
     """Pending, PreScheduling, Scheduled, Running, Finished: one write for each, and none while nothing changes."""
-    held = {HOLD: "pod-ready"}
+    members = partial(stage.gang, "g", dialect=GangDialect.POD_GROUP, annotations={HOLD: "pod-ready"})
     await stage.netgang(on={"a": 3})
     await stage.create_gang("x", 1)
     await stage.until_bound("x", 1)
-    async with written(stage, "g") as writes:
+    async with written(stage) as writes:
         await stage.api.create(pod_group("g", 3, namespace=stage.namespace))
-        await stage.api.create_all(members(stage, 2, annotations=held))
+        await stage.api.create_all(members(2))
         pending = await writes.until("Pending")
         assert "scheduleStartTime" not in pending
-        await stage.api.create_all(members(stage, 1, first=2, annotations=held))
+        await stage.api.create_all(members(1, first=2))
         waiting = await writes.until("PreScheduling")
         assert waiting["occupiedBy"] == f"{stage.namespace}/g"
         assert waiting["scheduleStartTime"]
@@ -107,8 +99,6 @@ async def test_a_life_from_waiting_to_finished(stage: Stage) -> None:
         await writes.until("Running", lambda status: status["running"] == 3)
         for one in await stage.pods():
             await stage.patch_pod(name_of(one), status={"phase": "Succeeded"})
-        for reason, note in await noted(stage):
-            say(f"{reason}: {note}")
         assert await noted(stage) == NOTED
         finished = await writes.until("Finished", lambda status: status["succeeded"] == 3)
         assert finished["scheduleStartTime"] == waiting["scheduleStartTime"]
@@ -130,9 +120,9 @@ async def test_a_life_from_waiting_to_finished(stage: Stage) -> None:
 CONDITION = "netgang.io/Admitted"
 
 
-def condition(one: Object) -> tuple[str, str]:
+def condition(one: Object) -> dict[str, str]:
     found = [each for each in one["status"].get("conditions", []) if each["type"] == CONDITION]
-    return (found[0]["status"], found[0]["reason"]) if found else ("", "")
+    return found[0] if found else {"status": ""}
 
 
 async def test_pods_say_why_they_wait_and_that_they_were_admitted(stage: Stage) -> None:
@@ -141,15 +131,13 @@ async def test_pods_say_why_they_wait_and_that_they_were_admitted(stage: Stage) 
     await stage.create_gang("g", 3, gated=True, cpu="3")
 
     def all_say(status: str) -> Callable[[list[Object]], bool]:
-        return lambda found: [condition(one)[0] for one in found] == [status] * 3
+        return lambda found: [condition(one)["status"] for one in found] == [status] * 3
 
     waiting = await stage.until_pods(all_say("False"), "all say why they wait", begin="g")
-    (message,) = {
-        each["message"] for one in waiting for each in one["status"]["conditions"] if each["type"] == CONDITION
-    }
-    assert {condition(one)[1] for one in waiting} <= {"InsufficientRoom", "ZoneTooSmall", "RequestTooLarge"}
+    (message,) = {condition(one)["message"] for one in waiting}
+    assert {condition(one)["reason"] for one in waiting} <= {"InsufficientRoom", "ZoneTooSmall", "RequestTooLarge"}
     assert "3" in message, message
     assert all({"PodScheduled", CONDITION} <= {each["type"] for each in one["status"]["conditions"]} for one in waiting)
     await stage.add_nodes(*(node(f"more{number}", zone="a", cpu="16") for number in range(2)))
     admitted = await stage.until_pods(all_say("True"), "all say that they were admitted", begin="g")
-    assert {condition(one)[1] for one in admitted} == {"Admitted"}
+    assert {condition(one)["reason"] for one in admitted} == {"Admitted"}

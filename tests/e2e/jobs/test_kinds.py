@@ -24,17 +24,14 @@ async def site(controlled_cluster: Cluster, controlled_api: Api, tmp_path: Path)
     """Four nodes with room for one pod each, netgang, and JobSet's controller; all of it is gone afterwards."""
     authority = Authority.made(tmp_path, "ours")
     authority.server("jobset").into(tmp_path)
-    nodes = zone_nodes({"a": 4}, cpu="5", prefix="n")
-    gates = {"ElasticJobSet": True}
+    nodes, gates, kinds = zone_nodes({"a": 4}, cpu="5", prefix="n"), {"ElasticJobSet": True}, ("JobSet", "Job")
+    cluster, api = controlled_cluster, controlled_api
     try:  # before netgang: it changes nothing for half a minute after it has found a kind
-        await start_jobset(controlled_cluster, certificates=tmp_path, authority=authority.cert, gates=gates)
-        async with controlled_site(
-            controlled_cluster, controlled_api, "jobset", nodes=nodes, settings=SETTINGS
-        ) as there:
+        await start_jobset(cluster, certificates=tmp_path, authority=authority.cert, gates=gates)
+        async with controlled_site(cluster, api, "jobset", nodes=nodes, settings=SETTINGS, kinds=kinds) as there:
             yield there
-            await controlled_api.delete_all("JobSet", namespace=there.namespace)
     finally:
-        await end_jobset(controlled_cluster)
+        await end_jobset(cluster)
 
 
 def example(name: str, site: Stage) -> Object:
@@ -44,8 +41,7 @@ def example(name: str, site: Stage) -> Object:
 
 async def test_jobsets_start_whole_and_grow(site: Stage) -> None:
     """With room for four none of the five pods is bound, then all; an elastic one takes the room that is left over."""
-    job = example("jobset", site)
-    await site.api.create(job)
+    await site.api.create(example("jobset", site))
 
     def waits(queue: Object) -> bool:
         return [(one["gang"], one["state"]) for one in queue["gangs"]] == [(f"{site.namespace}/rlhf", "WAITING")]
@@ -54,14 +50,8 @@ async def test_jobsets_start_whole_and_grow(site: Stage) -> None:
     assert await site.api.bound(site.namespace) == {}
     await site.add_nodes(*zone_nodes({"a": 1}, cpu="5", prefix="more"))
     await site.until_running("rlhf", 5)
-    elastic = example("jobset-elastic", site)
-    await site.api.create(elastic)
+    await site.api.create(example("jobset-elastic", site))
     await site.add_nodes(*zone_nodes({"b": 6}, cpu="5", gpu=1, prefix="gpu"))
     assert len(await site.until_running("mixtral", 6)) == 6
-    (grown,) = [one for one in await site.api.list_all("JobSet", namespace=site.namespace) if _workers(one) == 6]
-    assert grown["metadata"]["name"] == "mixtral"
-
-
-def _workers(job: Object) -> int:
-    (part, *_) = job["spec"]["replicatedJobs"]
-    return int(part["template"]["spec"]["parallelism"])
+    grown = await site.api.get("JobSet", "mixtral", namespace=site.namespace)
+    assert grown["spec"]["replicatedJobs"][0]["template"]["spec"]["parallelism"] == 6

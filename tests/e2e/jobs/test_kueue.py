@@ -1,6 +1,5 @@
 """Kueue's manager above netgang, with the manifests of docs/how-to/kueue.md: quota by Kueue, nodes by netgang."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -10,6 +9,7 @@ import pytest
 import yaml
 
 from lab.testbed.api import Api, Object
+from lab.testbed.beside import beside
 from lab.testbed.cluster import Cluster
 from lab.testbed.objects import zone_nodes
 from lab.testbed.parts.kueue import end_kueue, start_kueue
@@ -94,10 +94,6 @@ async def until_whole(site: Stage, name: str, *, without: frozenset[str] = froze
     return found
 
 
-def suspended(found: Object) -> bool:
-    return bool(found["spec"]["suspend"])
-
-
 @asynccontextmanager
 async def two_of_a(site: Stage) -> AsyncIterator[tuple[dict[str, str], dict[str, str]]]:
     """Team a has two jobs, the second by borrowing: the cluster is full. Nothing is partial while the block runs."""
@@ -110,55 +106,36 @@ async def two_of_a(site: Stage) -> AsyncIterator[tuple[dict[str, str], dict[str,
 
 
 @pytest.mark.timeout(300)
-async def test_a_team_borrows_and_the_other_reclaims(site: Stage) -> None:
-    """A job of b suspends what a has borrowed, starts whole in its room, and a's job comes back whole after it."""
+@pytest.mark.parametrize("killed", [False, True], ids=["undisturbed", "netgang is killed"])
+async def test_a_team_borrows_and_the_other_reclaims(site: Stage, killed: bool) -> None:
+    """A job of b suspends what a has borrowed, starts whole in its room, and a's job comes back whole after it.
+
+    Kills of netgang, while a's pods leave and while b's are half admitted, change nothing of it.
+    """
     async with two_of_a(site) as (own, borrowed):
         assert set(own.values()).isdisjoint(borrowed.values())
         began_s = monotonic()
         await site.api.create(job("back", site, "team-b"))
+        if killed:
+            await site.until_pods(
+                lambda pods: any("deletionTimestamp" in one["metadata"] for one in pods), "a's pods leave", begin="borr"
+            )
+            await site.cluster.restart(site.service.part.name, crash=True)
+
+            def half(found: list[Object]) -> bool:
+                return 0 < sum(not gates(one) for one in found) < SIZE
+
+            await site.until_pods(half, "b's pods half admitted", begin="back-", limit_s=60.0)
+            await site.cluster.restart(site.service.part.name, crash=True)
         back = await until_whole(site, "back")
         say(f"reclaim: from b's job to its gang running {monotonic() - began_s:.1f} s, with 2 s for a's pods to end")
-        left = await site.until_job("borrowed", suspended, "a's job suspended")
+        left = await site.until_job("borrowed", lambda found: found["spec"]["suspend"], "a's job suspended")
         assert left["status"].get("failed", 0) == 0
         assert set(back.values()) == set(borrowed.values())
         assert await site.running("own") == own
         await site.end_job("back")
         await until_whole(site, "borrowed", without=frozenset(borrowed))
         assert await site.running("own") == own
-
-
-@pytest.mark.timeout(300)
-async def test_netgang_is_killed_in_the_middle_of_a_reclaim(site: Stage) -> None:
-    """Once while a's pods leave and once while b's are half admitted: b's gang starts whole, nothing is partial."""
-    async with two_of_a(site) as (own, borrowed):
-        await site.api.create(job("back", site, "team-b"))
-        await site.until_pods(
-            lambda found: any("deletionTimestamp" in one["metadata"] for one in found), "a's pods leave", begin="borr"
-        )
-        await killed(site)
-
-        def half(found: list[Object]) -> bool:
-            return 0 < sum(not gates(one) for one in found) < SIZE
-
-        await site.until_pods(half, "b's pods half admitted", begin="back-", limit_s=60.0)
-        await killed(site)
-        back = await until_whole(site, "back")
-        assert set(back.values()) == set(borrowed.values())
-        assert await site.running("own") == own
-
-
-async def killed(site: Stage) -> None:
-    await site.service.part.kill()
-    site.service.part.start()
-    await site.cluster.until_ready(site.service.part.name)
-
-
-def plain_pods(name: str, site: Stage, queue: str) -> list[Object]:
-    """A gang of ours without a Job, which is a pod group of Kueue as well."""
-    made = site.gang(name, SIZE, cpu="4", annotations={"kueue.x-k8s.io/pod-group-total-count": str(SIZE)})
-    for one in made:
-        one["metadata"]["labels"] |= {QUEUE: queue, "kueue.x-k8s.io/pod-group-name": name}
-    return made
 
 
 @pytest.mark.timeout(240)
@@ -168,10 +145,19 @@ async def test_kueues_gate_and_ours_on_one_pod(site: Stage) -> None:
     await until_whole(site, "own")
     await site.api.create(job("holder", site, "team-b"))
     await until_whole(site, "holder")
-    seen: dict[str, list[set[str]]] = {}
-    watching = asyncio.create_task(_watch_gates(site, "plain-", seen))
-    try:
-        await site.api.create_all(plain_pods("plain", site, "team-a"))
+    seen: dict[str, list[set[str]]] = {}  # pod → its gates, each time it changed
+
+    async def watch_gates() -> None:
+        async for change, one in site.api.watch("Pod", namespace=site.namespace):
+            if change != "DELETED" and name_of(one).startswith("plain-"):
+                seen.setdefault(name_of(one), []).append({*gates(one)})
+
+    async with beside(watch_gates()):
+        # A gang of ours without a Job, which is a pod group of Kueue as well.
+        plain = site.gang("plain", SIZE, cpu="4", annotations={"kueue.x-k8s.io/pod-group-total-count": str(SIZE)})
+        for one in plain:
+            one["metadata"]["labels"] |= {QUEUE: "team-a", "kueue.x-k8s.io/pod-group-name": "plain"}
+        await site.api.create_all(plain)
         waiting = await site.until_pods(lambda found: len(found) == SIZE, "plain pods", begin="plain-")
         assert all({GATE, KUEUES} <= {*gates(one)} for one in waiting)
         path = f"/v1/explain/{site.namespace}/plain"
@@ -183,16 +169,8 @@ async def test_kueues_gate_and_ours_on_one_pod(site: Stage) -> None:
         await site.end_job("own")
         bound = await site.until_bound("plain-", SIZE, limit_s=60.0)
         assert len(await site.zones({*bound.values()})) == 1
-    finally:
-        watching.cancel()
     assert len(seen) == SIZE
     for steps in seen.values():
         assert GATE in steps[0]
         assert all(GATE in step for step in steps if any(gate.startswith("kueue") for gate in step))
         assert steps[-1] == set()
-
-
-async def _watch_gates(site: Stage, begin: str, seen: dict[str, list[set[str]]]) -> None:
-    async for change, one in site.api.watch("Pod", namespace=site.namespace):
-        if change != "DELETED" and name_of(one).startswith(begin):
-            seen.setdefault(name_of(one), []).append({*gates(one)})

@@ -1,7 +1,6 @@
 """Kubernetes' own gangs (`spec.schedulingGroup`), with netgang's gate and without; kube-scheduler starts them whole.
 
-The stock scheduler without `extenders`, netgang with the settings of mode native. LEADER_KILLS says how
-often the leading replica is killed (default 5).
+The stock scheduler without `extenders`, netgang with the settings of mode native.
 """
 
 import asyncio
@@ -24,27 +23,23 @@ from tests.e2e.objects import GATE, OURS, gates, indexed_job, not_scheduled, pla
 from tests.e2e.stage import Stage, filter_calls, metric
 from tests.fakes.maddash_server import MaddashServer, full_mesh
 
-
-async def create_group(stage: Stage, name: str, count: int, *, topology: str = "", **more: Any) -> None:
-    """As the Job controller would make them."""
-    if topology:
-        more["schedulingConstraints"] = {"topology": [{"key": topology}]}
-    for one in native_group(name, count, version=stage.cluster.version, namespace=stage.namespace, **more):
-        await stage.api.create(one)
-
-
-async def create_members(stage: Stage, name: str, count: int, *, first: int = 0, **fields: Any) -> list[Object]:
-    fields = {"scheduler": OURS, **fields}
-    numbers = range(first, first + count)
-    return await stage.api.create_all(in_group(stage.pod(f"{name}-{number}", **fields), name) for number in numbers)
-
-
 pytestmark = pytest.mark.timeout(240)
 SETTINGS: Mapping[str, Any] = {
     key: value for key, value in installed_settings("native").items() if key in ("scheduler_names", "extender")
 }
 STOCK = "default-scheduler"
 ROUNDS = 6
+
+
+async def create_group(stage: Stage, name: str, count: int, **more: Any) -> None:
+    """As the Job controller would make them."""
+    for one in native_group(name, count, version=stage.cluster.version, namespace=stage.namespace, **more):
+        await stage.api.create(one)
+
+
+async def create_members(stage: Stage, name: str, count: int, **fields: Any) -> list[Object]:
+    fields = {"scheduler": OURS, **fields}
+    return await stage.api.create_all(in_group(stage.pod(f"{name}-{i}", **fields), name) for i in range(count))
 
 
 @asynccontextmanager
@@ -55,10 +50,9 @@ async def alone(stage: Stage, **settings: Any) -> AsyncIterator[Netgang]:
     yield running
 
 
-async def create_gang(stage: Stage, name: str, size: int, **fields: Any) -> list[Object]:
+async def create_gang(stage: Stage, name: str, size: int) -> None:
     await create_group(stage, name, size)
-    how = {"scheduler": STOCK, "gates": [GATE], "labels": gang_labels(name, size), **fields}
-    return await create_members(stage, name, size, **how)
+    await create_members(stage, name, size, scheduler=STOCK, gates=[GATE], labels=gang_labels(name, size))
 
 
 async def test_a_gang_starts_whole_in_the_zone_with_the_better_network(native: Stage) -> None:
@@ -153,7 +147,7 @@ async def test_a_topology_constraint_keeps_a_native_gang_in_one_zone(native: Sta
     """What docs/how-to/native.md recommends: kube-scheduler itself tries zone by zone, with our filter and scores."""
     await native.add_nodes(*zone_nodes({"a": 2, "b": 3}, cpu="1500m"))
     await both(native)
-    await create_group(native, "g", 3, topology=ZONE_LABEL)
+    await create_group(native, "g", 3, schedulingConstraints={"topology": [{"key": ZONE_LABEL}]})
     await create_members(native, "g", 3)
     assert await native.zones(set((await native.until_bound("g", 3, limit_s=60.0)).values())) == {"b"}
 

@@ -32,9 +32,8 @@ async def test_the_smallest_sufficient_gang_leaves_whole_and_comes_back(site: St
     ended = partial(metric, site.service, "netgang_preemptions_total", outcome="started")
     before_it, evicted = await ended(), await metric(site.service, "netgang_evictions_total")
     await site.api.create_all([job_of("four", site, 4), job_of("eight", site, 8), job_of("twelve", site, 12)])
-    four, eight, twelve = [
-        await site.until_running(name, size) for name, size in (("four", 4), ("eight", 8), ("twelve", 12))
-    ]
+    sizes = {"four": 4, "eight": 8, "twelve": 12}
+    four, eight, twelve = [await site.until_running(name, size) for name, size in sizes.items()]
 
     # 1. The Indexed Job leaves.
     await site.api.create(job_of("urgent", site, 8, priority=HIGH))
@@ -43,7 +42,7 @@ async def test_the_smallest_sufficient_gang_leaves_whole_and_comes_back(site: St
     assert (await site.running("four"), await site.running("twelve")) == (four, twelve)
     assert {name.partition("-")[0] for name in await site.until_events("GangPreempted")} == {"eight"}
     assert "leaves for this gang" in " ".join((await site.until_events("GangPreempts")).values())
-    job = await site.until_job("eight", _resumed, "the Job resumed")
+    job = await site.until_job("eight", lambda found: found["spec"]["suspend"] is False, "the Job resumed")
     assert not condition(job, "Failed")
     assert job["status"].get("failed", 0) == 0
 
@@ -100,10 +99,6 @@ async def test_the_smallest_sufficient_gang_leaves_whole_and_comes_back(site: St
     assert await metric(site.service, "netgang_evictions_total") == evicted
 
 
-def _resumed(job: Object) -> bool:
-    return job["spec"]["suspend"] is False
-
-
 async def _let_pass(site: Stage, job: str, size: int) -> None:
     await site.until_pods(lambda found: len(found) == size, f"pods of {job}", begin=f"{job}-")
     await asyncio.sleep(STILL_S)
@@ -127,5 +122,5 @@ def _budget(site: Stage, job: str) -> Object:
     return budget(job, site.namespace, {"batch.kubernetes.io/job-name": job})
 
 
-def job_of(name: str, site: Stage, size: int, *, priority: str = "", ends_after: str = "1s") -> Object:
-    return indexed_job(name, site.namespace, size, cpu="2", priority_class=priority, ends_after=ends_after)
+def job_of(name: str, site: Stage, size: int, *, priority: str = "") -> Object:
+    return indexed_job(name, site.namespace, size, cpu="2", priority_class=priority, ends_after="1s")

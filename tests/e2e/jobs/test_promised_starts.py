@@ -17,6 +17,7 @@ import pytest
 from extender.decision_log import decisions
 from extender.runtime.clock import SystemClock
 from lab.testbed.api import Api
+from lab.testbed.beside import beside
 from lab.testbed.cluster import Cluster
 from lab.testbed.parts.service import Netgang
 from lab.testbed.processes.pace import slowness
@@ -53,26 +54,6 @@ class Job:
         assert self.ended_s is not None, f"{self.name} has not ended"
         return self.ended_s
 
-    @property
-    def outlived_s(self) -> float:
-        return self.end_s - self.start_s - self.length_s
-
-
-@dataclass(slots=True)
-class Decided:
-    promised: dict[str, tuple[float, float]] = field(default_factory=dict)
-    """gang → when it was promised a start first, and the start"""
-    admitted_s: dict[str, float] = field(default_factory=dict)
-    """gang → when it was admitted first"""
-
-
-def jobs_of(seed: int) -> dict[str, Job]:
-    chance = Random(seed)
-    made = [
-        Job(f"g{number:02}", chance.choice((1, 1, 2, 2, 3, 4, 6)), chance.randint(5, 16)) for number in range(GANGS)
-    ]
-    return {one.name: one for one in made}
-
 
 @pytest.fixture
 async def queueing(cluster: Cluster, api: Api, namespace: str) -> Stage:
@@ -84,22 +65,18 @@ async def queueing(cluster: Cluster, api: Api, namespace: str) -> Stage:
 async def test_promised_starts_are_kept(queueing: Stage) -> None:
     """None is late by more than lengths were outlived."""
     netgang = await queueing.netgang(SETTINGS, on={"a": NODES})
-    jobs = jobs_of(SEED)
-    ending = asyncio.create_task(_run(queueing, jobs))
-    try:
+    chance, names = Random(SEED), [f"g{number:02}" for number in range(GANGS)]
+    jobs = {one: Job(one, chance.choice((1, 1, 2, 2, 3, 4, 6)), chance.randint(5, 16)) for one in names}
+
+    async def left() -> list[str]:
+        return [one.name for one in jobs.values() if one.ended_s is None]
+
+    async with beside(_run(queueing, jobs)):
         for one in jobs.values():
             length = {"netgang.io/expected-duration": f"{one.length_s}s"}
             await queueing.create_gang(one.name, one.size, gated=True, annotations=length)
-        await queueing.api.until(
-            lambda: _left(jobs, ending), lambda left: not left, what="all gangs have ended", limit_s=LIMIT_S
-        )
-    finally:
-        ending.cancel()
-        await asyncio.gather(ending, return_exceptions=True)
-    _promises_are_kept(jobs, await _decided(netgang), delay_s=DELAY_S * slowness())
-
-
-# -- what happens ------------------------------------------------------------------------------------------------------
+        await queueing.api.until(left, lambda found: not found, what="all gangs have ended", limit_s=LIMIT_S)
+    await _promises_are_kept(jobs, netgang, delay_s=DELAY_S * slowness())
 
 
 async def _run(stage: Stage, jobs: Mapping[str, Job]) -> None:
@@ -126,59 +103,34 @@ async def _end(stage: Stage, job: Job) -> None:
     job.ended_s = now_s()
 
 
-async def _left(jobs: Mapping[str, Job], ending: asyncio.Task[None]) -> list[str]:
-    if ending.done():
-        ending.result()
-    return [one.name for one in jobs.values() if one.ended_s is None]
-
-
-async def _decided(netgang: Netgang) -> Decided:
-    """As the decision log has it."""
+async def _promises_are_kept(jobs: Mapping[str, Job], netgang: Netgang, *, delay_s: float) -> None:
     async with httpx.AsyncClient(timeout=30.0) as client:
         log = (await client.get(f"{netgang.debug_url}/v1/record")).raise_for_status().content
-    found = Decided()
+    promised: dict[str, tuple[float, float]] = {}  # gang → when it was promised a start first, and the start
+    admitted_s: dict[str, float] = {}  # gang → when it was admitted first
     for one in decisions(log):
         if (promise := one.made.promise) is not None:
-            found.promised.setdefault(_name(promise.gang), (one.at_s, promise.first_s))
+            promised.setdefault(promise.gang.partition("/")[2], (one.at_s, promise.first_s))
         for key in one.made.admitted:
-            found.admitted_s.setdefault(_name(key), one.at_s)
-    return found
+            admitted_s.setdefault(key.partition("/")[2], one.at_s)
 
+    def later_s(one: Job, at_s: float) -> float:
+        """By how much it ended later than the plan took it to; without a node then, it starts when it is admitted."""
+        outlived_s = one.end_s - one.start_s - one.length_s
+        return outlived_s + (one.start_s - admitted_s[one.name] if one.start_s > at_s else 0.0)
 
-def _name(gang: str) -> str:
-    return gang.partition("/")[2]
-
-
-# -- what is held to ---------------------------------------------------------------------------------------------------
-
-
-def _promises_are_kept(jobs: Mapping[str, Job], decided: Decided, *, delay_s: float) -> None:
-    assert len(decided.promised) >= 5, decided.promised
-    for name, (at_s, first_s) in decided.promised.items():
+    assert len(promised) >= 5, promised
+    for name, (at_s, first_s) in promised.items():
         job = jobs[name]
         late_s = job.start_s - first_s
         ahead = [one for one in jobs.values() if one is not job and one.start_s < job.start_s and one.end_s > at_s]
-        later_s = {one.name: _later_s(one, decided, at_s) for one in ahead}
-        longest = max(later_s, key=lambda one: later_s[one], default="none")
-        error_s = later_s.get(longest, 0.0)
-        own_s = job.start_s - max(_free_s(job, jobs), at_s)
+        error_s, longest = max(((later_s(one, at_s), one.name) for one in ahead), default=(0.0, "none"))
+        shared = [one for one in jobs.values() if one is not job and not {*one.on.values()}.isdisjoint(job.on.values())]
+        free_s = max((one.end_s for one in shared if one.end_s <= job.start_s), default=0.0)  # all its nodes
+        own_s = job.start_s - max(free_s, at_s)
         say(
             f"{name}: promised {first_s - at_s:.1f} s ahead, started {late_s:+.2f} s from then; of the gangs ahead "
             f"{longest} ended latest, {error_s:+.2f} s; from free nodes to its last bound pod {own_s:.2f} s"
         )
         assert own_s <= delay_s, f"{name}: {own_s:.2f} s from room to bound pods"
         assert late_s <= max(error_s, 0.0) + own_s + TOLERANCE_S, f"{name}: the promise is broken"
-
-
-def _later_s(one: Job, decided: Decided, at_s: float) -> float:
-    """By how much it ended later than the plan took it to; without a node then, it starts when it is admitted."""
-    return one.outlived_s + (one.start_s - decided.admitted_s[one.name] if one.start_s > at_s else 0.0)
-
-
-def _free_s(job: Job, jobs: Mapping[str, Job]) -> float:
-    """When its nodes were free for it."""
-    return max((one.end_s for one in jobs.values() if _shares(one, job) and one.end_s <= job.start_s), default=0.0)
-
-
-def _shares(one: Job, other: Job) -> bool:
-    return one is not other and not set(one.on.values()).isdisjoint(other.on.values())

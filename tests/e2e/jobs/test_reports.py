@@ -56,22 +56,19 @@ async def test_a_pod_s_own_token_reports_for_its_namespace(
     await stage.until_document(netgang, path, lambda found: found.get("state") == "WAITING", "the job is known")
     url = f"http://{LOOPBACK}:{port}{path}/metrics"
     (tmp_path / "token").write_text(tokens["mine"])
-    environment = {
-        **{name: value for name, value in os.environ.items() if not name.startswith("NETGANG_")},
-        "NETGANG_REPORT_URL": url,
-        "NETGANG_TOKEN_FILE": str(tmp_path / "token"),
-    }
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("NETGANG_")}
+    environment |= {"NETGANG_REPORT_URL": url, "NETGANG_TOKEN_FILE": str(tmp_path / "token")}
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", PROGRAM, cwd=ROOT, env=environment)
     assert await process.wait() == 0
     shown = await document(netgang, path)
     assert (shown["points"]["kept"], shown["reported"]["step"], shown["reported"]["workers"]) == (30, 29, 2)
     async with httpx.AsyncClient() as client:
-        statuses = {
-            name: (
-                await client.post(url, json={"step": step, "loss": 1.0}, headers={"Authorization": f"Bearer {token}"})
-            ).status_code
-            for step, (name, token) in enumerate(tokens.items(), start=99)
-        }
+
+        async def answered(step: int, token: str) -> int:
+            head = {"Authorization": f"Bearer {token}"}
+            return (await client.post(url, json={"step": step, "loss": 1.0}, headers=head)).status_code
+
+        statuses = {name: await answered(step, token) for step, (name, token) in enumerate(tokens.items(), start=99)}
         verb = await client.post(f"http://{LOOPBACK}:{port}/bind", json={})
     assert statuses == {
         "mine": 200, "other": 403, "for us": for_us, "for others": 401, "admin": 403, "wrong": 401,

@@ -48,26 +48,24 @@ async def test_a_long_job_shrinks_leaves_and_comes_back(site: Stage, long: Long)
         await start_operator(site.cluster)
     await site.api.create(long.made(site.namespace))
     before = await site.until_running("long", 7)
-    await site.api.create(short("first", site))
+    await site.api.create(indexed_job("first", site.namespace, 4))
     waits = "the job's service level is not higher than the gang's"
-    await site.until_document(
-        site.service,
-        "/v1/jobs",
-        lambda found: waits in str(found),
-        "the first gang to wait for its level",
-        limit_s=60.0,
-    )
-    await age(site, "long-")
+    what = "the first gang to wait for its level"
+    await site.until_document(site.service, "/v1/jobs", lambda found: waits in str(found), what, limit_s=60.0)
+    for one in await site.pods("long-"):  # since when they have their nodes, dated back: nobody waits for an hour
+        conditions = [
+            {**found, "lastTransitionTime": LONG_AGO} if found["type"] == "PodScheduled" else found
+            for found in one["status"]["conditions"]
+        ]
+        await site.patch_pod(name_of(one), status={"conditions": conditions})
     await site.until_running("first", 4)
     await site.until_job("long", lambda found: WORKERS[long.kind](found) == long.left, "it smaller", kind=long.kind)
     assert len(await site.running("long")) == 4
     shrunk = " ".join((await site.until_events("JobResized")).values())
     assert f"room for {site.namespace}/first, which is of a lower service level" in shrunk
 
-    await site.service.part.kill()
-    site.service.part.start()
-    await site.cluster.until_ready(site.service.part.name)
-    await site.api.create(short("second", site))
+    await site.cluster.restart(site.service.part.name, crash=True)
+    await site.api.create(indexed_job("second", site.namespace, 4))
     await site.until_running("second", 4)
     assert await site.running("long") == {}
     preempted = " ".join((await site.until_events("GangPreempted")).values())
@@ -80,17 +78,3 @@ async def test_a_long_job_shrinks_leaves_and_comes_back(site: Stage, long: Long)
     assert '"gang":"long","hours":' in job["metadata"]["annotations"]["netgang.io/attained"]
     assert job["metadata"]["labels"]["netgang.io/restart"] == "ran-before"
     assert job["status"].get("failed", 0) == 0
-
-
-async def age(site: Stage, begin: str) -> None:
-    """Date back when the members got their nodes, which their condition PodScheduled says: nobody waits for an hour."""
-    for one in await site.pods(begin):
-        conditions = [
-            {**found, "lastTransitionTime": LONG_AGO} if found["type"] == "PodScheduled" else found
-            for found in one["status"]["conditions"]
-        ]
-        await site.patch_pod(name_of(one), status={"conditions": conditions})
-
-
-def short(name: str, site: Stage) -> Object:
-    return indexed_job(name, site.namespace, 4)

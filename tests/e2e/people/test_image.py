@@ -10,6 +10,8 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -17,9 +19,14 @@ import yaml
 
 from lab.testbed.parts.installed import installed_settings
 from lab.testbed.parts.service import ROOT
-from tests.contract.manifests.dockerfile import steps
+from tests.contract.manifests.test_image_rules import steps
 
 UV = Path(sys.executable).with_name("uv")
+
+
+def run(*command: str | Path, cwd: Path, env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    words = [str(one) for one in command]
+    return subprocess.run(words, cwd=cwd, env=env, capture_output=True, text=True, timeout=280, check=False)
 
 
 def copy(rest: str, target: Path) -> None:
@@ -49,10 +56,7 @@ def test_the_image_s_steps_give_a_netgang_that_runs(tmp_path: Path) -> None:
             case "COPY":
                 copy(rest, work)
             case "RUN" if rest.startswith("uv "):
-                command = [str(UV), *shlex.split(rest)[1:], "--python", sys.executable]
-                done = subprocess.run(
-                    command, cwd=work, env=environment, capture_output=True, text=True, timeout=280, check=False
-                )
+                done = run(UV, *shlex.split(rest)[1:], "--python", sys.executable, cwd=work, env=environment)
                 assert done.returncode == 0, done.stderr
             case "RUN" if rest.startswith("apt-get "):  # not done here: the machine's own packages stay as they are
                 assert re.findall(r" ([a-z0-9-]+)=", rest) == ["iperf3"]
@@ -69,33 +73,16 @@ def test_the_image_s_steps_give_a_netgang_that_runs(tmp_path: Path) -> None:
     settings = place / "netgang.yaml"
     settings.write_text(yaml.safe_dump(installed_settings()))
     alone = {"PATH": str(installed / "bin")}
-    entry = str(installed / "bin" / "netgang")
-    example = ROOT / "examples/snapshot/paper-testbed.json"
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     for arguments, said in {
-        ("--version",): f"netgang {version()}",
-        ("doctor", "--no-cluster", "--config", str(settings)): "settings of file",
-        ("plan", str(example), "--json"): '"admitted"',
-        (
-            "doctor",
-            "--no-cluster",
-            "--scheduler-config",
-            str(ROOT / "scheduler-config/second-scheduler.yaml"),
-        ): "nothing",
+        ("--version",): f"netgang {version}",
+        ("doctor", "--no-cluster", "--config", settings): "settings of file",
+        ("plan", ROOT / "examples/snapshot/paper-testbed.json", "--json"): '"admitted"',
+        ("doctor", "--no-cluster", "--scheduler-config", ROOT / "scheduler-config/second-scheduler.yaml"): "nothing",
         ("uninstall", "--help"): "--leave-gates",
+        ("serve", "--help"): "--config",
     }.items():
-        done = subprocess.run(
-            [entry, *arguments], cwd=place, env=alone, capture_output=True, text=True, timeout=60, check=False
-        )
+        done = run(installed / "bin/netgang", *arguments, cwd=place, env=alone)
         assert (done.returncode, said in done.stdout) == (0, True), done.stdout + done.stderr
-    listed = subprocess.run(
-        [entry, "serve", "--help"], env=alone, capture_output=True, text=True, timeout=60, check=True
-    )
-    assert "--config" in listed.stdout
     assert not list(installed.glob("lib/python3*/site-packages/pytest*"))
     assert dict(final)["ENTRYPOINT"] == '["netgang"]'
-
-
-def version() -> str:
-    found = re.search(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
-    assert found is not None
-    return found[1]

@@ -27,7 +27,7 @@ from lab.testbed.processes.credentials import service_account
 from lab.testbed.processes.network import free_ports
 from lab.testbed.programs.build import ensure_program
 from probe.exchange import Netgang as Agent
-from tests.e2e.objects import GATE, OURS, as_stored, gang, gates
+from tests.e2e.objects import GATE, as_stored, gang, gates
 from tests.e2e.stage import say
 
 UNINSTALL = "netgang-uninstall"
@@ -67,14 +67,18 @@ async def test_from_install_to_uninstall(own_cluster: Cluster, admin: Api, helm:
     await asyncio.to_thread(tool.good, "install", *release, "--create-namespace")
     running = await _by_hand(own_cluster, admin)
     await own_cluster.add_nodes(zone_nodes({"a": 3}, cpu="4"))
-    await _until_gated(admin)
+
+    async def gates_given() -> list[str]:
+        return gates(await as_stored(admin, gang("probe", 1, TEAM)[0]))
+
+    await admin.until(gates_given, lambda found: found == [GATE], what="pods gated")
     await admin.create(pod_group("first", 3, namespace=TEAM))
-    await admin.create_all(_gang("first", cpu="1"))
+    await admin.create_all(gang("first", 3, TEAM, cpu="1"))
     await admin.until_bound(TEAM, 3)
 
     await asyncio.to_thread(tool.good, "upgrade", *release, "--set", "settings.spill_wait_s=7")
     assert yaml.safe_load(await mounted(admin, "netgang", "netgang.yaml"))["spill_wait_s"] == 7
-    await admin.create_all(_gang("second", cpu="3"))
+    await admin.create_all(gang("second", 3, TEAM, cpu="3"))
     clean = await _doctor(own_cluster)
     assert (clean, clean and clean[0]) == ([], []), "a system as it should be"
 
@@ -105,9 +109,9 @@ async def test_the_probe_alone_is_installed(own_cluster: Cluster, admin: Api, he
     await asyncio.to_thread(tool.good, "install", *release, "--create-namespace")
 
     async def certificates() -> list[Object]:
-        named = ("Secret", "netgang-tls"), ("Secret", "netgang-scheduler-tls"), ("ConfigMap", "netgang-ca")
-        more = ("Secret", "netgang-notes")
-        return [(await admin.get(kind, name, namespace=INSTALLED_IN))["data"] for kind, name in (*named, more)]
+        secrets = [("Secret", f"netgang-{name}") for name in ("tls", "scheduler-tls", "notes")]
+        named = [*secrets, ("ConfigMap", "netgang-ca")]
+        return [(await admin.get(kind, name, namespace=INSTALLED_IN))["data"] for kind, name in named]
 
     made = await certificates()
     await asyncio.to_thread(tool.good, "upgrade", *release, "--set", "settings.spill_wait_s=7")
@@ -115,7 +119,7 @@ async def test_the_probe_alone_is_installed(own_cluster: Cluster, admin: Api, he
     for name, text in made[0].items():
         (tmp_path / name).write_bytes(b64decode(text))
     authority = tmp_path / "authority.crt"
-    authority.write_text(made[2]["ca.crt"])
+    authority.write_text(made[-1]["ca.crt"])
     [port] = free_ports(1)
     files = {"cert_file": "tls.crt", "key_file": "tls.key", "client_ca_file": "ca.crt"}
     settings = yaml.safe_load(await mounted(admin, "netgang", "netgang.yaml"))
@@ -142,17 +146,14 @@ SEEDED = {  # what is put wrong → words of its fix; each comes out as one find
 async def _break(admin: Api) -> None:
     config = yaml.safe_load(await mounted(admin, "netgang-scheduler-config", "scheduler.yaml"))
     config["extenders"][1]["httpTimeout"] = "10s"
-    await _patch(admin, "ConfigMap", "netgang-scheduler-config", {"data": {"scheduler.yaml": yaml.safe_dump(config)}})
+    changed = {"data": {"scheduler.yaml": yaml.safe_dump(config)}}
+    await admin.patch("ConfigMap", "netgang-scheduler-config", changed, namespace=INSTALLED_IN)
     await admin.delete("MutatingAdmissionPolicyBinding", "netgang-gate")
     role = await admin.get("ClusterRole", "netgang")
     rules = [rule for rule in role["rules"] if "pods/binding" not in rule["resources"]]
     await admin.patch("ClusterRole", "netgang", [{"op": "replace", "path": "/rules", "value": rules}])
     await admin.patch("Node", "node1", {"metadata": {"labels": {"topology.kubernetes.io/zone": None}}})
-    await admin.create_all(gang("late", 3, TEAM, scheduler=OURS, gated=True))
-
-
-def _gang(name: str, *, cpu: str, scheduler: str = "netgang", first: int = 0) -> list[Object]:
-    return gang(name, 3, TEAM, scheduler=scheduler, cpu=cpu, first=first)
+    await admin.create_all(gang("late", 3, TEAM, gated=True))
 
 
 async def _by_hand(cluster: Cluster, admin: Api) -> Netgang:
@@ -173,13 +174,6 @@ async def mounted(api: Api, name: str, key: str) -> str:
     return str((await api.get("ConfigMap", name, namespace=INSTALLED_IN))["data"][key])
 
 
-async def _until_gated(admin: Api) -> None:
-    async def read() -> list[str]:
-        return gates(await as_stored(admin, _gang("probe", cpu="1")[0]))
-
-    await admin.until(read, lambda found: found == [GATE], what="pods gated")
-
-
 async def _doctor(cluster: Cluster) -> list[dict[str, str]]:
     argv = ("-m", "cli.main", "doctor", "--json", f"--kubeconfig={cluster.kubeconfig()}")
     pipe = asyncio.subprocess.PIPE
@@ -197,23 +191,11 @@ async def _left(admin: Api, objects: list[Object]) -> list[str]:
     more += [("ServiceAccount", UNINSTALL), ("Secret", "sh.helm.release.v1.netgang.v2")]
     listed = [(one["kind"], one["metadata"]["name"], one["metadata"].get("namespace", INSTALLED_IN)) for one in objects]
     for kind, name, place in [*listed, *((kind, name, INSTALLED_IN) for kind, name in more)]:
-        if await _is_there(admin, kind, name, place):
+        try:
+            await admin.get(kind, name, namespace=place)
             left.append(f"{kind}/{name}")
-    left += [
-        one["metadata"]["name"] for one in await admin.list_all("ClusterRole") if UNINSTALL in str(one["metadata"])
-    ]
-    return left
-
-
-async def _is_there(admin: Api, kind: str, name: str, place: str) -> bool:
-    try:
-        await admin.get(kind, name, namespace=place)
-    except ApiRefused as refused:
-        if refused.status == 404:
-            return False
-        raise
-    return True
-
-
-async def _patch(admin: Api, kind: str, name: str, change: Mapping[str, Any]) -> None:
-    await admin.patch(kind, name, change, namespace=INSTALLED_IN)
+        except ApiRefused as refused:
+            if refused.status != 404:
+                raise
+    roles = [one["metadata"] for one in await admin.list_all("ClusterRole")]
+    return left + [one["name"] for one in roles if UNINSTALL in str(one)]

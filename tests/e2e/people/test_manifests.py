@@ -81,9 +81,7 @@ async def test_an_older_cluster_is_refused(cluster: Cluster, helm: Helm, tmp_pat
     checks.write_text(checks.read_text().replace("<1.35.0-0", "<1.99.0-0"))
     there = replace(helm, kubeconfig=cluster.kubeconfig())
     options = ("--dry-run=server", "--namespace", INSTALLED_IN, "--take-ownership")
-    for path, words in (
-        (CHART, ""),
-        (chart, f"netgang needs Kubernetes 1.35 or newer; this cluster has v{cluster.version}"),
-    ):
+    needed = f"netgang needs Kubernetes 1.35 or newer; this cluster has v{cluster.version}"
+    for path, words in ((CHART, ""), (chart, needed)):
         ended = await asyncio.to_thread(there.run, "install", "x", str(path), *options)
         assert (ended.code == 0, words in ended.complaint) == (not words, True), ended

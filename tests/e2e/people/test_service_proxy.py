@@ -25,7 +25,7 @@ from lab.testbed.cluster import INSTALLED_IN, Cluster
 from lab.testbed.objects import namespace, zone_nodes
 from lab.testbed.parts.installed import installed_object, installed_settings
 from lab.testbed.parts.replicas import replica
-from lab.testbed.parts.service import ROOT, Netgang, install_rights, start_netgang
+from lab.testbed.parts.service import ROOT, install_rights, start_netgang
 from lab.testbed.programs.build import ensure_program
 from tests.authority import Authority
 from tests.e2e.objects import gang
@@ -58,22 +58,16 @@ def own_network() -> Iterator[None]:
 
 
 class Person(msgspec.Struct, frozen=True):
-    """Somebody who asks netgang with a kubeconfig of their own, and the rights that they were given."""
+    """Somebody who asks netgang with a kubeconfig of their own."""
 
-    cluster: Cluster
-    namespace: str
     kubeconfig: Path
-    path: Path
     kubectl: Path
 
     async def says(self, *command: str | Path, code: int = 0) -> str:
         """What a program prints: on standard output, or on standard error if it is to end with another code."""
-        env = {
-            **{name: text for name, text in os.environ.items() if not name.startswith("NETGANG_")},
-            "KUBECONFIG": str(self.kubeconfig),
-            "PATH": f"{self.path}:{os.environ['PATH']}",
-            "COLUMNS": "160",
-        }
+        path = f"{self.kubeconfig.parent}:{os.environ['PATH']}"
+        env = {name: text for name, text in os.environ.items() if not name.startswith("NETGANG_")}
+        env |= {"KUBECONFIG": str(self.kubeconfig), "PATH": path, "COLUMNS": "160"}
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe, env=env, cwd=ROOT)
         out, err = await process.communicate()
@@ -86,23 +80,17 @@ class Person(msgspec.Struct, frozen=True):
     async def plugin(self, *arguments: str, code: int = 0) -> str:
         return await self.says(self.kubectl, "netgang", *arguments, code=code)
 
-    async def granted(self, role: str) -> None:
-        await self.cluster.kubectl(
-            *("create", "rolebinding", f"ann-{role}", "-n", INSTALLED_IN, f"--role={role}"),
-            f"--serviceaccount={self.namespace}:ann",
-        )
 
-
-async def person(cluster: Cluster, directory: Path, *, namespace: str) -> Person:
-    """Ann, an account of this namespace without rights; the plugin is there as an installation has it."""
-    await cluster.kubectl("create", "serviceaccount", "ann", "-n", namespace)
+async def person(cluster: Cluster, directory: Path) -> Person:
+    """Ann, an account of the team's namespace without rights; the plugin is there as an installation has it."""
+    await cluster.kubectl("create", "serviceaccount", "ann", "-n", TEAM)
     document = yaml.safe_load(cluster.kubeconfig().read_text())
-    token = (await cluster.kubectl("create", "token", "ann", "-n", namespace)).strip()
+    token = (await cluster.kubectl("create", "token", "ann", "-n", TEAM)).strip()
     document["users"][0]["user"] = {"token": token}
     document["contexts"][0] |= {"name": "site"}
-    document["contexts"][0]["context"]["namespace"] = namespace
+    document["contexts"][0]["context"]["namespace"] = TEAM
     document["current-context"] = "site"
-    ann = Person(cluster, namespace, directory / "kubeconfig", directory, ensure_program("kubectl"))
+    ann = Person(directory / "kubeconfig", ensure_program("kubectl"))
     ann.kubeconfig.write_text(yaml.safe_dump(document))
     program = directory / "kubectl-netgang"
     program.write_text(f"#!{sys.executable}\nfrom cli.main import kubectl\n\nkubectl()\n")
@@ -124,22 +112,30 @@ async def test_people_ask_through_the_service(proxied_cluster: Cluster, tmp_path
         await api.create(namespace(TEAM))
         await cluster.add_nodes(zone_nodes({"a": 1}, cpu="4"))
         await api.create_all(gang("g", 2, TEAM, cpu="3"))
-        await _add_pod(api)
+        made = replica(POD)  # nobody runs it, and it has the address; the leader's label on it is netgang's own doing
+        await api.create({**made, "spec": {**made["spec"], "nodeName": "nowhere"}})
+        ready = [{"type": "Ready", "status": "True"}]
+        status = {"phase": "Running", "podIP": ADDRESS, "podIPs": [{"ip": ADDRESS}], "conditions": ready}
+        await api.patch("Pod", POD, {"status": status}, namespace=INSTALLED_IN, subresource="status")
         running = await start_netgang(cluster, installed_settings() | OPENED, env=WHO)
         await _serve(api, int(running.debug_url.rpartition(":")[2]))
         queue = partial(document, running, "/v1/queue")
         await api.until(queue, lambda found: _states(found) == ["WAITING"], what="the gang is in the queue")
-        ann = await person(cluster, tmp_path, namespace=TEAM)
+        ann = await person(cluster, tmp_path)
         said = await ann.netgang("queue", "--context", "site", code=1)
         assert f'cannot get resource "services/proxy" in API group "" in the namespace "{INSTALLED_IN}"' in said
-        await ann.granted("netgang-service-proxy")
+        granted = ("--role=netgang-service-proxy", f"--serviceaccount={TEAM}:ann")
+        await cluster.kubectl("create", "rolebinding", "ann", "-n", INSTALLED_IN, *granted)
         found = json.loads(await ann.netgang("queue", "--context", "site", "--json"))
         assert (_states(found), found["gangs"][0]["gang"]) == (["WAITING"], f"{TEAM}/g")
         assert "would not fit into the empty cluster" in await ann.plugin("explain", "g")
         assert "g  waiting  gone" in await ann.plugin("what-if", "--remove-job", f"{TEAM}/g")
         assert "nobody" in await ann.plugin("explain", f"{TEAM}/nobody", code=2)
         await cluster.remove("netgang")
-        guarded = await _start_with_tls(cluster, api, tmp_path)
+        pair = Authority.made(tmp_path, "ours").server()  # a certificate that the API server cannot check
+        tls = {"tls": {"cert_file": str(pair.cert), "key_file": str(pair.key)}}
+        guarded = await start_netgang(cluster, installed_settings() | OPENED | tls, env=WHO, tls=True)
+        await _serve(api, int(guarded.debug_url.rpartition(":")[2]))
         over_tls = ("--service", f"{INSTALLED_IN}/https:netgang:8889")
         assert "order: weight" in await ann.netgang("queue", *over_tls)
         await guarded.part.kill()  # one that ends well takes its label away first
@@ -150,15 +146,6 @@ def _states(queue: Mapping[str, Any]) -> list[str]:
     return [one["state"] for one in queue["gangs"]]
 
 
-async def _add_pod(api: Api) -> None:
-    """A pod that nobody runs, and has the address; the leader's label on it is netgang's own doing."""
-    made = replica(POD)
-    await api.create({**made, "spec": {**made["spec"], "nodeName": "nowhere"}})
-    conditions = [{"type": "Ready", "status": "True"}]
-    status = {"phase": "Running", "podIP": ADDRESS, "podIPs": [{"ip": ADDRESS}], "conditions": conditions}
-    await api.patch("Pod", POD, {"status": status}, namespace=INSTALLED_IN, subresource="status")
-
-
 async def _serve(api: Api, target: int) -> None:
     """The installed Service, which leads to this port of the pod too; returns when Kubernetes has found the pod."""
     service = installed_object("Service")
@@ -166,21 +153,9 @@ async def _serve(api: Api, target: int) -> None:
     await api.apply(service)
 
     async def reached() -> list[str]:
-        subsets = [
-            subset
-            for one in await api.list_all("Endpoints", namespace=INSTALLED_IN)
-            for subset in one.get("subsets", [])
-            if target in [port["port"] for port in subset["ports"]]
-        ]
-        return [address["ip"] for subset in subsets for address in subset.get("addresses", [])]
+        endpoints = await api.list_all("Endpoints", namespace=INSTALLED_IN)
+        subsets = [subset for one in endpoints for subset in one.get("subsets", [])]
+        to_it = [subset for subset in subsets if target in [port["port"] for port in subset["ports"]]]
+        return [address["ip"] for subset in to_it for address in subset.get("addresses", [])]
 
     await api.until(reached, lambda found: found == [ADDRESS], what="the Service has netgang's address")
-
-
-async def _start_with_tls(cluster: Cluster, api: Api, directory: Path) -> Netgang:
-    """Netgang with a certificate that the API server cannot check, in the place of the one before."""
-    pair = Authority.made(directory, "ours").server()
-    tls = {"tls": {"cert_file": str(pair.cert), "key_file": str(pair.key)}}
-    started = await start_netgang(cluster, installed_settings() | OPENED | tls, env=WHO, tls=True)
-    await _serve(api, int(started.debug_url.rpartition(":")[2]))
-    return started

@@ -33,14 +33,14 @@ class Guarded(msgspec.Struct, frozen=True):
     client_ca: Path
 
 
-async def _start(stage: Stage, directory: Path, **more: Any) -> Guarded:
+async def _start(stage: Stage, directory: Path) -> Guarded:
     authority = Authority.made(directory, "ours")
     pair = _server(authority).into(directory)
     client_ca = directory / "client-ca.crt"
     client_ca.write_bytes(authority.cert.read_bytes())
     tls = {"cert_file": pair.cert, "key_file": pair.key, "client_ca_file": client_ca}
     guard = {"tls": {name: str(path) for name, path in tls.items()} | {"client_names": ["netgang-scheduler"]}}
-    netgang = await stage.start_netgang({**guard, **more}, tls=True)
+    netgang = await stage.start_netgang(guard, tls=True)
     people = Netgang(netgang.part, netgang.debug_url, netgang.debug_url)
     return Guarded(people, netgang.url, authority, pair, client_ca)
 
@@ -49,24 +49,17 @@ def _server(authority: Authority, *, file: str | None = None) -> Pair:
     return authority.issue("netgang", san=f"DNS:{SERVICE},IP:{LOOPBACK}", usage="serverAuth", file=file)
 
 
-async def _schedule(stage: Stage, guarded: Guarded, pair: Pair | None) -> None:
-    """A kube-scheduler with the installed TLS configuration that shows `pair`; an earlier one is stopped."""
-    if NETGANG_SCHEDULER in stage.cluster.parts:
-        await stage.cluster.remove(NETGANG_SCHEDULER)
+async def _schedule(stage: Stage, guarded: Guarded) -> None:
+    """A kube-scheduler with the installed TLS configuration."""
+    pair = guarded.authority.issue("netgang-scheduler")
     configuration = await asyncio.to_thread(_installed)
     for entry in configuration["extenders"]:
         assert entry["enableHTTPS"] is True
-        entry["tlsConfig"]["caFile"] = str(guarded.authority.cert)
-        for field, path in (("certFile", pair and pair.cert), ("keyFile", pair and pair.key)):
-            entry["tlsConfig"].pop(field)
-            if path is not None:
-                entry["tlsConfig"][field] = str(path)
-    await stage.start_scheduler(
-        configuration,
-        name=NETGANG_SCHEDULER,
-        extender=guarded.url,
-        account=NETGANG_SCHEDULER,
-    )
+        files = {"caFile": guarded.authority.cert, "certFile": pair.cert, "keyFile": pair.key}
+        assert files.keys() < entry["tlsConfig"].keys()
+        entry["tlsConfig"] |= {field: str(path) for field, path in files.items()}
+    own = NETGANG_SCHEDULER
+    await stage.start_scheduler(configuration, name=own, extender=guarded.url, account=own)
 
 
 def _installed() -> dict[str, Any]:
@@ -83,7 +76,7 @@ async def test_certificates_change_under_a_held_gang(stage: Stage, tmp_path: Pat
     """Three of four are held, server pair and client authorities change: no call is lost, the fourth completes them."""
     await stage.add_nodes(*zone_nodes({"a": 5}, cpu="1500m"))
     guarded = await _start(stage, tmp_path)
-    await _schedule(stage, guarded, guarded.authority.issue("netgang-scheduler"))
+    await _schedule(stage, guarded)
     await stage.create_held_gang(guarded.netgang, "g", 4)
 
     _server(guarded.authority, file="renewed").into(tmp_path)

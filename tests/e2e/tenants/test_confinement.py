@@ -18,7 +18,7 @@ from extender.kube.own_objects import ROLE_LABEL
 from lab.testbed.api import Api, Object
 from lab.testbed.cluster import INSTALLED_IN, NETGANG, Cluster
 from lab.testbed.errors import ApiRefused
-from lab.testbed.objects import node, pod, pod_group, restricted
+from lab.testbed.objects import ZONE_LABEL, node, pod, pod_group, restricted
 from scoring.ids import NodeName, PodUid, ZoneName
 from scoring.model import GATE
 from scoring.queue.statuses import AdmittedCondition
@@ -30,14 +30,11 @@ from tests.fakes.notes import notes_of_a_former_process
 FOREIGN = "example.org/quota"
 WAITS = AdmittedCondition("False", "NoRoom", "Wait.")
 LABEL = MARK.partition("=")[0]
-MERGE, STRATEGIC, JSON = (
-    "application/merge-patch+json",
-    "application/strategic-merge-patch+json",
-    "application/json",
-)
-SSD = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "ssd", "operator": "Exists"}]}]}
+MERGE, STRATEGIC, JSON = (f"application/{one}json" for one in ("merge-patch+", "strategic-merge-patch+", ""))
+SSD = {"matchExpressions": [{"key": "ssd", "operator": "Exists"}]}
+REQUIRED = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [SSD]}}
+PREFERRED = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": SSD}]}
 A, N1, N2 = ZoneName("a"), NodeName("n1"), NodeName("n2")
-PREFERS = [{"weight": 1, "preference": {"matchExpressions": [{"key": "ssd", "operator": "Exists"}]}}]
 OWNER = {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "00000000-0000-0000-0000-000000000000"}
 
 
@@ -122,11 +119,11 @@ class Ground(msgspec.Struct, frozen=True):
         tail = f"/{subresource}" if subresource else ""
         return f"{root}/namespaces/{found['metadata']['namespace']}/{plural}/{name}{tail}"
 
-    def change(self, name: str, change: Object, *, content_type: str = MERGE) -> Ask:
-        return Ask("PATCH", self.path(name), change, content_type)
+    def change(self, name: str, change: Object) -> Ask:
+        return Ask("PATCH", self.path(name), change, MERGE)
 
-    def strategic(self, name: str, change: Object) -> Ask:
-        return self.change(name, change, content_type=STRATEGIC)
+    def strategic(self, name: str, change: Object, subresource: str = "") -> Ask:
+        return Ask("PATCH", self.path(name, subresource), change, STRATEGIC)
 
     def noted(self, name: str, **metadata: Any) -> Ask:
         return self.change(name, {"metadata": metadata})
@@ -157,29 +154,22 @@ async def ground(cluster: Cluster, api: Api, namespace: str) -> AsyncIterator[Gr
         "foreign": pod("foreign", namespace=namespace, scheduler="netgang", gates=[FOREIGN]),
         "netgang-0": restricted(pod("netgang-0", namespace=INSTALLED_IN, gates=["example.org/never"])),
     }
-    pods["picky"]["spec"]["affinity"] = {
-        "nodeAffinity": {
-            "requiredDuringSchedulingIgnoredDuringExecution": SSD,
-            "preferredDuringSchedulingIgnoredDuringExecution": PREFERS,
-        }
-    }
+    pods["picky"]["spec"]["affinity"] = {"nodeAffinity": {**REQUIRED, **PREFERRED}}
     group = pod_group("group", 2, namespace=namespace)
     stored = {name: await api.create(one) for name, one in {**pods, "group": group}.items()}
     for name, one in OBJECTS.items():
         wanted = {**one, "metadata": {"name": name, "namespace": namespace}}
 
-        async def created(wanted: Object = wanted) -> Object | None:
+        async def created(wanted: Object = wanted) -> Object:
             try:
                 return await api.create(wanted)
             except ApiRefused as refused:
                 if refused.status == 404:
-                    return None  # a kind that was just defined
+                    return {}  # a kind that was just defined
                 raise
 
         what = f"{name} can be created"
-        seen = await api.until(created, lambda found: found is not None, what=what, limit_s=LIMIT_S)
-        assert seen is not None
-        stored[name] = seen
+        stored[name] = await api.until(created, bool, what=what, limit_s=LIMIT_S)
     async with cluster.api(NETGANG) as account:
         there = Ground(namespace, account, stored)
         probe = there.change("free", {"metadata": {"labels": {"a": "b"}}})
@@ -190,24 +180,19 @@ async def ground(cluster: Cluster, api: Api, namespace: str) -> AsyncIterator[Gr
         await api.delete(one["kind"], one["metadata"]["name"])
     names = {one["metadata"]["name"] for one in definitions}
 
-    def gone(found: list[Object]) -> bool:
-        return names.isdisjoint(one["metadata"]["name"] for one in found)
+    async def left() -> set[str]:
+        return names & {one["metadata"]["name"] for one in await api.list_all("CustomResourceDefinition")}
 
     # One that is still being deleted would take the next test's with it.
-    await api.until(lambda: api.list_all("CustomResourceDefinition"), gone, what="the definitions are gone")
+    await api.until(left, lambda found: not found, what="the definitions are gone")
 
 
-def raw(stored: Object) -> bytes:
-    return msgspec.json.encode(stored)
-
-
-def admits(stored: Object, listing: Listing) -> Object:
-    found = pod_from_json(raw(stored))
-    terms = narrowed_terms(found.member_class.constraints.affinity, listing, zone_label="topology.kubernetes.io/zone")
-    patch: Object = msgspec.json.decode(
-        admission_patch(found, NodeName("n1"), terms, notes=notes_of_a_former_process())
-    )
-    return patch
+def admits(stored: Object, listing: Listing, **more: Any) -> Object:
+    """The patch that admits a gated pod, and does something else besides in its spec."""
+    found = pod_from_json(msgspec.json.encode(stored))
+    terms = narrowed_terms(found.member_class.constraints.affinity, listing, zone_label=ZONE_LABEL)
+    patch = msgspec.json.decode(admission_patch(found, N1, terms, notes=notes_of_a_former_process()))
+    return {**patch, "spec": {**patch["spec"], **more}}
 
 
 def resizes(stored: Object, kind: str) -> Object:
@@ -228,7 +213,9 @@ def written(ground: Ground) -> Mapping[str, Ask]:
     stored, namespace = ground.stored, ground.namespace
     home = f"/apis/coordination.k8s.io/v1/namespaces/{INSTALLED_IN}/leases"
     lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "netgang-leader"}}
+    condition = condition_patch(PodUid(stored["free"]["metadata"]["uid"]), WAITS, at="")
     binding = {"metadata": {"name": "free", "uid": stored["free"]["metadata"]["uid"]}}
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "free", "namespace": namespace}}
     event = {
         "metadata": {"name": "e"}, "eventTime": "2026-01-01T00:00:00.000000Z", "reason": "Why", "action": "Wait",
         "type": "Normal", "reportingController": "netgang", "reportingInstance": "netgang-0",
@@ -239,21 +226,10 @@ def written(ground: Ground) -> Mapping[str, Ask]:
         "admit to nodes": ground.strategic("gated", admits(stored["gated"], Listing((A,), (N1, N2)))),
         "admit to a zone": ground.strategic("gated", admits(stored["gated"], Listing((A,)))),
         "admit anywhere": ground.strategic("gated", admits(stored["gated"], Listing(()))),
-        "admit within the pod's own terms": ground.strategic(
-            "picky", admits(stored["picky"], Listing((A,), (N1,), (N1,)))
-        ),
-        "say why a pod waits": Ask(
-            "PATCH",
-            ground.path("free", "status"),
-            msgspec.json.decode(condition_patch(PodUid(stored["free"]["metadata"]["uid"]), WAITS, at="")),
-            STRATEGIC,
-        ),
+        "admit within the pod's terms": ground.strategic("picky", admits(stored["picky"], Listing((A,), (N1,), (N1,)))),
+        "say why a pod waits": ground.strategic("free", msgspec.json.decode(condition), "status"),
         "bind": Ask("POST", ground.path("free", "binding"), {**binding, "target": {"kind": "Node", "name": "n1"}}),
-        "evict": Ask(
-            "POST",
-            ground.path("free", "eviction"),
-            {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "free", "namespace": namespace}},
-        ),
+        "evict": Ask("POST", ground.path("free", "eviction"), eviction),
         "lead": ground.noted("netgang-0", labels={ROLE_LABEL: "leader"}),
         "status of a PodGroup": Ask("PATCH", ground.path("group", "status"), {"status": {"phase": "Pending"}}, MERGE),
         "Event": Ask("POST", f"/apis/events.k8s.io/v1/namespaces/{namespace}/events", event),
@@ -274,12 +250,6 @@ async def test_what_netgang_does_is_allowed(ground: Ground) -> None:
     assert found == dict.fromkeys(found, "done")
 
 
-def opening(stored: Object, **more: Any) -> Object:
-    """The patch that admits a gated pod, and does something else besides in its spec."""
-    patch = admits(stored, Listing((A,), (N1,)))
-    return {**patch, "spec": {**patch["spec"], **more}}
-
-
 def against_the_policy(ground: Ground) -> dict[str, Ask]:
     """What RBAC allows, as it knows no fields, and what would turn a stolen token into a way to run anything."""
     stored = ground.stored
@@ -289,45 +259,31 @@ def against_the_policy(ground: Ground) -> dict[str, Ask]:
     jobs = stored["set"]["spec"]["replicatedJobs"]
     evil_job = {**jobs[0], "template": {"spec": {**JOB_SPEC, "backoffLimit": 99}}}
     template = {"spec": {**TEMPLATE["spec"], **image}}
-    gate = {"schedulingGates": [{"$patch": "delete", "name": FOREIGN}]}
+    gone = [{"$patch": "delete", "name": one} for one in (FOREIGN, GATE)]
+    ready = {"conditions": [{"type": "Ready", "status": "True"}]}
 
-    def strategic(name: str, spec: Object) -> Ask:
+    def status(**change: Any) -> Ask:
+        return ground.strategic("free", change, "status")
+
+    def strategic(name: str, **spec: Any) -> Ask:
         return ground.strategic(name, {"spec": spec})
 
+    def admitted(**spec: Any) -> Ask:
+        return ground.strategic("gated", admits(stored["gated"], Listing((A,), (N1,)), **spec))
+
     return {
-        "a pod's phase": Ask("PATCH", ground.path("free", "status"), {"status": {"phase": "Failed"}}, STRATEGIC),
-        "another condition of a pod": Ask(
-            "PATCH",
-            ground.path("free", "status"),
-            {"status": {"conditions": [{"type": "Ready", "status": "True"}]}},
-            STRATEGIC,
-        ),
-        "a pod's label with its status": Ask(
-            "PATCH", ground.path("free", "status"), {"metadata": {"labels": {"a": "b"}}}, STRATEGIC
-        ),
-        "a pod's image": strategic("free", image),
-        "a pod's image while it is admitted": ground.strategic("gated", opening(stored["gated"], **image)),
+        "a pod's phase": status(status={"phase": "Failed"}),
+        "another condition of a pod": status(status=ready),
+        "a pod's label with its status": status(metadata={"labels": {"a": "b"}}),
+        "a pod's image": strategic("free", **image),
+        "a pod's image while it is admitted": admitted(**image),
         "a pod's tolerations": ground.specified("free", tolerations=tolerations),
         "a pod's deadline": ground.specified("free", activeDeadlineSeconds=1),
-        "a pod's nodeSelector while it is admitted": ground.strategic(
-            "gated", opening(stored["gated"], nodeSelector={"a": "b"})
-        ),
-        "another controller's gate": strategic("foreign", gate),
-        "another controller's gate beside ours": strategic(
-            "gated", {"schedulingGates": [{"$patch": "delete", "name": one} for one in (GATE, FOREIGN)]}
-        ),
-        "the affinity of a pod that stays gated": ground.change(
-            "foreign",
-            {"spec": {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": SSD}}}},
-        ),
-        "what a pod prefers": ground.change(
-            "gated",
-            opening(
-                stored["gated"],
-                affinity={"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": PREFERS}},
-            ),
-            content_type=STRATEGIC,
-        ),
+        "a pod's nodeSelector while it is admitted": admitted(nodeSelector={"a": "b"}),
+        "another controller's gate": strategic("foreign", schedulingGates=gone[:1]),
+        "another controller's gate beside ours": strategic("gated", schedulingGates=gone),
+        "the affinity of a pod that stays gated": ground.specified("foreign", affinity={"nodeAffinity": REQUIRED}),
+        "what a pod prefers": admitted(affinity={"nodeAffinity": PREFERRED}),
         "a pod's label": ground.noted("free", labels={"app": "other"}),
         "the leader's label on a tenant's pod": ground.noted("free", labels={ROLE_LABEL: "leader"}),
         "another label of netgang's pod": ground.noted("netgang-0", labels={"app": "x"}),
@@ -344,9 +300,7 @@ def against_the_policy(ground: Ground) -> dict[str, Ask]:
         "a training job's master": ground.specified("training", pytorchReplicaSpecs={"Master": {"replicas": 2}}),
         "a training job's further role": ground.specified("training", pytorchReplicaSpecs={"worker": workers}),
         "a training job's clean-up": ground.specified("training", runPolicy={"cleanPodPolicy": "All"}),
-        "a training job's scheduling queue": ground.specified(
-            "training", runPolicy={"schedulingPolicy": {"queue": "x"}}
-        ),
+        "a training job's queue": ground.specified("training", runPolicy={"schedulingPolicy": {"queue": "x"}}),
         "another field of a training job": ground.specified("training", elasticPolicy={"maxRestarts": 9}),
         "a JobSet's Job": ground.specified("set", replicatedJobs=[evil_job]),
         "a JobSet's further Job": ground.specified("set", replicatedJobs=[*jobs, {**jobs[0], "name": "x"}]),
@@ -362,7 +316,8 @@ def against_rbac(ground: Ground) -> dict[str, Ask]:
     namespace = ground.namespace
     core = f"/api/v1/namespaces/{namespace}"
     policy = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/netgang-pods"
-    root = {"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}}
+    root = {"apiGroup": RBAC, "kind": "ClusterRole", "name": "cluster-admin"}
+    grant = {"metadata": {"name": "evil"}, "roleRef": root}
     return {
         "a new pod": Ask("POST", f"{core}/pods", pod("evil", namespace=namespace)),
         "the deletion of a pod": Ask("DELETE", ground.path("free")),
@@ -380,9 +335,7 @@ def against_rbac(ground: Ground) -> dict[str, Ask]:
         "a new secret of a tenant": Ask("POST", f"{core}/secrets", {"metadata": {"name": "evil"}}),
         "a token of an account": Ask("POST", f"{core}/serviceaccounts/default/token", {}),
         "another Lease": Ask("GET", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"),
-        "a role binding": Ask(
-            "POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", {"metadata": {"name": "evil"}, **root}
-        ),
+        "a role binding": Ask("POST", f"/apis/{RBAC}/v1/clusterrolebindings", grant),
         "its own confinement": Ask("PATCH", policy, {"spec": {"failurePolicy": "Ignore"}}, MERGE),
         "the end of its confinement": Ask("DELETE", policy),
         "a node's end": Ask("POST", "/api/v1/nodes", node("evil", zone="a")),

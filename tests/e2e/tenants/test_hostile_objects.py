@@ -5,7 +5,6 @@ from typing import Any
 
 from lab.testbed.api import Object
 from lab.testbed.objects import pod_group, zone_nodes
-from lab.testbed.parts.service import Netgang
 from tests.e2e.stage import Stage, document, metric
 
 DIGITS = "1" * 1_000_000
@@ -31,12 +30,6 @@ async def starts(stage: Stage, name: str) -> None:
     await stage.end(*bound)
 
 
-async def podgroups_in(netgang: Netgang) -> Object:
-    ready = await document(netgang, "/readyz")
-    assert ready["ready"], ready["reasons"]
-    return dict(ready["detail"]["sync"]["podgroups"])
-
-
 async def test_pod_groups_that_cannot_be_read_stop_nobody(stage: Stage) -> None:
     """A fresh netgang gets ready, a running one goes on admitting gangs, and the PodGroups are named unreadable."""
     await stage.add_nodes(*zone_nodes({"a": SIZE}, cpu="1500m"))
@@ -54,7 +47,9 @@ async def test_pod_groups_that_cannot_be_read_stop_nobody(stage: Stage) -> None:
     explained = await stage.explain(netgang, first)
     notes = [one for one in explained["notes"] if "cannot be read and is left out" in one]
     assert notes[0].startswith(f"PodGroup {stage.namespace}/{first} cannot be read and is left out: ")
-    sync = await podgroups_in(netgang)
+    ready = await document(netgang, "/readyz")
+    assert ready["ready"], ready["reasons"]
+    sync = ready["detail"]["sync"]["podgroups"]
     assert (sync["relists"], sync["errors"], sync["unreadable_now"]) == (1, 0, len(HOSTILE))
     count = partial(metric, netgang, "netgang_unreadable_objects", kind="podgroups")
     await stage.api.until(count, lambda found: found == len(HOSTILE), what="all are counted")

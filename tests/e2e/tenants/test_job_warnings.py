@@ -5,7 +5,6 @@ The chart's warnings on a real API server with the frameworks' definitions; thei
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,10 +16,10 @@ from lab.testbed.objects import GROUP_NAME_LABEL, MIN_AVAILABLE_LABEL, POD_GROUP
 from lab.testbed.parts.installed import installed
 from lab.testbed.programs.build import ensure_asset
 from tests.e2e.objects import kind, name_of
-from tests.e2e.site import fresh_namespace
+from tests.e2e.site import define, fresh_namespace
 
 Fields = Mapping[str, Any]
-Make = Callable[[str, str], list[Object]]  # name of the job, its namespace → what is created
+Make = Callable[[str, str], Object]  # name of the job, its namespace → what is created
 DEFINED = ("training-crds", "jobset-crds", "trainer-crds", "mpi-crds")
 POLICIES = ("netgang-warnings", "netgang-job-warnings")
 PATHS = {
@@ -35,8 +34,7 @@ PATHS = {
 
 
 def plain(**fields: Any) -> Make:
-    """One pod."""
-    return lambda name, namespace: [pod(name, namespace=namespace, **fields)]
+    return lambda name, namespace: pod(name, namespace=namespace, **fields)
 
 
 def role(replicas: int = 1, *, cpu: str = "100m", scheduler: str = "", **metadata: Any) -> dict[str, Any]:
@@ -50,18 +48,17 @@ def role(replicas: int = 1, *, cpu: str = "100m", scheduler: str = "", **metadat
 
 
 def training(
-    *, policy: Fields | None = None, run: Fields | None = None, job: str = "PyTorchJob", spec: Fields | None = None,
+    *, policy: Fields | None = None, job: str = "PyTorchJob", spec: Fields | None = None,
     metadata: Fields | None = None, **roles: Any,
 ) -> Make:  # fmt: skip
-    """A job of Kubeflow's; `policy` is its schedulingPolicy, `run` the rest of its runPolicy."""
+    """A job of Kubeflow's; `policy` is its schedulingPolicy."""
 
-    def make(name: str, namespace: str) -> list[Object]:
+    def make(name: str, namespace: str) -> Object:
         version = "v2beta1" if job == "MPIJob" else "v1"
         stem = {"PyTorchJob": "pytorch", "MPIJob": "mpi", "TFJob": "tf"}[job]
-        given = {"runPolicy": {**(run or {}), "schedulingPolicy": dict(policy or {})}, **(spec or {})}
         specs = {f"{stem}ReplicaSpecs": roles or {"Master": role(), "Worker": role(3)}}
-        return [kind(f"kubeflow.org/{version}", job, name, namespace, metadata={"name": name, "namespace": namespace,
-            **(metadata or {})}, spec={**given, **specs})]  # fmt: skip
+        given = {"runPolicy": {"schedulingPolicy": dict(policy or {})}, **(spec or {}), **specs}
+        return kind(f"kubeflow.org/{version}", job, name, namespace, metadata=metadata or {}, spec=given)
 
     return make
 
@@ -81,11 +78,10 @@ def part(name: str, size: int = 1, *, cpu: str = "100m", scheduler: str = "netga
 def job_set(*parts: Object, metadata: Fields | None = None, **spec: Any) -> Make:
     """A JobSet; NAME in the labels of its templates is its name."""
 
-    def make(name: str, namespace: str) -> list[Object]:
+    def make(name: str, namespace: str) -> Object:
         made = [_named(one, name) for one in parts]
-        about = {"name": name, "namespace": namespace, **_named(dict(metadata or {}), name)}
-        return [kind("jobset.x-k8s.io/v1alpha2", "JobSet", name, namespace, metadata=about,
-            spec={"replicatedJobs": made, **spec})]  # fmt: skip
+        about, given = _named(metadata or {}, name), {"replicatedJobs": made, **spec}
+        return kind("jobset.x-k8s.io/v1alpha2", "JobSet", name, namespace, metadata=about, spec=given)
 
     return make
 
@@ -95,23 +91,22 @@ def batch(
 ) -> Make:
     """An Indexed Job of four, marked as a gang unless `pod`, the metadata of its template, says something else."""
 
-    def make(name: str, namespace: str) -> list[Object]:
-        template = role(scheduler=scheduler, **_named(dict(pod if pod is not None else {"labels": labels(4)}), name))
-        template["template"]["spec"]["restartPolicy"] = "Never"
-        counts = {"completionMode": "Indexed", "completions": 4, "parallelism": 4}
-        about = {"name": name, "namespace": namespace, **_named(dict(metadata or {}), name)}
-        return [kind("batch/v1", "Job", name, namespace, metadata=about,
-            spec={**counts, **spec, "template": template["template"]})]  # fmt: skip
+    def make(name: str, namespace: str) -> Object:
+        marks = {"labels": labels(4)} if pod is None else pod
+        template = role(scheduler=scheduler, **_named(marks, name))["template"]
+        template["spec"]["restartPolicy"] = "Never"
+        given = {"completionMode": "Indexed", "completions": 4, "parallelism": 4, **spec, "template": template}
+        return kind("batch/v1", "Job", name, namespace, metadata=_named(metadata or {}, name), spec=given)
 
     return make
 
 
 def train_job(*, metadata: Fields | None = None, **spec: Any) -> Make:
-    def make(name: str, namespace: str) -> list[Object]:
-        about = {"name": name, "namespace": namespace, **_named(dict(metadata or {}), name)}
+    def make(name: str, namespace: str) -> Object:
+        about = _named(metadata or {}, name)
         runtime = {"apiGroup": "trainer.kubeflow.org", "kind": "ClusterTrainingRuntime", "name": "torch"}
-        return [kind("trainer.kubeflow.org/v1alpha1", "TrainJob", name, namespace, metadata=about,
-            spec={"runtimeRef": runtime, **spec})]  # fmt: skip
+        given = {"runtimeRef": runtime, **spec}
+        return kind("trainer.kubeflow.org/v1alpha1", "TrainJob", name, namespace, metadata=about, spec=given)
 
     return make
 
@@ -216,45 +211,20 @@ async def site(controlled_cluster: Cluster, controlled_api: Api) -> AsyncIterato
         await controlled_cluster.kubectl("delete", "--ignore-not-found", "--filename", str(ensure_asset(asset)))
 
 
-async def define(cluster: Cluster, api: Api, asset: str) -> None:
-    """Apply definitions, and wait until their kinds are served."""
-    place = ensure_asset(asset)
-    await cluster.kubectl("apply", "--server-side", "--force-conflicts", "--filename", str(place))
-    wanted = {name_of(one) for path in place.iterdir() for one in documents(path)}
-
-    def served(found: list[Object]) -> bool:
-        return wanted <= {name_of(one) for one in found if ("Established", "True") in conditions(one)}
-
-    await api.until(partial(api.list_all, "CustomResourceDefinition"), served, what=f"{asset} are served")
-
-
-def documents(path: Path) -> list[Object]:
-    return [one for one in yaml.safe_load_all(path.read_text()) if one]
-
-
-def conditions(one: Object) -> set[tuple[str, str]]:
-    return {(two["type"], two["status"]) for two in one.get("status", {}).get("conditions") or []}
-
-
 @pytest.mark.timeout(240)
 async def test_probable_mistakes_are_said_and_nothing_else(controlled_api: Api, site: str) -> None:
-    answer = partial(said_of, controlled_api, site)
+    async def said(make: Make) -> list[str]:
+        """The warnings of creating it, in dry-run."""
+        one = make("mistake", site)
+        path = PATHS[one["kind"]].format(site)
+        return await controlled_api.warnings("POST", path, body=one, params={"dryRun": "All"})
+
+    def has_all(words: tuple[str, ...], heard: list[str]) -> bool:
+        return any(all(word in text for word in words) for text in heard)
+
     first, _ = next(iter(WRONG.values()))
-    await controlled_api.until(partial(answer, first), bool, what="the warnings are in force")
-    heard = {name: await answer(make) for name, (make, _) in WRONG.items()}
-    silent = {name: heard[name] for name, (_, words) in WRONG.items() if not named(words, heard[name])}
-    loud = {name: said for name, make in RIGHT.items() if (said := await answer(make))}
+    await controlled_api.until(partial(said, first), bool, what="the warnings are in force")
+    heard = {name: await said(make) for name, (make, _) in WRONG.items()}
+    silent = {name: heard[name] for name, (_, words) in WRONG.items() if not has_all(words, heard[name])}
+    loud = {name: warned for name, make in RIGHT.items() if (warned := await said(make))}
     assert (silent, loud) == ({}, {}), yaml.safe_dump([silent, loud])
-
-
-def named(words: tuple[str, ...], heard: list[str]) -> bool:
-    """Whether one of the warnings has all the words."""
-    return any(all(word in text for word in words) for text in heard)
-
-
-async def said_of(api: Api, namespace: str, make: Make) -> list[str]:
-    """The warnings of creating it, in dry-run."""
-    said: list[str] = []
-    for one in make("mistake", namespace):
-        said += await api.warnings("POST", PATHS[one["kind"]].format(namespace), body=one, params={"dryRun": "All"})
-    return said

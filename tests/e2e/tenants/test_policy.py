@@ -5,6 +5,7 @@ Policies are cluster-wide, so each test binds them to its own namespaces only an
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from copy import deepcopy
+from functools import partial
 from typing import Any, TypeAlias
 
 import pytest
@@ -17,9 +18,10 @@ from lab.testbed.objects import namespace as namespace_object
 from lab.testbed.parts.installed import installed
 from scoring.model import GATE
 from tests.contract.manifests.rendered import gates as gates_of_the_chart
-from tests.e2e.objects import as_stored, gates
+from tests.e2e.objects import OURS, as_stored, gates
 
-LABELS = gang_labels("job", 2)
+LABELS, DEFAULT = gang_labels("job", 2), "default-scheduler"
+NATIVE = {"schedulingGroup": {"podGroupName": "job"}}
 Install: TypeAlias = Callable[[Sequence[Object], Sequence[str]], Awaitable[None]]
 
 
@@ -52,26 +54,23 @@ def member(namespace: str, *, scheduler: str = "netgang", spec: Mapping[str, Any
     return {**made, "spec": {**made["spec"], **(spec or {})}}
 
 
-def sorted_gates(one: Object) -> list[str]:
-    return sorted(gates(one))
+async def given(api: Api, one: Object) -> tuple[str, list[str]]:
+    """The scheduler and the gates that the API server gives it."""
+    stored = await as_stored(api, one)
+    return stored["spec"]["schedulerName"], sorted(gates(stored))
 
 
 async def until_gated(api: Api, probe: Object, expected: Sequence[str] = (GATE,)) -> None:
     """Wait until a policy that was just created is in force: about 3 s."""
-
-    async def read() -> list[str]:
-        return sorted_gates(await as_stored(api, probe))
-
-    await api.until(read, lambda found: found == list(expected), what=f"gates {expected} added")
+    read = partial(given, api, probe)
+    await api.until(read, lambda found: found[1] == list(expected), what=f"gates {expected} added")
 
 
 async def test_our_gang_pods_get_the_gate_and_no_others(api: Api, namespace: str, install: Install) -> None:
     """Each dialect is gated exactly once, also beside other gates; pods that are not ours or not waiting never are."""
     await install(policy("netgang-gate"), [namespace, "kube-system", "netgang-system"])
     await until_gated(api, member(namespace))
-    annotations = {
-        f"annotation {key}": member(namespace, labels={}, annotations={key: "job"}) for key in NAME_ANNOTATIONS
-    }
+    annotations = {key: member(namespace, labels={}, annotations={key: "job"}) for key in NAME_ANNOTATIONS}
     gated = {
         "two labels": member(namespace),
         "PodGroup": member(namespace, labels=gang_labels("job", 2, dialect=GangDialect.POD_GROUP)),
@@ -87,18 +86,18 @@ async def test_our_gang_pods_get_the_gate_and_no_others(api: Api, namespace: str
         "nothing at all": member(namespace, labels={}),
         "a label that only begins alike": member(namespace, labels={f"{POD_GROUP_LABEL}-x": "job"}),
         "a mark in the wrong place": member(namespace, labels={NAME_ANNOTATIONS[0]: "job"}),
-        "default scheduler": member(namespace, scheduler="default-scheduler"),
+        "default scheduler": member(namespace, scheduler=DEFAULT),
         "another scheduler": member(namespace, scheduler="netgang-scheduler"),
         "placed already": member(namespace, spec={"nodeName": "n1"}),
-        "native group": member(namespace, spec={"schedulingGroup": {"podGroupName": "job"}}),
+        "native group": member(namespace, spec=NATIVE),
         "kube-system": member("kube-system"),
         "netgang's own namespace": restricted(member("netgang-system")),
     }
-    found = {case: sorted_gates(await as_stored(api, one)) for case, one in (gated | free).items()}
+    found = {case: (await given(api, one))[1] for case, one in (gated | free).items()}
     assert found == {case: [GATE] for case in gated} | {case: [] for case in free}
 
-    beside = member(namespace, gates=["example.org/quota", "example.org/image"])
-    assert sorted_gates(await as_stored(api, beside)) == ["example.org/image", "example.org/quota", GATE]
+    others = ["example.org/image", "example.org/quota"]
+    assert await given(api, member(namespace, gates=others[::-1])) == (OURS, [*others, GATE])
 
 
 async def test_a_gate_that_was_removed_stays_removed(api: Api, namespace: str, install: Install) -> None:
@@ -111,7 +110,7 @@ async def test_a_gate_that_was_removed_stays_removed(api: Api, namespace: str, i
 
     await api.patch("Pod", "p", [{"op": "remove", "path": "/spec/schedulingGates"}], namespace=namespace)
     change = {"metadata": {"labels": {POD_GROUP_LABEL: "other"}, "annotations": {"netgang.io/nudge": "1"}}}
-    assert sorted_gates(await api.patch("Pod", "p", change, namespace=namespace)) == []
+    assert gates(await api.patch("Pod", "p", change, namespace=namespace)) == []
 
 
 async def test_the_name_policy_brings_gate_and_scheduler_in_any_order(
@@ -129,31 +128,21 @@ async def test_the_name_policy_brings_gate_and_scheduler_in_any_order(
     await install(policy("netgang-scheduler-name"), [namespace, other])
     await until_gated(api, member(namespace), wanted)
 
-    async def name_given() -> str:
-        return str((await as_stored(api, member(namespace, scheduler="default-scheduler")))["spec"]["schedulerName"])
-
-    await api.until(name_given, lambda found: found == "netgang", what="the scheduler's name set")
-
-    default = "default-scheduler"
-    native = {"schedulingGroup": {"podGroupName": "job"}}
+    plain, ours, left = partial(member, namespace, scheduler=DEFAULT), (OURS, wanted), (DEFAULT, list[str]())
+    named = partial(given, api, plain())
+    await api.until(named, lambda found: found[0] == OURS, what="the scheduler's name set")
     cases = {  # case → (pod, scheduler and gates that are right)
-        "opted in": (member(namespace, scheduler=default), ("netgang", wanted)),
-        "opted in, by annotation": (
-            member(namespace, scheduler=default, labels={}, annotations={NAME_ANNOTATIONS[1]: "job"}),
-            ("netgang", wanted),
-        ),
-        "ours already": (member(namespace), ("netgang", wanted)),
-        "a foreign gate": (member(namespace, scheduler=default, gates=["a/b"]), ("netgang", ["a/b", *wanted])),
-        "no mark": (member(namespace, scheduler=default, labels={}), (default, [])),
+        "opted in": (plain(), ours),
+        "opted in, by annotation": (plain(labels={}, annotations={NAME_ANNOTATIONS[1]: "job"}), ours),
+        "ours already": (member(namespace), ours),
+        "a foreign gate": (plain(gates=["a/b"]), (OURS, ["a/b", *wanted])),
+        "no mark": (plain(labels={}), left),
         "another scheduler": (member(namespace, scheduler="volcano"), ("volcano", [])),
-        "placed already": (member(namespace, scheduler=default, spec={"nodeName": "n1"}), (default, [])),
-        "native group": (member(namespace, scheduler=default, spec=native), (default, [])),
-        "not opted in": (member(other, scheduler=default), (default, [])),
+        "placed already": (plain(spec={"nodeName": "n1"}), left),
+        "native group": (plain(spec=NATIVE), left),
+        "not opted in": (member(other, scheduler=DEFAULT), left),
     }
-    found: dict[str, tuple[str, list[str]]] = {}
-    for case, (one, _) in cases.items():
-        stored = await as_stored(api, one)
-        found[case] = (stored["spec"]["schedulerName"], sorted_gates(stored))
+    found = {case: await given(api, one) for case, (one, _) in cases.items()}
     assert found == {case: right for case, (_, right) in cases.items()}
 
 
@@ -161,7 +150,6 @@ async def test_in_mode_native_pods_of_kubernetes_own_gangs_are_gated(
     api: Api, namespace: str, install: Install
 ) -> None:
     await install(policy("netgang-gate", "native"), [namespace])
-    native = {"schedulingGroup": {"podGroupName": "job"}}
-    await until_gated(api, member(namespace, scheduler="default-scheduler", labels={}, spec=native))
-    assert sorted_gates(await as_stored(api, member(namespace, spec=native))) == []
-    assert sorted_gates(await as_stored(api, member(namespace, scheduler="default-scheduler"))) == []
+    await until_gated(api, member(namespace, scheduler=DEFAULT, labels={}, spec=NATIVE))
+    assert await given(api, member(namespace, spec=NATIVE)) == (OURS, [])
+    assert await given(api, member(namespace, scheduler=DEFAULT)) == (DEFAULT, [])

@@ -1,5 +1,7 @@
 """Pods of another scheduler stay whatever gang they name, and what is taken away is announced (docs/safety.md S1)."""
 
+from functools import partial
+
 import pytest
 
 from lab.testbed.objects import gang_labels
@@ -51,7 +53,6 @@ async def test_running_pods_of_another_scheduler_stay(stage: Stage) -> None:
     evicted = await noted(stage, "PodEvicted")
     assert evicted.keys() == {"Pod/one-0", "ConfigMap/one", "Pod/two-0", "ConfigMap/two"}, "pods and their owners"
     assert all("did not become whole in time" in note for note in evicted.values())
-    await stage.api.until(
-        lambda: metric(netgang, "netgang_evictions_total"), lambda found: found == 2, what="two evictions counted"
-    )
+    counted = partial(metric, netgang, "netgang_evictions_total")
+    await stage.api.until(counted, lambda found: found == 2, what="two evictions counted")
     assert (await document(netgang, "/v1/plan"))["held_binds"] == 0

@@ -7,7 +7,7 @@ docs/how-to/which-scheduler.md has its figures from here:
 
 import asyncio
 import os
-from collections import Counter
+from functools import partial
 from time import monotonic
 
 import pytest
@@ -42,14 +42,18 @@ async def test_a_member_that_its_kubelet_rejects_is_replaced(site: Stage) -> Non
 
     node = next(iter(first.values()))
     await site.create_pod("foreign", on=node, cpu="2")
-    notes = await site.api.until(
-        lambda: _told(site), lambda found: node in found, what="an Event on the over-committed node"
-    )
+
+    async def told() -> dict[str, str]:
+        """Node → its Event about this test's pods: Events outlive the node that an earlier test called the same."""
+        events = await site.api.list_all("Event", namespace="default", fields="reason=NodeOvercommitted")
+        ours = [one for one in events if f"{site.namespace}/" in one["message"]]
+        return {one["involvedObject"]["name"]: one["message"] for one in ours}
+
+    notes = await site.api.until(told, lambda found: node in found, what="an Event on the over-committed node")
     assert "request 4 cpu of 3. Of netgang: " in notes[node]
     assert f"of other schedulers: {site.namespace}/foreign." in notes[node]
-    await site.api.until(  # the text of /metrics may be a second old
-        lambda: metric(site.service, "netgang_overcommits_total"), lambda found: found == 1, what="it is counted"
-    )
+    count = partial(metric, site.service, "netgang_overcommits_total")
+    await site.api.until(count, lambda found: found == 1, what="it is counted")  # /metrics may be a second old
 
 
 @pytest.mark.timeout(180)
@@ -93,16 +97,5 @@ async def _over(stage: Stage) -> set[tuple[str, frozenset[str]]]:
     for one in await stage.pods():
         if one["spec"].get("nodeName") and "deletionTimestamp" not in one["metadata"]:
             on.setdefault(one["spec"]["nodeName"], set()).add(one["metadata"]["name"])
-    sizes = Counter({node: len(names) for node, names in on.items()})
-    return {
-        (node, frozenset(on[node]))
-        for node, size in sizes.items()
-        if size > 2 and any(name.startswith("g") for name in on[node])
-    }
-
-
-async def _told(stage: Stage) -> dict[str, str]:
-    """Node → what its Event says of pods of this test. Events outlive the node that an earlier test called the same."""
-    found = await stage.api.list_all("Event", namespace="default", fields="reason=NodeOvercommitted")
-    ours = [one for one in found if f"{stage.namespace}/" in one["message"]]
-    return {one["involvedObject"]["name"]: one["message"] for one in ours}
+    mixed = {node: names for node, names in on.items() if any(name.startswith("g") for name in names)}
+    return {(node, frozenset(names)) for node, names in mixed.items() if len(names) > 2}

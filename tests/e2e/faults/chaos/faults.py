@@ -15,6 +15,7 @@ from lab.testbed.errors import ApiRefused
 from lab.testbed.parts.replicas import Replicas
 from lab.testbed.processes.stages import HOLD
 from tests.e2e.faults.chaos.witness import Witness
+from tests.e2e.objects import silence
 
 _SHORT_S = (3.0, 12.0)
 _LOST_AT_MOST = 3  # nodes away at one time, so that room is left
@@ -68,13 +69,13 @@ class Faults(msgspec.Struct):
 
     async def kill_all_replicas(self) -> None:
         """Kill -9 every netgang at one time and start them again: the leader then has nothing but what it reads."""
-        names = sorted(self.replicas.running)
-        self._down.update(names)
-        for name in names:
-            await self.cluster.parts[name].kill()
-        for name in names:
-            self.cluster.parts[name].start()
-        for name in names:
+        parts = {name: self.cluster.parts[name] for name in self.replicas.running}
+        self._down.update(parts)
+        for part in parts.values():
+            await part.kill()
+        for part in parts.values():
+            part.start()
+        for name in parts:
             await self.cluster.until_ready(name)
             self._down.discard(name)
 
@@ -126,9 +127,7 @@ class Faults(msgspec.Struct):
 
     async def _silence(self, node: str) -> None:
         self.witness.lost_nodes.add(node)
-        unknown = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "message": "silent"}
-        await self.api.patch("Node", node, {"metadata": {"annotations": {HOLD: "node-initialize"}}})
-        await self.api.patch("Node", node, {"status": {"conditions": [unknown]}}, subresource="status")
+        await silence(self.api, node)
 
     async def _cordon(self, node: str) -> None:
         await self.api.patch("Node", node, {"spec": {"unschedulable": True}})

@@ -8,7 +8,7 @@ import asyncio
 import json
 import random
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -20,7 +20,7 @@ from lab.testbed.errors import ApiRefused
 from lab.testbed.objects import MIN_AVAILABLE_LABEL, pod, pod_group
 from lab.testbed.processes.network import LOOPBACK
 from tests.e2e.faults.chaos.witness import Witness
-from tests.e2e.objects import gang, indexed_job, placed, shuns_gangs, with_claim
+from tests.e2e.objects import gang, indexed_job, pinned, placed, shuns_gangs, with_claim
 
 KEPT = 400
 BYSTANDER = "bystander"  # a Job of the default scheduler in the honest namespace, whose name the forged notes use
@@ -44,21 +44,12 @@ class Mallory(msgspec.Struct):
 
     async def act(self) -> None:
         """One attack: each of them once before any of them comes again."""
-        attacks: dict[str, Callable[[], Awaitable[None]]] = {
-            "huge quantity": self.huge_quantity,
-            "nested notes": self.nested_notes,
-            "forged notes": self.forged_notes,
-            "phantom load": self.phantom_load,
-            "changing minimum": self.changing_minimum,
-            "mixed schedulers": self.mixed_schedulers,
-            "missing claim": self.missing_claim,
-            "closed by anti-affinity": self.closed_by_anti_affinity,
-            "weightless and greedy": self.weightless_and_greedy,
-            "long lists": self.long_lists,
-            "member deleted while held": self.member_deleted_while_held,
-            "half-sent calls": self.half_sent_calls,
-            "bind of others": self.bind_of_others,
-        }
+        every = (
+            self.huge_quantity, self.nested_notes, self.forged_notes, self.phantom_load, self.changing_minimum,
+            self.mixed_schedulers, self.missing_claim, self.closed_by_anti_affinity, self.weightless_and_greedy,
+            self.long_lists, self.member_deleted_while_held, self.half_sent_calls, self.bind_of_others,
+        )  # fmt: skip
+        attacks = {one.__name__.replace("_", " "): one for one in every}
         if not self._number:
             self._first = self.chance.sample(list(attacks), len(attacks))
         self._number += 1
@@ -103,11 +94,8 @@ class Mallory(msgspec.Struct):
     async def phantom_load(self) -> None:
         """On every node a pending pod that asks for all of it, and that no scheduler places."""
         for node in self.nodes:
-            term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
             one = pod(f"m{self._number}-{node}", namespace=self.namespace, cpu="8", scheduler="nobody")
-            required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
-            one["spec"]["affinity"] = {"nodeAffinity": required}
-            await self._create(one)
+            await self._create(pinned(one, node))
 
     async def changing_minimum(self) -> None:
         """A gang whose members disagree on the minimum as soon as the first are on their way."""
@@ -158,18 +146,11 @@ class Mallory(msgspec.Struct):
 
     async def half_sent_calls(self) -> None:
         """Thirty connections to the verbs that say half of a head and wait."""
-        writers = []
         for _ in range(30):
             with suppress(OSError):
                 _, writer = await asyncio.open_connection(LOOPBACK, self.verbs_port)
                 writer.write(b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Le")
-                writers.append(writer)
-
-        def close() -> None:
-            for writer in writers:
-                writer.close()
-
-        asyncio.get_running_loop().call_later(_HALF_SENT_S, close)
+                asyncio.get_running_loop().call_later(_HALF_SENT_S, writer.close)
 
     async def bind_of_others(self) -> None:
         """A call of /bind for pods that are not netgang's, and for an honest one to a node of its own choice."""

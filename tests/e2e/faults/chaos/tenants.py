@@ -40,7 +40,8 @@ class Tenants(msgspec.Struct):
     _plain_s: dict[str, float] = {}  # bound plain pod → when it ends
 
     async def act(self) -> None:
-        if self.waiting() < WAITING_AT_MOST:
+        there = [one for one in self.witness.pods.values() if one.namespace == self.namespace]
+        if sum(one.alive and not one.node for one in there) < WAITING_AT_MOST:
             await self.create()
 
     async def create(self) -> None:
@@ -58,9 +59,6 @@ class Tenants(msgspec.Struct):
             cpu = f"{self.chance.randint(1, 4) * 500}m"
             members = [pod(name, namespace=self.namespace, cpu=cpu, scheduler=scheduler)]
         await self.api.create_all(members)
-
-    def waiting(self) -> int:
-        return sum(one.alive and not one.node for one in self.witness.pods.values() if one.namespace == self.namespace)
 
     def unfinished(self) -> list[Run]:
         return [
@@ -119,14 +117,10 @@ class Tenants(msgspec.Struct):
         if run in self.witness.whole:
             for one in self.witness.runs(self.namespace).get(run, []):
                 if one.node and one.alive:
-                    await self._succeed(one)
+                    with suppress(ApiRefused):  # gone meanwhile
+                        done = {"status": {"phase": "Succeeded"}}
+                        await self.api.patch("Pod", one.name, done, namespace=one.namespace, subresource="status")
         return False
-
-    async def _succeed(self, one: Seen) -> None:
-        with suppress(ApiRefused):  # gone meanwhile
-            await self.api.patch(
-                "Pod", one.name, {"status": {"phase": "Succeeded"}}, namespace=one.namespace, subresource="status"
-            )
 
     async def _remove(self, members: list[Seen]) -> None:
         for one in members:

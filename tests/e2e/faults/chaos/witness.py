@@ -111,9 +111,6 @@ class Witness(msgspec.Struct):
             if run.namespace == namespace and (found := [one for one in self._members(run) if not one.gone])
         }
 
-    def named(self, namespace: str, name: str) -> list[Seen]:
-        return [one for one in self.pods.values() if (one.namespace, one.name) == (namespace, name)]
-
     def others_touched(self, audit_log: Path) -> list[str]:
         """Writes of netgang's account on pods that are not its own, by the API server's own record."""
         found = Counter[str]()
@@ -122,8 +119,9 @@ class Witness(msgspec.Struct):
             about = entry.get("objectRef", {})
             if about.get("resource") != "pods" or about.get("namespace") == INSTALLED_IN:
                 continue
-            known = self.named(about.get("namespace", ""), about.get("name", ""))
-            if known and not any(one.scheduler == OURS for one in known):
+            pod = about.get("namespace", ""), about.get("name", "")
+            schedulers = {one.scheduler for one in self.pods.values() if (one.namespace, one.name) == pod}
+            if schedulers and OURS not in schedulers:
                 what = "/".join(filter(None, ("pods", about.get("subresource"))))
                 found[f"{entry['verb']} {what} {about['namespace']}/{about['name']}"] += 1
         return sorted(found)
@@ -134,9 +132,8 @@ class Witness(msgspec.Struct):
         for one in self.pods.values():
             if one.node and not one.gone and one.phase not in ("Succeeded", "Failed"):
                 used[one.node] += one.cpu_millicores
-        room = {
-            one["metadata"]["name"]: parse_quantity(one["status"]["allocatable"]["cpu"], millis=True) for one in nodes
-        }
+        there = {one["metadata"]["name"]: one["status"]["allocatable"]["cpu"] for one in nodes}
+        room = {name: parse_quantity(cpu, millis=True) for name, cpu in there.items()}
         return sorted(name for name, much in used.items() if much > room.get(name, much))
 
     def _members(self, run: Run) -> list[Seen]:
@@ -146,24 +143,18 @@ class Witness(msgspec.Struct):
         members = self._members(run)
         if sum(one.counts for one in members) >= max(one.minimum for one in members):
             self.whole.add(run)
-        zones = {
-            self.zone_of[one.node] for one in members if one.node and one.alive and one.node not in self.lost_nodes
-        }
-        if len(zones) > 1:
+        nodes = {one.node for one in members if one.node and one.alive} - self.lost_nodes
+        if len(zones := {self.zone_of[node] for node in nodes}) > 1:
             self._problem(f"{run} is in zones {sorted(zones)}")
 
     def _count_partial(self, passed_s: float, now_s: float) -> None:
         """Add to the time of every run that has some members on nodes, and never had enough."""
         since_s = self.calm_since()
         calm = since_s is not None and now_s - since_s > QUIET_S
-        partial = [
-            run
-            for run in self._by_run
-            if run not in self.whole and any(one.node and one.alive for one in self._members(run))
-        ]
-        before = self._partial_s
-        self._partial_s = {}
-        for run in partial:
+        before, self._partial_s = self._partial_s, {}
+        for run in self._by_run.keys() - self.whole:
+            if not any(one.node and one.alive for one in self._members(run)):
+                continue
             all_s, calm_s = before.get(run, (0.0, 0.0))
             self._partial_s[run] = (all_s + passed_s, calm_s + (passed_s if calm else 0.0))
             self.longest_partial_s = max(self.longest_partial_s, all_s + passed_s)
