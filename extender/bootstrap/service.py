@@ -95,7 +95,7 @@ class Service:
 
     def _listen(self) -> None:
         planner, common, controllers = self.planner, self._common, self._controllers
-        self.cache.on_change, self.cache.on_expected_change = planner.mark_dirty, planner.mark_expected
+        self.cache.on_change = planner.mark_dirty
         planner.subscribe(self._housekeeping.plan_made)
         planner.subscribe(lambda plan: common.wakes.add(self.verbs.plain.woken_by(plan)))
         planner.subscribe(Degrading(common.context, common.binds).look)

@@ -10,7 +10,7 @@ work is bounded in each round.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from heapq import heapify, heappop, heappush
 from itertools import islice
 from typing import Final, TypeAlias
@@ -74,58 +74,42 @@ class Usage:
 
     def matrix(self, table: NodeTable) -> Ints:
         """(nodes, resources) over `table`; read-only, the same object if nothing changed. Cost: a copy a change."""
-        known = self._table
+        known, matrix, changed = self._table, self._matrix, self._changed
         if known is None or known.axis != table.axis or not known.names:
-            self._matrix = _freeze(self._fill(np.zeros_like(table.allocatable), table, self._totals))
+            matrix, changed = np.zeros_like(table.allocatable), {*self._totals}
         elif known.names is not table.names:  # rows and columns are built together
             before = np.array([known.index.get(name, -1) for name in table.names], np.int64)
-            came = table.index.keys() - known.index.keys()
-            self._matrix = _freeze(self._renew(self._matrix.take(before, axis=0), table, self._changed | came))
-        elif self._changed:
-            self._matrix = _freeze(self._renew(self._matrix.copy(), table, self._changed))
-        self._table = table
+            matrix, changed = matrix.take(before, axis=0), changed | (table.index.keys() - known.index.keys())
+        elif changed:
+            matrix = matrix.copy()
+        if matrix is not self._matrix:
+            self._fill(matrix, table, changed)
+            matrix.flags.writeable = False
+        self._table, self._matrix = table, matrix
         self._changed.clear()
-        return self._matrix
+        return matrix
 
     def host_ports(self) -> Mapping[NodeName, frozenset[HostPort]]:
         """Host ports taken on each node; the same mapping if nothing changed, else a new one."""
         if self._ports_changed:
             fresh = dict(self._ports_by_node)
             for node in self._ports_changed:
-                fresh.pop(node, None)
-                if taken := frozenset(port for ports in self._ports.get(node, {}).values() for port in ports):
-                    fresh[node] = taken
-                else:
-                    self._ports.pop(node, None)
+                fresh[node] = frozenset(port for ports in self._ports[node].values() for port in ports)
+                if not fresh[node]:
+                    del fresh[node], self._ports[node]
             self._ports_by_node = fresh
             self._ports_changed.clear()
         return self._ports_by_node
 
-    def _renew(self, matrix: Ints, table: NodeTable, nodes: set[NodeName]) -> Ints:
-        matrix[[table.index[node] for node in nodes if node in table.index]] = 0
-        return self._fill(matrix, table, nodes)
-
-    def _fill(self, matrix: Ints, table: NodeTable, nodes: Iterable[NodeName]) -> Ints:
+    def _fill(self, matrix: Ints, table: NodeTable, nodes: Set[NodeName]) -> None:
+        """Write what is taken on these nodes."""
         column = {name: i for i, name in enumerate(table.axis)}
-        rows: list[int] = []
-        columns: list[int] = []
-        values: list[int] = []
-        for node in nodes:
-            row = table.index.get(node)
-            if row is None:
-                continue
+        rows = {node: table.index[node] for node in nodes if node in table.index}
+        matrix[list(rows.values())] = 0
+        for node, row in rows.items():
             for name, total in self._totals.get(node, {}).items():
                 if name in column:
-                    rows.append(row)
-                    columns.append(column[name])
-                    values.append(min(total, _LARGEST))
-        matrix[rows, columns] = values
-        return matrix
-
-
-def _freeze(matrix: Ints) -> Ints:
-    matrix.flags.writeable = False
-    return matrix
+                    matrix[row, column[name]] = min(total, _LARGEST)
 
 
 class _Budget(msgspec.Struct):
@@ -155,18 +139,12 @@ class DaemonBudgets:
         budget.renew(now_s)
         return self._settle_s - budget.used_s
 
-    def open(self, key: Key, now_s: float) -> None:
-        """One more DaemonSet keeps room there."""
+    def opened(self, key: Key, more: int, now_s: float) -> None:
+        """So many more DaemonSets keep room there, or fewer."""
         budget = self._known.setdefault(key, _Budget(0.0, now_s))
         budget.renew(now_s)
-        budget.open += 1
+        budget.open += more
         self._closed.pop(key, None)
-
-    def close(self, key: Key, now_s: float) -> None:
-        """One fewer does."""
-        budget = self._known[key]
-        budget.renew(now_s)
-        budget.open -= 1
         if not budget.open:
             self._closed[key] = None
 
@@ -218,11 +196,11 @@ class Daemons(Watched[DaemonSet]):
                 rooms.append(RoomForDaemons(one.key, tuple(sorted(nodes)), until_s, len(overdue)))
         return sorted(rooms, key=lambda room: room.daemon_set)
 
-    def keeps_for(self, pod: Pod, node: NodeName | None) -> bool:
+    def keeps_for(self, pod: Pod, node: NodeName) -> bool:
         """Whether `node` keeps room free that is this pod's."""
-        return node is not None and node in self._kept.get(pod.daemon, ())
+        return node in self._kept.get(pod.daemon, ())
 
-    # -- what happens; each says whether room changed ----------------------------------------------------------------
+    # -- what happens; whether room changed --------------------------------------------------------------------------
 
     def _take(self, item: DaemonSet) -> bool:
         known = self._sets.get(item.identity)
@@ -247,25 +225,18 @@ class Daemons(Watched[DaemonSet]):
             book.pop(uid, None)
         return changed
 
-    def node_changed(self, before: Node | None, after: Node | None) -> bool:
+    def node_changed(self, name: NodeName, before: Node | None, after: Node | None) -> None:
         """A node came, is another than it was, or went. Cost: O(DaemonSets)."""
         if after is None:
-            name = before.name if before is not None else NodeName("")
             self._young.pop(name, None)
-            return sum(self._end(uid, name) for uid in self._sets) > 0
-        young_until_s = after.created_s + self._settle_s
-        if young_until_s > self._now_s:
-            self._young[after.name] = young_until_s
-        changed = False
+        elif after.created_s + self._settle_s > self._now_s:
+            self._young[name] = after.created_s + self._settle_s
         for uid, one in self._sets.items():
-            if after.name in self._kept.get(uid, ()):
-                if not selects(one, after):
-                    changed = self._end(uid, after.name) or changed
-            elif before is None:
-                changed = self._begin(one, after, one.created_s) or changed
-            elif not selects(one, before):
-                changed = self._begin(one, after, self._now_s) or changed
-        return changed
+            if after is None or name in self._kept.get(uid, ()):
+                if after is None or not selects(one, after):
+                    self._end(uid, name)
+            elif before is None or not selects(one, before):
+                self._begin(one, after, one.created_s if before is None else self._now_s)
 
     def pod_changed(self, before: Pod | None, after: Pod | None) -> bool:
         """A pod of a DaemonSet came, moved on or went."""
@@ -329,7 +300,7 @@ class Daemons(Watched[DaemonSet]):
         end_s = min(end_s, self._now_s + self._budgets.left_s(key, self._now_s))
         if end_s <= self._now_s:
             return False
-        self._budgets.open(key, self._now_s)
+        self._budgets.opened(key, 1, self._now_s)
         self._kept.setdefault(one.identity, {})[node.name] = end_s
         heappush(self._ends, (end_s, one.identity, node.name))
         self._overdue.get(one.identity, set()).discard(node.name)
@@ -346,7 +317,7 @@ class Daemons(Watched[DaemonSet]):
         del nodes[node]
         if not nodes:
             del self._kept[uid]
-        self._budgets.close((one.namespace, node), self._now_s)
+        self._budgets.opened((one.namespace, node), -1, self._now_s)
         self._usage.remove(node, _stand_in(uid), one.member_class)
         return True
 

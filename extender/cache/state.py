@@ -1,22 +1,23 @@
 """What the one writer of cluster state has beside objects: its version, and what the service decided and learned.
 
-Rules: the version grows only when something that can decide changed. While a list is taken over, all changes count as
-one, and no snapshot shows half of it. A commitment holds only members that still need a node; what expires does so when
-the service says the time. Mappings are replaced, never written again, because snapshots share them.
-(docs/safety.md S4, S5, S7)
+Rules: while a list is taken over, all changes count as one, and no snapshot shows half of it. A commitment holds only
+members that still need a node; what expires does so when the service says the time. Mappings are replaced, never
+written again, because snapshots share them (docs/safety.md S4, S5, S7).
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, TypeVar
 
 import msgspec
 
 from scoring.ids import GangKey, NodeName, PodUid
-from scoring.model import MemberClass, Pod, Reservation, Snapshot
+from scoring.model import DaemonSet, MemberClass, Node, Pod, PodGroup, Reservation, Snapshot
 
 _MOST_ATTAINED: Final = 10_000  # Gangs of which is remembered what they had before they were suspended
 _SETTLED_EVERY: Final = 500  # Changes by a list
+T = TypeVar("T", bound=Node | Pod | PodGroup | DaemonSet)
+V = TypeVar("V")
 
 
 class _Refusal(msgspec.Struct, frozen=True):
@@ -32,15 +33,12 @@ class Attained(msgspec.Struct, frozen=True):
 
 
 class ClusterState(ABC):
-    """Version and decisions. `on_change` is called after each change of `version`, on the caller's stack: take note.
+    """Version and decisions."""
 
-    `on_expected_change`, when it is set, is called instead for what a plan foresaw: a member on the node that it was
-    committed to, the gate that we removed, the commitment itself.
-    """
-
-    def __init__(self, on_change: Callable[[], None] = lambda: None) -> None:
-        self.on_change = on_change
-        self.on_expected_change: Callable[[], None] | None = None
+    def __init__(self) -> None:
+        self.on_change: Callable[[bool], None] = lambda _: None
+        """Called after each change of `version`, on the caller's stack: take note. Whether a plan foresaw it: a member
+        on the node that it was committed to, the gate that we removed, the commitment itself."""
         self.version = 1  # That the next snapshot will have
         self.expected = False  # The change that is about to be reported was foreseen
         self._lists = 0  # That are being taken over
@@ -62,10 +60,7 @@ class ClusterState(ABC):
             return
         self.version += 1
         expected, self.expected = self.expected, False
-        if expected and self.on_expected_change is not None:
-            self.on_expected_change()
-        else:
-            self.on_change()
+        self.on_change(expected)
 
     def note(self, changed: bool) -> None:
         """Report a change if there was one."""
@@ -115,7 +110,7 @@ class ClusterState(ABC):
         gang = self._committed.get(uid)
         if gang is None:
             return False
-        return self.commit(gang, {u: node for u, node in self.commitments[gang].assignment.items() if u != uid})
+        return self.commit(gang, {one: node for one, node in self.commitments[gang].assignment.items() if one != uid})
 
     def committed_node(self, gang: GangKey, uid: PodUid) -> NodeName | None:
         """The node that a waiting member of the gang is committed to; `None`: to none, or as another gang's member."""
@@ -158,24 +153,18 @@ class ClusterState(ABC):
         self._drop_refusals(lambda node, _: node == name)
 
     def _drop_refusals(self, gone: Callable[[NodeName, _Refusal], bool]) -> bool:
-        touched: list[MemberClass] = []
-        for member_class, nodes in self._refusals.items():
-            for node in [node for node, refusal in nodes.items() if gone(node, refusal)]:
-                del nodes[node]
-                touched.append(member_class)
-        return self._publish(touched)
+        refusals = [(one, *pair) for one, nodes in self._refusals.items() for pair in nodes.items()]
+        dropped = [(member_class, node) for member_class, node, refusal in refusals if gone(node, refusal)]
+        for member_class, node in dropped:
+            del self._refusals[member_class][node]
+        return self._publish([member_class for member_class, _ in dropped])
 
     def _publish(self, touched: Sequence[MemberClass]) -> bool:
         """Show what is known of these classes; whether there are any."""
         if touched:
-            fresh = dict(self.exclusions)
-            for member_class in dict.fromkeys(touched):
-                if nodes := self._refusals[member_class]:
-                    fresh[member_class] = frozenset(nodes)
-                else:
-                    del self._refusals[member_class]
-                    fresh.pop(member_class, None)
-            self.exclusions = fresh
+            fresh = {**self.exclusions, **{one: frozenset(self._refusals[one]) for one in touched}}
+            self.exclusions = {one: nodes for one, nodes in fresh.items() if nodes}
+            self._refusals = {one: nodes for one, nodes in self._refusals.items() if nodes}
         return bool(touched)
 
     # -- back-offs, claims, attained service --------------------------------------------------------------------------
@@ -214,14 +203,6 @@ class ClusterState(ABC):
             self.attained = dict([*old, *new.items()][-_MOST_ATTAINED:])
             self.changed()
 
-    def expire_decisions(self, now_s: float) -> bool:
-        """Drop exclusions and back-offs whose time has come; whether there were any."""
-        before, self.back_offs = self.back_offs, {gang: s for gang, s in self.back_offs.items() if s > now_s}
-        return self._drop_refusals(lambda _, refusal: refusal.until_s <= now_s) or len(self.back_offs) < len(before)
-
-
-V = TypeVar("V")
-
 
 def _with(known: Mapping[GangKey, V], gang: GangKey, value: V | None) -> dict[GangKey, V]:
     """A copy in which the gang has this value, or with `None` no value."""
@@ -229,22 +210,11 @@ def _with(known: Mapping[GangKey, V], gang: GangKey, value: V | None) -> dict[Ga
     return fresh if value is None else fresh | {gang: value}
 
 
-class Keyed(Protocol):
-    """A record of an object."""
-
-    @property
-    def key(self) -> str:
-        """`namespace/name`, for kinds outside namespaces the name."""
-
-
-T = TypeVar("T", bound=Keyed)
-
-
 class Watched(ABC, Generic[T]):
     """The objects of one kind: an `extender.kube.reflector.Sink`. Cost of a call: O(1) and the gang it touches.
 
     Each kind says how it takes over a record and drops one, and whether that can decide anything new; `held` are the
-    keys of those that it has.
+    keys of those that it has (`namespace/name`, for kinds outside namespaces the name).
     """
 
     def __init__(self, state: ClusterState, held: Collection[str]) -> None:

@@ -96,10 +96,18 @@ class InFlightLimiter:
         if self.closed or turns.over or self._clock.monotonic_s() >= turns.limit_s:
             return False
         if self.under_way < self.room and not any(self._queues):
-            self._begin(turns)
+            turns.begun = True
+            self.under_way += 1
             return True
         waiter: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._wait(turns, waiter)
+        if not turns.queued:
+            turns.queued = True
+            queue = self._queues[0 if turns.urgent else 1]
+            (queue.appendleft if turns.begun else queue.append)(turns)
+        turns.waiting.append(waiter)
+        if turns.timer is None:
+            self._watch(turns)
+        self._next()
         try:
             return await waiter
         except asyncio.CancelledError:
@@ -137,7 +145,7 @@ class InFlightLimiter:
                 waiter.set_result(False)
 
     def close(self) -> None:
-        """Give no turns any more, until `open`."""
+        """Give no turns any more, until `closed` is reset."""
         self.closed = True
         for queue in self._queues:
             while queue:
@@ -145,55 +153,26 @@ class InFlightLimiter:
                 turns.queued = False
                 self.refuse(turns)
 
-    def open(self) -> None:
-        """Give turns again."""
-        self.closed = False
-
-    def _wait(self, turns: Turns, waiter: asyncio.Future[bool]) -> None:
-        queue = self._queues[0 if turns.urgent else 1]
-        if not turns.queued:
-            turns.queued = True
-            (queue.appendleft if turns.begun else queue.append)(turns)
-        turns.waiting.append(waiter)
-        if turns.timer is None:
-            self._watch(turns)
-        self._next()
-
     def _watch(self, turns: Turns) -> None:
-        delay_s = max(turns.limit_s - self._clock.monotonic_s(), 0.0)
-        turns.timer = asyncio.get_running_loop().call_later(delay_s, self._late, turns)
-
-    def _late(self, turns: Turns) -> None:
-        """A limit has passed, or would have, had none begun."""
-        turns.timer = None
-        if not turns.waiting:
-            return
-        if self._clock.monotonic_s() < turns.limit_s:
-            self._watch(turns)
-        else:
+        """Refuse those that wait when their limit has passed, which is later once one has begun."""
+        turns.timer, left_s = None, turns.limit_s - self._clock.monotonic_s()
+        if turns.waiting and left_s > 0:
+            turns.timer = asyncio.get_running_loop().call_later(left_s, self._watch, turns)
+        elif turns.waiting:
             self.refuse(turns)
 
-    def _begin(self, turns: Turns) -> None:
-        turns.begun = True
-        self.under_way += 1
-
     def _next(self) -> None:
-        while self.under_way < self.room and (found := self._longest_waiting()) is not None:
-            turns, waiter = found
-            self._begin(turns)
-            waiter.set_result(True)
-
-    def _longest_waiting(self) -> tuple[Turns, asyncio.Future[bool]] | None:
-        """The next one, taken out of its queue; turns of which none waits any more leave with it."""
+        """Give turns to the longest waiting, while there is room; turns of which none waits leave their queue."""
         for queue in self._queues:
-            while queue:
+            while queue and self.under_way < self.room:
                 turns = queue[0]
                 waiter = turns.waiting.popleft() if turns.waiting else None
                 if not turns.waiting:
                     queue.popleft().queued = False
                 if waiter is not None and not waiter.done():
-                    return turns, waiter
-        return None
+                    turns.begun = True
+                    self.under_way += 1
+                    waiter.set_result(True)
 
 
 @dataclass(eq=False, repr=False)
@@ -271,16 +250,13 @@ class Posts:
         """Whether the gang still may start, and its places are what they were; these are looked at once, if late."""
         if turns.over:
             return False
-        gang = self.context.cache.gang(turns.key)
+        gang, places = self.context.cache.gang(turns.key), turns.places
         good = gang is turns.gang or may_go_on(turns)
         turns.gang = gang
         if good and not turns.looked_at and now_s - turns.asked_s > _STALE_S:
             turns.looked_at = True
-            places = turns.places
-            lost = self.health.lost(set(places.values()))
-            good = (
-                gang is not None and not lost and not members_without_room(self.context.cache.snapshot(), gang, places)
-            )
+            room = gang is not None and not members_without_room(self.context.cache.snapshot(), gang, places)
+            good = room and not self.health.lost(places.values())
         if not good:
             self.limiter.refuse(turns)
         return good
@@ -290,12 +266,9 @@ class Posts:
         return BindFailed(uid, error, terminal=terminal, now_s=self.context.clock.monotonic_s())
 
     def _post_failed(self, binding: Binding, error: Exception) -> Reason:
-        conflict = isinstance(error, ConflictError)
+        conflict, pod = isinstance(error, ConflictError), f"{binding.namespace}/{binding.name}"
         self.context.telemetry.binding_posted("conflict" if conflict else "error")
-        decision = Decision(
-            what="post", pod=f"{binding.namespace}/{binding.name}", node=binding.node, reason=Reason.COMMIT_FAILED
-        )
-        self.context.decided(decision)
+        self.context.decided(Decision("post", pod, node=binding.node, reason=Reason.COMMIT_FAILED))
         if isinstance(error, NotFoundError):
             return Reason.POD_DELETED
         return Reason.POD_CHANGED if conflict else Reason.COMMIT_FAILED

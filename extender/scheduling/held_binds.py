@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from itertools import count
+from typing import Any
 
 import msgspec
 
@@ -27,7 +28,7 @@ from scoring import permit
 from scoring.feasibility.quorum import NO_MEMBERS, Quorum, Quorums
 from scoring.feasibility.recheck import in_another_zone, members_without_room
 from scoring.ids import GangKey, NodeName, PodUid
-from scoring.model import Gang, Pod, Reason
+from scoring.model import Gang, Pod, Reason, Reservation
 from scoring.model.policy import ZonePolicy, gang_options
 from scoring.permit import Held, PermitState, Posting, handle, next_deadline_s
 from scoring.plan import Plan
@@ -56,9 +57,7 @@ class Binds:
     _states: dict[GangKey, PermitState] = field(default_factory=dict, init=False)
     _quorums: Quorums = field(default_factory=Quorums, init=False)
     _calls: dict[permit.RequestId, _Call] = field(default_factory=dict, init=False)
-    _looked: dict[GangKey, tuple[Gang | None, int, bytes, frozenset[NodeName]]] = field(
-        default_factory=dict, init=False
-    )
+    _looked: dict[GangKey, tuple[Any, ...]] = field(default_factory=dict, init=False)
     """gang → gang, node table, room taken on its nodes and lost nodes at the last `reconcile`"""
     _numbers: Iterator[int] = field(default_factory=partial(count, 1), init=False)
     _timers: dict[GangKey, tuple[float, asyncio.TimerHandle]] = field(default_factory=dict, init=False)
@@ -92,8 +91,8 @@ class Binds:
 
     def gangs_under_way(self) -> frozenset[GangKey]:
         """Gangs admitted, at bind, with a clock running, and those remembered whose pods are gone."""
-        cache = self.context.cache
-        return self.admissions.open.union(k for k, one in self._states.items() if _active(one) or cache.gang(k) is None)
+        cache, states = self.context.cache, self._states.items()
+        return frozenset(self.admissions.open).union(k for k, one in states if _active(one) or cache.gang(k) is None)
 
     async def bind_alone(self, binding: Binding) -> Reason | None:
         """Post the Binding of a pod without a gang. `None`: the API server confirmed it."""
@@ -150,20 +149,19 @@ class Binds:
             elif self._anything_new(key, state, gang):
                 for event in self._news(state, gang) if key in self._states or key in in_part else ():
                     self._feed(key, event)
-                if gang is not None:
-                    self._give_up_taken_places(gang)
+                commitment = self.context.cache.snapshot().commitments.get(key)
+                if gang is not None and commitment is not None:
+                    self._give_up_taken_places(gang, commitment)
 
     def _anything_new(self, key: GangKey, state: PermitState, gang: Gang | None) -> bool:
         """Whether the gang, its nodes or what runs on them changed; else every Binding would have all gangs checked."""
         snapshot = self.context.cache.snapshot()
         commitment = snapshot.commitments.get(key)
         nodes = set(commitment.assignment.values()) if commitment is not None else set()
-        nodes.update(held.node for held in state.held.values())
-        nodes.update(post.node for post in state.posting.values())
+        nodes.update(one.node for one in (*state.held.values(), *state.posting.values()))
         rows = sorted(snapshot.table.index[node] for node in nodes if node in snapshot.table.index)
         look = (gang, snapshot.table.version, snapshot.used[rows].tobytes(), self.health.lost(nodes))
-        before = self._looked.get(key)
-        self._looked[key] = look
+        before, self._looked[key] = self._looked.get(key), look
         return before is None or before[0] is not gang or before[1:] != look[1:]
 
     def plan_made(self, plan: Plan) -> None:
@@ -183,7 +181,6 @@ class Binds:
         self.context.cache.set_commitment(key, {uid: post.node for uid, post in self._state(key).posting.items()})
 
     def _eviction_refused(self, key: GangKey, uids: Sequence[PodUid]) -> None:
-        """These members stay after all."""
         self._feed(key, permit.EvictionRefused(tuple(uids), self.context.clock.monotonic_s()))
 
     def stand_down(self) -> None:
@@ -199,7 +196,7 @@ class Binds:
         self._timers.clear()
         self._states.clear()
         self._looked.clear()
-        self.posts.limiter.open()
+        self.posts.limiter.closed = False
 
     async def over(self) -> None:
         """Wait for the Bindings under way."""
@@ -243,16 +240,12 @@ class Binds:
                 looked_at = {uid: where for uid, where in looked_at.items() if where == node}
         return members_without_room(self.context.cache.snapshot(), gang, looked_at) & at_bind.keys()
 
-    def _give_up_taken_places(self, gang: Gang) -> None:
+    def _give_up_taken_places(self, gang: Gang, commitment: Reservation) -> None:
         """Members whose committed place is taken before they came to bind lose it; the next plan gives them another."""
-        snapshot = self.context.cache.snapshot()
-        commitment = snapshot.commitments.get(gang.key)
-        if commitment is None:
-            return
-        state = self._state(gang.key)
-        taken = members_without_room(snapshot, gang, commitment.assignment) - (state.held.keys() | state.posting.keys())
-        if taken:
-            left = {uid: node for uid, node in commitment.assignment.items() if uid not in taken}
+        state, places = self._state(gang.key), commitment.assignment
+        taken = members_without_room(self.context.cache.snapshot(), gang, places) - state.held.keys()
+        if taken := taken - state.posting.keys():
+            left = {uid: node for uid, node in places.items() if uid not in taken}
             self.context.cache.set_commitment(gang.key, left)
 
     def _news(self, state: PermitState, gang: Gang | None) -> list[permit.Event]:
@@ -285,7 +278,10 @@ class Binds:
         for instruction in instructions:
             match instruction:
                 case permit.Answer(request, error):
-                    self._answer(key, request, error)
+                    call = self._calls.pop(request, None)
+                    if call is not None:  # else its client hung up in the very moment
+                        call.answer.set_result(error)
+                        self.context.decided(Decision("bind", call.pod, key, call.node, error or ""))
                 case permit.Nudge(uids):
                     self.wakes.add(self.parking.asleep(uids))
                 case permit.Evict(uids):
@@ -293,8 +289,15 @@ class Binds:
                 case permit.Hold() | permit.Release() | permit.PostBinding():
                     pass  # seen to once per step
         self._post(key, state, quorum, [one for one in instructions if isinstance(one, permit.PostBinding)])
-        if not (state.held or state.posting):
-            self._end_commitment(key, instructions)
+        if not (state.held or state.posting):  # the places are free again, or bound and counted as such
+            answers = [one.error for one in instructions if isinstance(one, permit.Answer)]
+            if Reason.QUORUM_TIMEOUT in answers:
+                if self.admissions.gives_up(key):
+                    self.admissions.lapses.lapsed(key)
+            elif None in answers:
+                self.admissions.lapses.started(key)
+            if key not in self.admissions.open:
+                self.context.cache.set_commitment(key, {})
         self._set_timer(key)
         self.context.telemetry.held_binds(len(self._calls))
 
@@ -326,25 +329,6 @@ class Binds:
         if quorum.problem is not None or quorum.incomplete or state is None:
             return False
         return turns.posting or quorum.reached_by(quorum.placed | state.bound.keys() | state.posting.keys())
-
-    def _answer(self, key: GangKey, request: permit.RequestId, error: Reason | None) -> None:
-        call = self._calls.pop(request, None)
-        if call is None:
-            return  # its client hung up in the very moment
-        call.answer.set_result(error)
-        decision = Decision(what="bind", pod=call.pod, gang=key, node=call.node, reason=error or "")
-        self.context.decided(decision)
-
-    def _end_commitment(self, key: GangKey, instructions: Sequence[permit.Instruction]) -> None:
-        """No member is at bind any more: the places are free again, or bound and counted as such."""
-        answers = [one.error for one in instructions if isinstance(one, permit.Answer)]
-        if Reason.QUORUM_TIMEOUT in answers:
-            if self.admissions.gives_up(key):
-                self.admissions.lapses.lapsed(key)
-        elif None in answers:
-            self.admissions.lapses.started(key)
-        if not self.admissions.keeps(key):
-            self.context.cache.set_commitment(key, {})
 
     def _set_timer(self, key: GangKey) -> None:
         due_s = next_deadline_s(self._state(key))

@@ -47,9 +47,7 @@ class PlanReport:
     """What is still to be reported. Bounded by `_PLANS` plans."""
 
     def __init__(self, telemetry: Telemetry, log: DecisionLog, clock: Clock) -> None:
-        self._telemetry = telemetry
-        self._log = log
-        self._clock = clock
+        self._telemetry, self._log, self._clock = telemetry, log, clock
         self._left: deque[Iterator[Decision]] = deque()
         self._any = asyncio.Event()
 
@@ -62,13 +60,8 @@ class PlanReport:
             self._write_lines()
         self._any.set()
 
-    def finish(self) -> None:
-        """Report all that is left at once."""
-        while self._left:
-            self._write_lines()
-
     async def run(self) -> None:
-        """Report until cancelled, with a moment for others after every few lines."""
+        """Report until cancelled, with a moment for others after every few lines; what is left then, at once."""
         try:
             while True:
                 await self._any.wait()
@@ -77,12 +70,12 @@ class PlanReport:
                     self._write_lines()
                     await next_slice()
         finally:
-            self.finish()
+            while self._left:
+                self._write_lines()
 
     def _write_lines(self) -> None:
-        news = self._left[0]
         for _ in range(_LINES_A_STEP):
-            if (decision := next(news, None)) is None:
+            if (decision := next(self._left[0], None)) is None:
                 self._left.popleft()
                 return
             self._log.log_decision(decision, now_s=self._clock.monotonic_s())
@@ -92,14 +85,9 @@ def _news(before: Plan, now: Plan, took_s: float) -> Iterator[Decision]:
     """What `now` decides otherwise than `before`: which gangs it admits, and which have another reason to wait."""
     for key, admission in now.admitted.items():
         if key not in before.admitted:
-            yield Decision(
-                what="admit",
-                gang=key,
-                node=",".join(sorted(set(admission.members.values()))[:16]),
-                parts={"score": admission.score} if admission.score is not None else {},
-                snapshot_version=now.version,
-                duration_ms=took_s * 1000.0,
-            )
+            nodes = ",".join(sorted(set(admission.members.values()))[:16])
+            parts = {"score": admission.score} if admission.score is not None else {}
+            yield Decision("admit", "", key, nodes, "", parts, now.version, duration_ms=took_s * 1000.0)
     for key, waiting in now.waiting.items():
         old = before.waiting.get(key)
         if old is not waiting and (old is None or old.reason is not waiting.reason):
@@ -135,6 +123,8 @@ class Planner:
         self._turn = asyncio.Lock()  # Of what the worker keeps from run to run
         self._expected: asyncio.TimerHandle | None = None  # Will start a run for changes that were foreseen
         self._listeners: list[Callable[[Plan], None]] = []
+        self.subscribe = self._listeners.append
+        """Call the listener with each new plan; it must not await and not raise."""
         self._not_before_s = -float("inf")
         self._spot_not_before_s = -float("inf")
         self._places: tuple[int, Plan, PlanPlaces] | None = None
@@ -144,27 +134,19 @@ class Planner:
         """The moment by which it plans, Unix seconds."""
         return self.clock.now_s()
 
-    def subscribe(self, listener: Callable[[Plan], None]) -> None:
-        """Call `listener` with each new plan; it must not await and not raise."""
-        self._listeners.append(listener)
-
-    def mark_dirty(self) -> None:
-        """Something changed that may change the plan: run soon."""
+    def mark_dirty(self, expected: bool = False) -> None:
+        """Something changed that may change the plan: run soon. What the plan foresaw can wait for the next change."""
         self.changed_s = self.clock.monotonic_s()
         self.change.set()
-        self._dirty.set()
+        if not expected:
+            self._dirty.set()
+        elif self._expected is None and not self._dirty.is_set():
+            self._expected = asyncio.get_running_loop().call_later(_EXPECTED_S, self._dirty.set)
 
     def replan_soon(self) -> None:
         """Plan without waiting for others to change."""
         self._not_before_s = -float("inf")
         self.mark_dirty()
-
-    def mark_expected(self) -> None:
-        """What the plan foresaw happened, as for each pod of a burst: renew it with the next change, or later."""
-        self.changed_s = self.clock.monotonic_s()
-        self.change.set()
-        if self._expected is None and not self._dirty.is_set():
-            self._expected = asyncio.get_running_loop().call_later(_EXPECTED_S, self._dirty.set)
 
     def is_worth_a_wait(self, gang: Gang) -> bool:
         """Whether a plan of now may end a "no" to the gang, which costs a pod seconds, and may be made already."""
@@ -190,18 +172,22 @@ class Planner:
 
     def answers(self, gang: Gang) -> bool:
         """Whether the current plan says of the gang what a new one would say, as far as is known."""
-        snapshot = self.snapshot
-        return (
-            snapshot is not None
-            and snapshot.gangs.get(gang.key) is gang
-            and (gang.key in self.current.admitted or self.cluster.version == snapshot.version)
-        )
+        known = self.snapshot
+        if known is None or known.gangs.get(gang.key) is not gang:
+            return False
+        return gang.key in self.current.admitted or self.cluster.version == known.version
 
     async def run_once(self) -> None:
         """As `replan`, after a run that is under way."""
         try:
             async with self._turn:
-                if (snapshot := self._fresh_snapshot()) is None:
+                snapshot = self.cluster.snapshot()
+                self._dirty.clear()
+                if self._expected is not None:
+                    self._expected.cancel()
+                    self._expected = None
+                same = self.snapshot is not None and snapshot.version == self.current.version
+                if same and not self._time_may_decide():
                     return
                 began_s, now_s = self.clock.monotonic_s(), self.clock.now_s()
                 made, cache = await self.worker(partial(self._made, snapshot, self.current, now_s))
@@ -210,7 +196,15 @@ class Planner:
             raise
         finally:
             self._running = None
-        self._adopt(made, snapshot, cache, now_s=now_s, began_s=began_s)
+        self.recorded(now_s, snapshot, self.current, made)
+        before, self.current, self.snapshot, self.cache = self.current, made, snapshot, cache
+        ended_s = self.clock.monotonic_s()
+        took_s = ended_s - began_s
+        self._spot_not_before_s = ended_s + _STRETCH * took_s
+        self._not_before_s = ended_s + max(self.interval_s, min(_STRETCH * took_s, _LONGEST_PAUSE_S))
+        self.report.made(before, made, took_s=took_s)
+        for listener in self._listeners:
+            listener(made)
         new = (one for key, one in self.cluster.commitments.items() if key not in snapshot.commitments)
         if any(made.node_of.get(uid) != node for one in new for uid, node in one.assignment.items()):
             self._dirty.set()  # what was committed during the run is not where the new plan has it
@@ -228,40 +222,20 @@ class Planner:
         made = plan(snapshot, self.policy, now_s=now_s, previous=previous, cache=self._cache)
         return made, self._cache.borrowed()
 
-    def _taken_over(self, scores: PlannerCache) -> PlannerCache:
-        self._cache.take_over(scores)
-        return self._cache.borrowed()
-
-    def _fresh_snapshot(self) -> Snapshot | None:
-        """What is to be planned now; `None`: the current plan is of just that."""
-        snapshot = self.cluster.snapshot()
-        self._dirty.clear()
-        if self._expected is not None:
-            self._expected.cancel()
-            self._expected = None
-        if self.snapshot is not None and snapshot.version == self.current.version and not self._time_may_decide():
-            return None
-        return snapshot
-
-    def _adopt(self, made: Plan, snapshot: Snapshot, cache: PlannerCache, *, now_s: float, began_s: float) -> None:
-        self.recorded(now_s, snapshot, self.current, made)
-        before, self.current, self.snapshot, self.cache = self.current, made, snapshot, cache
-        now_s = self.clock.monotonic_s()
-        took_s = now_s - began_s
-        self._spot_not_before_s = now_s + _STRETCH * took_s
-        self._not_before_s = now_s + max(self.interval_s, min(_STRETCH * took_s, _LONGEST_PAUSE_S))
-        self.report.made(before, made, took_s=took_s)
-        for listener in self._listeners:
-            listener(self.current)
-
     async def prepare(self, network: NetworkMatrix) -> None:
         """Score new network data before it is planned with; large clusters are scored in a thread."""
         snapshot = self.cluster.snapshot()
-        if len(snapshot.table.nodes) > _INLINE_NODES:
-            scores = await asyncio.to_thread(warmed, snapshot, network, self.policy)
-            async with self._turn:  # a run of the data of before would drop them: none begins before the caller goes on
-                self.cache = await self.worker(partial(self._taken_over, scores))
-                self._dirty.set()
+        if len(snapshot.table.nodes) <= _INLINE_NODES:
+            return
+        scores = await asyncio.to_thread(warmed, snapshot, network, self.policy)
+
+        def take_over() -> PlannerCache:
+            self._cache.take_over(scores)
+            return self._cache.borrowed()
+
+        async with self._turn:  # a run of the data of before would drop them: none begins before the caller goes on
+            self.cache = await self.worker(take_over)
+            self._dirty.set()
 
     async def run(self) -> None:
         """Plan after changes until cancelled."""

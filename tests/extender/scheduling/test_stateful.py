@@ -322,7 +322,7 @@ class ServiceMachine(RuleBasedStateMachine):
         """Held room without a held call would be dead, unless the gang is just being admitted."""
         commitments = self.world.service.cache.snapshot().commitments
         for key in commitments:
-            if self.world.service.binds.admissions.keeps(key):
+            if key in self.world.service.binds.admissions.open:
                 continue
             state = self.world.service.binds.state(key)
             assert state is not None, f"{key} is committed without need"
