@@ -44,8 +44,6 @@ class ClusterCache(ClusterState):
         self.pod, self.node = self.pods.by_uid.get, self.nodes.by_name.get
         self.gang, self.is_own, self.pod_by_name = self.gangs.get, self.gangs.is_own, self.pods.by_name
 
-    # -- what the service adds ----------------------------------------------------------------------------------------
-
     def set_network(self, matrix: NetworkMatrix) -> None:
         """Use another network matrix from now on; the same version at the same moment changes nothing."""
         before, self._network = self._network, matrix
@@ -84,8 +82,6 @@ class ClusterCache(ClusterState):
         before, self.back_offs = self.back_offs, {gang: s for gang, s in self.back_offs.items() if s > now_s}
         expired = self._drop_refusals(lambda _, refusal: refusal.until_s <= now_s)
         self.note(any([self.daemon_sets.expire(now_s), expired, len(self.back_offs) < len(before)]))
-
-    # -- reading ------------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:
         """The state of now, in a relist that of before; the same object until something that can decide changes."""

@@ -88,8 +88,6 @@ class Gangs:
         group = self.groups.get(key)
         return tuple(group.pods.values()) if group is not None else ()
 
-    # -- what happens -------------------------------------------------------------------------------------------------
-
     def join(self, pod: Pod, *, assumed: bool) -> bool:
         """Take over the record of a pod that names a gang; whether it counts from now on by what the watch shows."""
         if pod.group is None:
@@ -157,8 +155,6 @@ class Gangs:
             return False
         unread = said.expected != "" and EXPECTED_DURATION not in dict(gang.options)
         return unread or length_s(gang, said) != gang.length_s
-
-    # -- building -----------------------------------------------------------------------------------------------------
 
     def settle(self) -> None:
         """Build now what is to be built again."""

@@ -102,9 +102,9 @@ class Pods(Watched[Pod]):
         if before is not None and after is not None and left == entered and left is not None:
             decides = before.member_class != after.member_class
         if decides and before is not None and left is not None:
-            self._usage.remove(left, uid, before.member_class)
+            self._usage.count(left, uid, before.member_class, -1)
         if decides and after is not None and entered is not None:
-            self._usage.add(entered, uid, after.member_class)
+            self._usage.count(entered, uid, after.member_class, 1)
         if (before is not None and before.daemon) or (after is not None and after.daemon):
             decides = self._daemons.pod_changed(before, after) or decides
         if after is None or not needs_node(after):

@@ -10,7 +10,7 @@ work is bounded in each round.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping
 from heapq import heapify, heappop, heappush
 from itertools import islice
 from typing import Final, TypeAlias
@@ -47,29 +47,21 @@ class Usage:
         self._matrix: Ints = np.zeros((0, 0), np.int64)
         self._ports_by_node: Mapping[NodeName, frozenset[HostPort]] = {}
 
-    def add(self, node: NodeName, uid: PodUid, member_class: MemberClass) -> None:
-        """Count a pod of this class on `node`."""
+    def count(self, node: NodeName, uid: PodUid, member_class: MemberClass, pods: int) -> None:
+        """Count a pod of this class on `node`, or with -1 count it no more."""
         totals = self._totals.setdefault(node, {})
         for name, amount in member_class.requests.items:
-            totals[name] = totals.get(name, 0) + amount
-        self._changed.add(node)
-        if member_class.constraints.host_ports:
-            self._ports.setdefault(node, {})[uid] = member_class.constraints.host_ports
-            self._ports_changed.add(node)
-
-    def remove(self, node: NodeName, uid: PodUid, member_class: MemberClass) -> None:
-        """Undo `add`."""
-        totals = self._totals.get(node, {})
-        for name, amount in member_class.requests.items:
-            if left := totals[name] - amount:
-                totals[name] = left
-            else:
+            totals[name] = totals.get(name, 0) + pods * amount
+            if not totals[name]:
                 del totals[name]
         if not totals:
-            self._totals.pop(node, None)
+            del self._totals[node]
         self._changed.add(node)
-        if member_class.constraints.host_ports:
-            del self._ports[node][uid]
+        if ports := member_class.constraints.host_ports:
+            if pods > 0:
+                self._ports.setdefault(node, {})[uid] = ports
+            else:
+                del self._ports[node][uid]
             self._ports_changed.add(node)
 
     def matrix(self, table: NodeTable) -> Ints:
@@ -83,7 +75,13 @@ class Usage:
         elif changed:
             matrix = matrix.copy()
         if matrix is not self._matrix:
-            self._fill(matrix, table, changed)
+            column = {name: i for i, name in enumerate(table.axis)}
+            rows = {node: table.index[node] for node in changed if node in table.index}
+            matrix[list(rows.values())] = 0
+            for node, row in rows.items():
+                for name, total in self._totals.get(node, {}).items():
+                    if name in column:
+                        matrix[row, column[name]] = min(total, _LARGEST)
             matrix.flags.writeable = False
         self._table, self._matrix = table, matrix
         self._changed.clear()
@@ -100,16 +98,6 @@ class Usage:
             self._ports_by_node = fresh
             self._ports_changed.clear()
         return self._ports_by_node
-
-    def _fill(self, matrix: Ints, table: NodeTable, nodes: Set[NodeName]) -> None:
-        """Write what is taken on these nodes."""
-        column = {name: i for i, name in enumerate(table.axis)}
-        rows = {node: table.index[node] for node in nodes if node in table.index}
-        matrix[list(rows.values())] = 0
-        for node, row in rows.items():
-            for name, total in self._totals.get(node, {}).items():
-                if name in column:
-                    matrix[row, column[name]] = min(total, _LARGEST)
 
 
 class _Budget(msgspec.Struct):
@@ -189,18 +177,16 @@ class Daemons(Watched[DaemonSet]):
     def kept(self) -> list[RoomForDaemons]:
         """What is kept and for how long, and what is not any more. Cost: O(pairs)."""
         rooms: list[RoomForDaemons] = []
-        for uid, one in self._sets.items():
+        for uid, one in sorted(self._sets.items(), key=lambda item: item[1].key):
             nodes, overdue = self._kept.get(uid, {}), self._overdue.get(uid, ())
             if nodes or overdue:
                 until_s = max(nodes.values(), default=0.0)
                 rooms.append(RoomForDaemons(one.key, tuple(sorted(nodes)), until_s, len(overdue)))
-        return sorted(rooms, key=lambda room: room.daemon_set)
+        return rooms
 
     def keeps_for(self, pod: Pod, node: NodeName) -> bool:
         """Whether `node` keeps room free that is this pod's."""
         return node in self._kept.get(pod.daemon, ())
-
-    # -- what happens; whether room changed --------------------------------------------------------------------------
 
     def _take(self, item: DaemonSet) -> bool:
         known = self._sets.get(item.identity)
@@ -243,18 +229,17 @@ class Daemons(Watched[DaemonSet]):
         left, entered = place_of(before), place_of(after)
         if left == entered:
             return False
-        ended = False
+        changed = False
         if entered is not None:
             self._pods[entered] += 1
-            ended = self._end(*entered)
-        if left is None:
-            return ended
-        self._pods[left] -= 1
-        if self._pods[left]:
-            return ended
-        del self._pods[left]
-        one, node = self._sets.get(left[0]), self._nodes.get(left[1])
-        return (one is not None and node is not None and self._begin(one, node, self._now_s)) or ended
+            changed = self._end(*entered)
+        if left is not None:
+            self._pods[left] -= 1
+            one, node = self._sets.get(left[0]), self._nodes.get(left[1])
+            if not self._pods[left]:
+                del self._pods[left]
+                changed |= one is not None and node is not None and self._begin(one, node, self._now_s)
+        return changed
 
     def expire(self, now_s: float) -> bool:
         """Time has passed: keep nothing longer than it may be. Cost: O(what ends)."""
@@ -291,12 +276,11 @@ class Daemons(Watched[DaemonSet]):
 
     def _begin(self, one: DaemonSet, node: Node, since_s: float) -> bool:
         """Keep the request free from now on, if a pod is missing there, and not for too long already."""
-        end_s = max(since_s, node.created_s) + self._settle_s
+        end_s, key = max(since_s, node.created_s) + self._settle_s, (one.namespace, node.name)
         if end_s <= self._now_s or node.name in self._kept.get(one.identity, ()):
             return False
         if self._pods[one.identity, node.name] or not selects(one, node) or self._state.promises(node.name):
             return False
-        key = (one.namespace, node.name)
         end_s = min(end_s, self._now_s + self._budgets.left_s(key, self._now_s))
         if end_s <= self._now_s:
             return False
@@ -304,7 +288,7 @@ class Daemons(Watched[DaemonSet]):
         self._kept.setdefault(one.identity, {})[node.name] = end_s
         heappush(self._ends, (end_s, one.identity, node.name))
         self._overdue.get(one.identity, set()).discard(node.name)
-        self._usage.add(node.name, _stand_in(one.identity), one.member_class)
+        self._usage.count(node.name, _stand_in(one.identity), one.member_class, 1)
         return True
 
     def _end(self, uid: str, node: NodeName) -> bool:
@@ -318,7 +302,7 @@ class Daemons(Watched[DaemonSet]):
         if not nodes:
             del self._kept[uid]
         self._budgets.opened((one.namespace, node), -1, self._now_s)
-        self._usage.remove(node, _stand_in(uid), one.member_class)
+        self._usage.count(node, _stand_in(uid), one.member_class, -1)
         return True
 
 

@@ -89,8 +89,6 @@ class ClusterState(ABC):
     def settle(self) -> None:
         """Do now, in the middle of a long change, what the next snapshot would have to do."""
 
-    # -- commitments --------------------------------------------------------------------------------------------------
-
     def commit(self, gang: GangKey, assignment: Mapping[PodUid, NodeName]) -> bool:
         """Replace the gang's commitment; an empty one ends it; whether it is news. ValueError: a pod is another's."""
         for uid in assignment:
@@ -123,8 +121,6 @@ class ClusterState(ABC):
     def promises(self, node: NodeName) -> bool:
         """Whether a place on the node is committed. Cost: O(commitments)."""
         return any(node in commitment.nodes for commitment in self.commitments.values())
-
-    # -- what nodes refused -------------------------------------------------------------------------------------------
 
     def exclude(self, member_class: MemberClass, node: NodeName, until_s: float, *, by: GangKey | None = None) -> None:
         """`node` refused the class, until `until_s` (Unix) or it changes; `by`: whose member, which can revoke it."""
@@ -166,8 +162,6 @@ class ClusterState(ABC):
             self.exclusions = {one: nodes for one, nodes in fresh.items() if nodes}
             self._refusals = {one: nodes for one, nodes in self._refusals.items() if nodes}
         return bool(touched)
-
-    # -- back-offs, claims, attained service --------------------------------------------------------------------------
 
     def back_off(self, gang: GangKey, until_s: float | None) -> None:
         """Let the gang reserve nothing before `until_s` (Unix seconds); `None` ends that (docs/safety.md S5)."""

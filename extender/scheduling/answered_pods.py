@@ -30,7 +30,7 @@ one are too many, so that ordinary ones stay below `AFTER` / `PER_POD_S` = 30 a 
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -61,13 +61,21 @@ class Offers:
     _asked_bytes: int = field(default=0, init=False)
     _offers: OrderedDict[PodUid, _Offer] = field(default_factory=OrderedDict, init=False)
 
-    def note(self, uid: PodUid, node: NodeName, *, now_s: float) -> None:
-        """Remember that the member `uid` may go to `node`."""
-        self._keep(uid, _Offer(node, b"", now_s + self.ttl_s), now_s=now_s)
+    def note(self, uid: PodUid, node: NodeName | None, asked: bytes = b"", *, now_s: float) -> None:
+        """Remember that the member `uid` may go to `node`, or a pod without a gang to `asked` (a JSON array of names).
 
-    def note_asked(self, uid: PodUid, names_json: bytes, *, now_s: float) -> None:
-        """Remember that `uid`, which has no gang, may go to these nodes (a JSON array of names)."""
-        self._keep(uid, _Offer(None, names_json, now_s + self.ttl_s), now_s=now_s)
+        Those that are too old, too many or too long leave.
+        """
+        self.taken(uid)
+        self._offers[uid] = _Offer(node, asked, now_s + self.ttl_s)
+        self._asked_bytes += len(asked)
+        while self._offers and (
+            len(self._offers) > self.limit
+            or self._asked_bytes > self.asked_max_bytes
+            or next(iter(self._offers.values())).until_s <= now_s
+        ):
+            _, oldest = self._offers.popitem(last=False)
+            self._asked_bytes -= len(oldest.asked)
 
     def taken(self, uid: PodUid) -> None:
         """The pod has its node: no call will name it again, and most pods come and go within `ttl_s`."""
@@ -93,18 +101,6 @@ class Offers:
 
     def __len__(self) -> int:
         return len(self._offers)
-
-    def _keep(self, uid: PodUid, offer: _Offer, *, now_s: float) -> None:
-        self.taken(uid)
-        self._offers[uid] = offer
-        self._asked_bytes += len(offer.asked)
-        while self._offers and (
-            len(self._offers) > self.limit
-            or self._asked_bytes > self.asked_max_bytes
-            or next(iter(self._offers.values())).until_s <= now_s
-        ):
-            _, oldest = self._offers.popitem(last=False)
-            self._asked_bytes -= len(oldest.asked)
 
 
 def _names(asked: bytes, node: NodeName) -> bool:
@@ -162,21 +158,16 @@ class Parking:
         self._came(uid, now_s)
         again = planned is not None and self._parked.get(uid) == planned
         self._parked[uid] = planned
-        if for_a_moment:
-            self._of_the_moment.add(uid)
-        else:
-            self._of_the_moment.discard(uid)
-        awaited = self._awaited.get(uid)
+        (self._of_the_moment.add if for_a_moment else self._of_the_moment.discard)(uid)
         if planned is not None:
+            awaited = self._awaited.get(uid)
             pause_s = awaited.pause_s if awaited is not None and again else RETRY_S
             self._awaited[uid] = _Awaited(planned, now_s + pause_s, min(pause_s * 2, LONGEST_S))
 
     def offered(self, uid: PodUid, *, now_s: float) -> None:
         """/filter offered the pod a node: kube-scheduler goes on by itself."""
         self._came(uid, now_s)
-        self._parked.pop(uid, None)
-        self._of_the_moment.discard(uid)
-        self._awaited.pop(uid, None)
+        self._leave(uid)
 
     def woken_by(self, plan: Plan, *, now_s: float) -> list[PodUid]:
         """Pods to wake because of a new plan; each once per planned node."""
@@ -202,11 +193,14 @@ class Parking:
         spared = self._inherited if now_s < spared_until_s else frozenset[PodUid]()
         due = [uid for uid, awaited in self._awaited.items() if awaited.due_s <= now_s and uid not in spared]
         self._inherited.difference_update(due)
+        overdue = []
         for uid in due:
-            awaited = self._awaited[uid]
-            awaited.due_s = now_s + awaited.pause_s
-            awaited.pause_s = min(awaited.pause_s * 2, LONGEST_S)
-        return [uid for uid in due if not self._is_queued(uid)]
+            awaited, pod = self._awaited[uid], self._cache.pod(uid)
+            awaited.due_s, awaited.pause_s = now_s + awaited.pause_s, min(awaited.pause_s * 2, LONGEST_S)
+            # One without a gate that was not refused is in kube-scheduler's queue: it comes by itself.
+            if pod is None or pod.gates or pod.parked or uid in self._parked:
+                overdue.append(uid)
+        return overdue
 
     def asleep(self, uids: Iterable[PodUid]) -> list[PodUid]:
         """Those of `uids` that were refused and not woken since."""
@@ -217,14 +211,12 @@ class Parking:
         """Whether nothing is kept of any pod, so that there is nothing to forget."""
         return not (self._parked or self._awaited or self._inherited)
 
-    def keep_only(self, uids: frozenset[PodUid] | set[PodUid]) -> None:
+    def keep_only(self, uids: Set[PodUid]) -> None:
         """Forget pods that are missing twice in a row; at the first time kube-scheduler may be ahead of our watch."""
         self._inherited &= uids
         absent = (self._parked.keys() | self._awaited.keys()) - uids
         for uid in absent & self._absent:
-            self._parked.pop(uid, None)
-            self._awaited.pop(uid, None)
-            self._of_the_moment.discard(uid)
+            self._leave(uid)
         self._absent = absent - self._absent
 
     def forget(self) -> None:
@@ -235,10 +227,10 @@ class Parking:
     def __len__(self) -> int:
         return len(self._parked)
 
-    def _is_queued(self, uid: PodUid) -> bool:
-        """Whether kube-scheduler comes to the pod by itself: it has no gate, and was not refused."""
-        pod = self._cache.pod(uid)
-        return pod is not None and not pod.gates and not pod.parked and uid not in self._parked
+    def _leave(self, uid: PodUid) -> None:
+        self._parked.pop(uid, None)
+        self._awaited.pop(uid, None)
+        self._of_the_moment.discard(uid)
 
     def _came(self, uid: PodUid, now_s: float) -> None:
         """kube-scheduler asked for the pod: it is where we know of it."""
@@ -275,7 +267,9 @@ class StormGuard:
 
     def holds(self, uid: PodUid, reason: Reason, *, now_s: float, changed_s: float) -> bool:
         """Whether this refusal is to be an error; `changed_s`: when the cluster last changed."""
-        self._sweep(now_s)
+        if now_s - self._swept_s >= WINDOW_S:  # those bound elsewhere or deleted must not stretch the window for ever
+            self._swept_s, since_s = now_s, now_s - self._window_s() - CALM_S
+            self._refusals = {uid: one for uid, one in self._refusals.items() if one.last_s >= since_s}
         known = self._refusals.get(uid)
         over = known is not None and known.guarded
         lapsed = known is not None and not over and now_s - known.since_s > self._window_s()
@@ -294,11 +288,3 @@ class StormGuard:
 
     def _window_s(self) -> float:
         return max(WINDOW_S, len(self._refusals) * PER_POD_S)
-
-    def _sweep(self, now_s: float) -> None:
-        """Now and then: pods that were bound elsewhere or deleted must not stretch the window without end."""
-        if now_s - self._swept_s < WINDOW_S:
-            return
-        self._swept_s = now_s
-        kept_s = self._window_s() + CALM_S
-        self._refusals = {uid: one for uid, one in self._refusals.items() if now_s - one.last_s <= kept_s}

@@ -202,8 +202,6 @@ class Binds:
         """Wait for the Bindings under way."""
         await self._posting.over()
 
-    # -- events in ----------------------------------------------------------------------------------------------------
-
     def _commit_to(self, gang: Gang, pod: Pod, node: NodeName) -> Reason | None:
         """Make the gang's plan a commitment, with this member on `node`; else why it does not stand any more."""
         snapshot = self.context.cache.snapshot()
@@ -300,8 +298,6 @@ class Binds:
                 self.context.cache.set_commitment(key, {})
         self._set_timer(key)
         self.context.telemetry.held_binds(len(self._calls))
-
-    # -- instructions out ---------------------------------------------------------------------------------------------
 
     def _post(self, key: GangKey, state: PermitState, quorum: Quorum, asked: Sequence[permit.PostBinding]) -> None:
         """Have these Bindings posted, each reported to the machine; they may wait as the first of their calls may."""

@@ -29,7 +29,6 @@ from scoring.plan import Plan
 from scoring.verbs.places import first_zone
 from scoring.verbs.plain_pods import SYSTEM_PRIORITY, ReservedRoom, kept_from_plain
 
-NOTHING: frozenset[NodeName] = frozenset()
 _PARKED_MAX = 10_000  # The oldest leave first, and kube-scheduler tries them after minutes
 _UNSEEN_S = 30.0  # A refused pod that the watch has not shown after this long was deleted
 
@@ -56,16 +55,15 @@ class PlainPods:
     def closed_to(self, pod: Pod) -> frozenset[NodeName]:
         """Nodes whose free room the pod may not have; usually none, at the cost of two look-ups."""
         if not self._may_be_kept_out(pod):
-            return NOTHING
-        closed = self._room().closed_to(pod.member_class)
-        claimed = self.cache.counted_on(pod)
+            return frozenset()
+        closed, claimed = self._room().closed_to(pod.member_class), self.cache.counted_on(pod)
         return closed - {claimed} if claimed in closed else closed
 
     def refused(self, pod: Pod) -> None:
         """kube-scheduler was refused because the room is reserved: it parks the pod."""
         self._parked[pod.uid] = _Parked(pod, self.closed_to(pod), self.clock.monotonic_s())
         self._parked.move_to_end(pod.uid)
-        while len(self._parked) > _PARKED_MAX:
+        if len(self._parked) > _PARKED_MAX:
             self._parked.popitem(last=False)
 
     def passed(self, pod: Pod) -> None:
@@ -137,9 +135,6 @@ class _Try(msgspec.Struct):
     failed: set[ZoneName] = set()  # Zones of earlier tries, and of this one when it is lost
     lost_s: float = float("inf")  # When a member found no node there first
 
-    def over(self, now_s: float) -> bool:
-        return now_s - self.last_s >= TRY_S or now_s - self.lost_s >= TRY_S
-
 
 class NativeZones:
     """The zone of each group that is being tried. Bounded: the groups not asked about for longest are forgotten."""
@@ -152,7 +147,8 @@ class NativeZones:
         """The nodes of `asked` that a member may use in this try, near bound siblings; no `now_s`: begin no try."""
         if gang_options(dict(gang.options), self._planner.policy).zone_policy is not ZonePolicy.REQUIRED:
             return asked
-        table = self._planner.cluster.snapshot().table
+        planner, snapshot = self._planner, self._planner.cluster.snapshot()
+        table = snapshot.table
 
         def inside(zones: Collection[ZoneName]) -> list[NodeName]:
             return [name for name in asked if name in table.index and table.nodes[table.index[name]].zone in zones]
@@ -162,8 +158,13 @@ class NativeZones:
         if zones or now_s is None:
             return inside(zones) or asked
         known = self._tries.get(gang.key)
-        if known is None or known.over(now_s):
-            known = self._begin(gang, known, now_s)
+        if known is None or now_s - known.last_s >= TRY_S or now_s - known.lost_s >= TRY_S:
+            failed = known.failed if known is not None else set[ZoneName]()
+            first = first_zone(gang, snapshot, planner.policy, failed=failed, cache=planner.cache, now_s=now_s)
+            known = self._tries[gang.key] = _Try(first.zone, now_s, set(first.failed))
+            self._tries.move_to_end(gang.key)
+            if len(self._tries) > _KEPT:
+                self._tries.popitem(last=False)
         known.last_s = now_s
         if known.zone is None:
             return asked
@@ -172,13 +173,3 @@ class NativeZones:
             known.failed.add(known.zone)
             known.lost_s = min(known.lost_s, now_s)
         return near if len(near) < len(asked) else asked
-
-    def _begin(self, gang: Gang, before: _Try | None, now_s: float) -> _Try:
-        planner, failed = self._planner, before.failed if before is not None else set()
-        snapshot = planner.cluster.snapshot()
-        found = first_zone(gang, snapshot, planner.policy, failed=failed, cache=planner.cache, now_s=now_s)
-        made = self._tries[gang.key] = _Try(found.zone, now_s, set(found.failed))
-        self._tries.move_to_end(gang.key)
-        while len(self._tries) > _KEPT:
-            self._tries.popitem(last=False)
-        return made

@@ -38,9 +38,7 @@ from scoring.verbs.prioritize import prefer
 _SCORES_KEPT = 64
 _NEW_S = 2.0  # So long after a pod was created (to the second) the others of its gang may be on their way
 _OF_THE_MOMENT = (Reason.UNKNOWN_POD, Reason.NOT_PLANNED)
-_ENDED_BY_ROOM = frozenset(
-    {Reason.NO_ROOM, Reason.BEHIND, Reason.FILTERED, Reason.UNCOUNTED, Reason.IMPOSSIBLE, Reason.SURPLUS}
-)
+_ENDED_BY_ROOM = (Reason.NO_ROOM, Reason.BEHIND, Reason.FILTERED, Reason.UNCOUNTED, Reason.IMPOSSIBLE, Reason.SURPLUS)
 
 
 @dataclass(eq=False, repr=False)
@@ -139,17 +137,12 @@ class Verbs:
         if (not_now := self._not_now()) is not None:
             return Failed(not_now)
         pod = self._pod(args)
-        gang = self.context.cache.gang_of(pod.uid)
+        gang, own = self.context.cache.gang_of(pod.uid), self.context.cache.is_own(pod)
         native = pod.group is not None and pod.group.source is GangSource.NATIVE  # kube-scheduler itself gangs these
-        if gang is None and pod.group is not None and not native and self.context.cache.is_own(pod):
-            # The watch will bring it in a moment.
-            answer: FilterAnswer = self._refuse(args, pod, Reason.UNKNOWN_POD, planned=None)
-        elif gang is None or not self.context.cache.is_own(pod):
-            answer = self._pass_plain(args, pod, None)
-        elif native:
-            answer = self._pass_plain(args, pod, gang)
+        if own and pod.group is not None and not native:  # if we do not know the gang, the watch brings it in a moment
+            answer = self._filter_member(args, pod, gang) if gang else self._refuse(args, pod, Reason.UNKNOWN_POD)
         else:
-            answer = self._filter_member(args, pod, gang)
+            answer = self._pass_plain(args, pod, gang if own else None)
         reason = "" if isinstance(answer, Passed) else answer.reason if isinstance(answer, Refused) else answer.error
         if gang is not None or reason:  # plain pods pass by the thousand; kube-scheduler logs them
             node = answer.names[0] if isinstance(answer, Passed) and len(answer.names) == 1 else ""
@@ -186,18 +179,14 @@ class Verbs:
             return pod
         if pod.node is not None:
             return None if pod.node == args.node else Reason.POD_CHANGED
-        gang = self.context.cache.gang_of(pod.uid)
+        gang, binding = self.context.cache.gang_of(pod.uid), Binding(pod.namespace, pod.name, pod.uid, args.node)
         if gang is None or gang.source is GangSource.NATIVE:
             with self.plain.binding(pod, args.node) as may_go:
-                if not may_go:
-                    return Reason.RESERVED
-                refused = await self.binds.bind_alone(Binding(pod.namespace, pod.name, pod.uid, args.node))
-        elif gang.problem is not None:
-            return gang.problem
-        elif _is_of_later_run(pod, gang):
-            return Reason.OTHER_RUN
+                refused = await self.binds.bind_alone(binding) if may_go else Reason.RESERVED
+        elif gang.problem is not None or _is_of_later_run(pod, gang):
+            return gang.problem or Reason.OTHER_RUN
         elif gang.source.is_native:  # kube-scheduler has found nodes for all that must start together
-            refused = await self.binds.bind_alone(Binding(pod.namespace, pod.name, pod.uid, args.node))
+            refused = await self.binds.bind_alone(binding)
         else:
             refused = await self.binds.bind_member(pod, gang, args.node, gone)
         if refused is None:
@@ -222,31 +211,26 @@ class Verbs:
             return Reason.UNKNOWN_POD
         return pod if self.context.cache.is_own(pod) else Reason.NOT_OURS
 
-    # -- filter -------------------------------------------------------------------------------------------------------
-
     def _pass_plain(self, args: FilterArgs, pod: Pod, native: Gang | None) -> FilterAnswer:
         """All nodes but those reserved for gangs (docs/safety.md S13); of a native group, those of its zone."""
         closed = self.plain.closed_to(pod)
         asked = [name for name in args.node_names if name not in closed] if closed else args.node_names
         if closed and not asked and args.node_names:
-            answer = self._refuse(args, pod, Reason.RESERVED, planned=None)
+            answer = self._refuse(args, pod, Reason.RESERVED)
             if not args.debug and isinstance(answer, Refused):
                 self.plain.refused(pod)
             return answer
         if len(asked) == len(args.node_names):
             asked = args.node_names  # the request's own list is the cheapest answer
-        near: Sequence[NodeName] = asked
-        if native is not None:
-            now_s = None if args.debug else self.context.clock.monotonic_s()
-            near = self._native.allowed(native, asked, now_s=now_s)
+        now_s = self.context.clock.monotonic_s()
+        near = asked if native is None else self._native.allowed(native, asked, now_s=None if args.debug else now_s)
         if asked and not near:
             return Refused(Reason.OTHER_ZONE)
         if not args.debug:
             if self.context.cache.is_own(pod):
                 # Reserved room is looked at again at /bind; what else was refused here is not offered.
                 names_json = args.names_json if near is asked else msgspec.json.encode(near)
-                names_json = names_json or msgspec.json.encode(args.node_names)
-                self.offers.note_asked(pod.uid, names_json, now_s=self.context.clock.monotonic_s())
+                self.offers.note(pod.uid, None, names_json or msgspec.json.encode(args.node_names), now_s=now_s)
             self.plain.passed(pod)
         if near is args.node_names:
             return Passed(near)
@@ -257,11 +241,11 @@ class Verbs:
         if pod.node is not None:  # bound already, and kube-scheduler is a moment behind
             return Passed([pod.node]) if pod.node in asked else Refused(Reason.OTHER_NODE_PLANNED)
         if _is_of_later_run(pod, gang):
-            return self._refuse(args, pod, Reason.OTHER_RUN, planned=None)
+            return self._refuse(args, pod, Reason.OTHER_RUN)
         plan = self.planner.current
         node = self.context.cache.committed_node(gang.key, pod.uid) or plan.node_of.get(pod.uid)
         if node is not None and self._has_too_few_live(gang):
-            return self._refuse(args, pod, Reason.INCOMPLETE, planned=node)
+            return self._refuse(args, pod, Reason.INCOMPLETE, node)
         offered = node is not None and node in asked
         if node is not None and not offered and not args.debug and pod.nominated_node is None:
             other = self._other(gang, pod, asked)
@@ -274,10 +258,10 @@ class Verbs:
                 self._guard.forget(pod.uid)
             return Passed([node])
         if (waiting := plan.waiting.get(gang.key)) is not None:
-            return self._refuse(args, pod, waiting.reason, planned=node)
+            return self._refuse(args, pod, waiting.reason, node)
         unplanned = Reason.SURPLUS if gang.key in plan.admitted else Reason.NOT_PLANNED
         reason = Reason.NODE_NOT_OFFERED if pod.uid in plan.node_of else unplanned
-        return self._refuse(args, pod, reason, planned=node)
+        return self._refuse(args, pod, reason, node)
 
     def _other(self, gang: Gang, pod: Pod, asked: Sequence[NodeName]) -> Alternative:
         """Another node for the pod, looked for once in a call that learns and answers."""
@@ -286,7 +270,7 @@ class Verbs:
             known = self._last_other = (beside, pod, asked, beside.instead(gang, pod, asked))
         return known[3]
 
-    def _refuse(self, args: FilterArgs, pod: Pod, reason: Reason, *, planned: NodeName | None) -> FilterAnswer:
+    def _refuse(self, args: FilterArgs, pod: Pod, reason: Reason, planned: NodeName | None = None) -> FilterAnswer:
         """Refuse, remember which pod is parked for it, and break a storm of the same question."""
         if args.debug:
             return Refused(reason)
@@ -295,8 +279,6 @@ class Verbs:
             return Failed(reason)  # kube-scheduler asks again by its timer: the pod is not parked
         self.binds.parking.refused(pod.uid, planned, now_s=now_s, for_a_moment=reason in _OF_THE_MOMENT)
         return Refused(reason)
-
-    # -- both ---------------------------------------------------------------------------------------------------------
 
     def _not_now(self) -> Reason | None:
         """Why filter and bind may not be answered: there is no plan yet, or another replica answers."""
