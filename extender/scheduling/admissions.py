@@ -2,21 +2,20 @@
 
 Why recorded: a removed gate cannot be put back, so from the first patch on the gang's places are a commitment
 (docs/safety.md S4) although no member is at bind yet. It ends when all members are bound or gone, or lapses
-(docs/safety.md S5). Rules: what is sent is derived from commitment and cache at the moment of sending, so a lost patch
-is simply made again; lost places are taken from the next plan; after a restart the notes on the pods are recovered.
+(docs/safety.md S5). What is sent is derived from commitment and cache at the moment of sending, so a lost patch is
+simply made again; lost places are taken from the next plan; after a restart the notes on the pods are recovered.
 
-Why a gang whose admission lapsed backs off: one that reserves room until the hold limit without a start keeps it from
-others, again and again. Rules:
+A gang whose admission lapsed backs off: to reserve room without a start, again and again, would keep it from others.
 
-- The back-off is 10 s × 2ᵏ, at most ten minutes (docs/safety.md S5). Success ends the count, and so do other pods, and,
-  where no member had been heard of at all, any question about one of them, because kube-scheduler was away.
+- For 10 s × 2ᵏ, at most ten minutes (docs/safety.md S5). Success ends the count, and so do other pods, and, where no
+  member had been heard of at all, any question about one of them, because kube-scheduler was away.
 - A member that kube-scheduler refused and does not any more ends one back-off of the count, and the count goes on: with
   anti-affinity among members it refuses the last one while the first are held, and none as soon as the gang lapsed.
   So do nodes that /filter learned to leave out, and that kube-scheduler passes again as soon as no member is held: the
   first time the gang is only planned again, since a filter that netgang does not model may have closed one node.
-- Gates that are removed and members at bind have clocks of their own. A gang without a gate that is offered its nodes
-  in /filter has none, and where kube-scheduler's own filters refuse it no question comes: planned for
-  the admit timeout without any call, it lapses too (docs/safety.md S25). One that runs in part does not: it is first.
+- A gang without a gate that is offered its nodes in /filter has no clock of gates or held calls, and where
+  kube-scheduler's own filters refuse it no question comes: planned for the admit timeout without any call, it lapses
+  too (docs/safety.md S25). One that runs in part does not: it is first.
 """
 
 from collections.abc import Collection, Mapping

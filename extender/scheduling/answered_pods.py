@@ -1,22 +1,20 @@
 """What /filter has answered: which nodes it offered, which refused pods wait in kube-scheduler, and which storm.
 
-Offers, so that /bind is not a back door (docs/safety.md S2). Rule: a Binding is posted only for a pair that is in here.
-A member of a gang has the one node that the plan gives it; a pod without a gang has those that kube-scheduler asked
+Offers, so that /bind is not a back door (docs/safety.md S2): a Binding is posted only for a pair that is in here. A
+member of a gang has the one node that the plan gives it; a pod without a gang has those that kube-scheduler asked
 about, of a native group those in its zone. Only calls of kube-scheduler about our own pods write offers. After a
-restart the table is empty, and kube-scheduler asks again. Names stay JSON: a call of 5,000 nodes has 100 kB of names,
-and reading them again would cost more than the rest of the answer. They are kept as they came, searched once, at /bind,
-and bounded; one pushed out costs its pod an attempt.
+restart kube-scheduler asks again. Names stay JSON: a call of 5,000 nodes has 100 kB of names, and reading them again
+would cost more than the rest of the answer. They are searched once, at /bind; one pushed out costs its pod an attempt.
 
 Parked pods: kube-scheduler retries a pod that an extender refused only at a cluster event; what changes inside netgang
 alone is no event, and the pod would sleep for five minutes (measured on 1.36.3). A patch of an annotation wakes it in
-10 ms.
-Rules of `Parking`:
+10 ms. Rules of `Parking`:
 
 - A pod is woken at once when the plan gives it another node than at its refusal (none, usually); a planned pod that
   does not come all the same is woken again after a pause that doubles.
 - A pod refused with a reason of the moment (not planned yet) is woken once when the real one is known, for people.
-- A pod without a gate that neither we nor kube-scheduler refused is in kube-scheduler's queue, which it works off by
-  itself: left alone, however long that takes. Writing a refusal wakes the pod, so none is missed between two looks.
+- A pod without a gate that neither we nor kube-scheduler refused is in kube-scheduler's queue: left alone, however long
+  that takes. Writing a refusal wakes the pod, so none is missed between two looks.
 - Pods that were there before us may be parked under a process that is gone: planned ones that have not come are woken
   once, soon after we began, but not while others of them still come: kube-scheduler is working off its queue then, and
   a thousand patches would cost the API server as much as the Bindings.
@@ -24,9 +22,9 @@ Rules of `Parking`:
 Storms: at every cluster event, without backoff when it is idle, kube-scheduler retries every refused pod: 300 of them
 beside 5 new ones a second made 1,379 filter calls a second (measured on 1.36.3). A pod that is answered with `Error` is
 retried by its timer alone. Rules of `StormGuard`: the first refusals are ordinary ones, so in quiet a pod starts when
-there is room; the text of the error is the same constant reason; another reason, or `CALM_S` without a change in the
-cluster, ends the guard for the pod. The more pods are refused, the longer is the time within which a few refusals of
-one are too many, so that ordinary ones stay below `AFTER` / `PER_POD_S` = 30 a second, however slowly each comes.
+there is room; another reason, or `CALM_S` without a change in the cluster, ends the guard for the pod. The more pods
+are refused, the longer is the time within which a few refusals of one are too many, so that ordinary ones stay below
+`AFTER` / `PER_POD_S` = 30 a second, however slowly each comes.
 """
 
 from collections import OrderedDict
@@ -130,7 +128,6 @@ LONGEST_S = 60.0
 
 
 class _Awaited(msgspec.Struct):
-    node: NodeName
     due_s: float
     pause_s: float
 
@@ -162,7 +159,7 @@ class Parking:
         if planned is not None:
             awaited = self._awaited.get(uid)
             pause_s = awaited.pause_s if awaited is not None and again else RETRY_S
-            self._awaited[uid] = _Awaited(planned, now_s + pause_s, min(pause_s * 2, LONGEST_S))
+            self._awaited[uid] = _Awaited(now_s + pause_s, min(pause_s * 2, LONGEST_S))
 
     def offered(self, uid: PodUid, *, now_s: float) -> None:
         """/filter offered the pod a node: kube-scheduler goes on by itself."""
@@ -179,12 +176,12 @@ class Parking:
             parked_at = self._parked.get(uid, node)
             if uid in self._parked and parked_at != node:
                 self._parked[uid] = node
-                self._awaited[uid] = _Awaited(node, now_s + RETRY_S, RETRY_S * 2)
+                self._awaited[uid] = _Awaited(now_s + RETRY_S, RETRY_S * 2)
                 wake.append(uid)
             elif uid in self._inherited and uid not in self._awaited:
-                self._awaited[uid] = _Awaited(node, max(self._began_s + INHERITED_S, now_s), FIRST_LOOK_S)
+                self._awaited[uid] = _Awaited(max(self._began_s + INHERITED_S, now_s), FIRST_LOOK_S)
             elif uid not in self._awaited:
-                self._awaited[uid] = _Awaited(node, now_s + FIRST_LOOK_S, FIRST_LOOK_S * 2)
+                self._awaited[uid] = _Awaited(now_s + FIRST_LOOK_S, FIRST_LOOK_S * 2)
         return wake
 
     def overdue(self, *, now_s: float) -> list[PodUid]:

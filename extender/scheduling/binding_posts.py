@@ -1,17 +1,15 @@
 """Post Bindings: how many are under way at one time, which is next, and what became of each.
 
-Rule: success is reported only after the API server confirmed it. A Binding begins when the in-flight limiter allows it,
-at the latest when half of the commit timeout has passed since the hold limit of the call that asked for it, and takes
-`BINDING_MAX_S` at most; kube-scheduler waits for that (`extender.settings.settings`). What changed meanwhile is
-looked at again: a gang that became invalid or too small posts no further Binding (docs/safety.md S24), and after a
-long wait all of a gang's places must still do before the first of its Bindings.
+Rule: success is reported only after the API server confirmed it. A Binding begins at the latest when half of the commit
+timeout has passed since the hold limit of the call that asked for it, and takes `BINDING_MAX_S` at most; kube-scheduler
+waits for that (`extender.settings.settings`). A gang that became invalid or too small meanwhile posts no further one
+(docs/safety.md S24), and after a long wait all of its places must still do before the first.
 
 Why a limiter: a Binding that waits inside the client uses up its time limit there. When the API server is slow, a burst
-of a thousand then fails in the queue, is looked up (which makes it slower still) and comes again. Rule: as many are
-under way as the API server answers in time: the number grows with answers, most with quick ones, and is halved when one
-is slow or does not come. Bindings that were asked for together stay together, those of partly bound gangs go first,
-else first come, first served. A gang of which no Binding was sent when its time is over fails whole, so that it is not
-partial; one that has started has more time for the rest.
+of a thousand then fails in the queue, is looked up (which makes it slower still) and comes again. So as many are under
+way as the API server answers in time: the number grows with answers, most with quick ones, and is halved when one is
+slow or does not come. Those asked for together stay together, those of partly bound gangs go first, else first come,
+first served. A gang of which none was sent when its time is over fails whole; one that has started has more time.
 """
 
 import asyncio

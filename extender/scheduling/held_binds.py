@@ -165,7 +165,16 @@ class Binds:
         return before is None or before[0] is not gang or before[1:] != look[1:]
 
     def plan_made(self, plan: Plan) -> None:
-        """Fail what is held of gangs that this plan does not make whole. Cost: O(members of gangs with held calls)."""
+        """Ungate and nudge pods of newly admitted gangs, bring machines up to date, and fail what the plan forsakes.
+
+        That is what is held of gangs that it does not make whole. Cost: O(members of gangs with held calls).
+        """
+        if not self.context.acting():
+            return
+        self.wakes.add(self.parking.woken_by(plan, now_s=self.context.clock.monotonic_s()))
+        self.wakes.add(self.admissions.plan_made(plan))
+        self.health.look()
+        self.reconcile(plan.partial | self.context.cache.gangs.partial())
         for key, state in sorted((key, state) for key, state in self._states.items() if state.held):
             admission = plan.admitted.get(key)
             coming = admission.members.keys() if admission is not None else frozenset[PodUid]()

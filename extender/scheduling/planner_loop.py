@@ -3,12 +3,11 @@
 Why not per request: kube-scheduler asks for each pod, and a gang of 64 would be planned 64 times. Changes are coalesced
 into at most one run per `interval_s`, stretching to five times the last run's length, so that planning never takes more
 than a sixth of a processor. A gang that changed since is waited for by its caller for some milliseconds, when that
-sixth allows. Runs are the worker's (docs/safety.md S15), on snapshots, which never change; the event loop adopts what
-they made, and plans again at once if meanwhile room was promised to a gang that the run did not know of.
+sixth allows. Runs are the worker's (docs/safety.md S15), on snapshots; the event loop adopts what they made, and plans
+again at once if meanwhile room was promised to a gang that the run did not know of.
 
-Why a plan is not reported at once: it can admit hundreds of gangs, or change the reason of a thousand that wait, and a
-hundred lines of the log take more than all else in the slice that ends a run. Rule: every plan is reported, in the
-order they were made, and the gangs of each in the plan's order.
+Plans are reported a few lines at a time, all of them and in order: one can change the reason of a thousand gangs, and a
+hundred lines of the log take more than all else in the slice that ends a run.
 """
 
 import asyncio
