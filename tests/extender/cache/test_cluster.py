@@ -33,7 +33,7 @@ def used_cpu(cache: ClusterCache, where: str = "n1") -> int:
 
 def versions_reported(cache: ClusterCache) -> list[int]:
     found: list[int] = []
-    cache.on_change = lambda: found.append(cache.version)
+    cache.on_change = lambda _: found.append(cache.version)
     return found
 
 
@@ -269,8 +269,7 @@ def test_scheduler_names() -> None:
 
 def test_what_the_plan_foresaw_is_reported_apart() -> None:
     cache, reported = ClusterCache(), list[str]()
-    cache.on_change = lambda: reported.append("new")
-    cache.on_expected_change = lambda: reported.append("expected")
+    cache.on_change = lambda expected: reported.append("expected" if expected else "new")
     cache.nodes.replace([node("n1"), node("n2")])
     first, second = (pod(f"g-{i}", gang="g", min_available=2, gates=(GATE,)) for i in range(2))
     cache.pods.put(first)

@@ -165,10 +165,11 @@ class CacheMachine(RuleBasedStateMachine):
     def start(self) -> None:
         self.model = Model()
         self.reported = 0
-        self.cache = ClusterCache(on_change=self._report)
+        self.cache = ClusterCache()
+        self.cache.on_change = self._report
         self.taken: list[tuple[Snapshot, Fingerprint]] = []
 
-    def _report(self) -> None:
+    def _report(self, _: bool) -> None:
         self.reported += 1
 
     @rule(one=pods())

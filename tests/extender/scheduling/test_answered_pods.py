@@ -1,7 +1,7 @@
 """What the verbs remember, all bounded: offers, first refusals, parked pods, storms (docs/safety.md S2, S7)."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -26,7 +26,7 @@ from extender.scheduling.answered_pods import (
 )
 from extender.scheduling.answered_pods import LONGEST_S as LONGEST_PAUSE_S
 from extender.scheduling.unfit_nodes import TOGETHER_S, Learning
-from extender.scheduling.watch_catchup import LONGEST_S, CatchUp
+from extender.scheduling.verbs import LONGEST_S, CatchUp, have_room
 from scoring.ids import NodeName, PodUid
 from scoring.model import GATE, MemberClass, Pod
 from scoring.model.reasons import Reason
@@ -36,9 +36,6 @@ from tests.fakes.clock import FakeClock, LoopClock
 
 A, B, C = PodUid("a"), PodUid("b"), PodUid("c")
 N1, N2 = NodeName("n1"), NodeName("n2")
-
-
-# -- offers -----------------------------------------------------------------------------------------------------------
 
 
 def allowed(offers: Offers, *pairs: tuple[PodUid, str], now_s: float = 1.0) -> list[bool]:
@@ -56,11 +53,11 @@ def test_an_offer_is_for_one_pod_and_one_node_for_a_time() -> None:
 
 def test_a_plain_pod_may_go_where_it_was_asked_about() -> None:
     offers = Offers()
-    offers.note_asked(A, b'["n1","n3"]', now_s=0.0)
-    offers.note_asked(A, b'["n1", "n2"]', now_s=0.0)
+    offers.note(A, None, b'["n1","n3"]', now_s=0.0)
+    offers.note(A, None, b'["n1", "n2"]', now_s=0.0)
     assert allowed(offers, *[(A, name) for name in ("n1", "n2", "n3", "n", "")]) == [True, True, False, False, False]
     assert (offers.alone(A), offers.alone(B)) == (True, False)
-    offers.note_asked(A, b'["a\\"n2", "\\u006e1"]', now_s=0.0)
+    offers.note(A, None, b'["a\\"n2", "\\u006e1"]', now_s=0.0)
     assert allowed(offers, (A, 'a"n2'), (A, "n1"), (A, "n2")) == [True, True, False]
 
 
@@ -71,24 +68,21 @@ def test_offers_are_bounded_in_number_and_bytes() -> None:
     assert allowed(offers, (A, "n1"), (B, "n1"), (C, "n1")) == [True, False, True]
     offers = Offers(asked_max_bytes=12)
     for uid in (PodUid("gone"), A, A, B, C):
-        offers.note_asked(uid, b'["n1"]', now_s=0.0)
+        offers.note(uid, None, b'["n1"]', now_s=0.0)
         if uid == "gone":
             offers.taken(uid)
     assert allowed(offers, (A, "n1"), (B, "n1"), (C, "n1")) == [False, True, True]
-    offers.note_asked(A, b'["a-name-longer-than-all-that-is-kept"]', now_s=0.0)
+    offers.note(A, None, b'["a-name-longer-than-all-that-is-kept"]', now_s=0.0)
     assert len(offers) == 0
 
 
 def test_an_offer_that_was_taken_is_forgotten() -> None:
     offers = Offers()
     offers.note(A, N1, now_s=0.0)
-    offers.note_asked(B, b'["n1"]', now_s=0.0)
+    offers.note(B, None, b'["n1"]', now_s=0.0)
     offers.taken(A)
     offers.taken(PodUid("unknown"))
     assert (len(offers), allowed(offers, (A, "n1")), offers.alone(B)) == (1, [False], True)
-
-
-# -- learning ---------------------------------------------------------------------------------------------------------
 
 
 class Learned(ClusterCache):
@@ -152,9 +146,6 @@ def test_first_refusals_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for member in kinds:
         learned.refused(member, 0.0)
     assert [learned.refused(member, 5.0) for member in reversed(kinds)] == [True, True, False]
-
-
-# -- parking ----------------------------------------------------------------------------------------------------------
 
 
 def woken(parking: Parking, *, now_s: float = 0.0, **node_of: str) -> list[PodUid]:
@@ -366,31 +357,6 @@ def test_pods_need_to_be_looked_at_only_while_something_is_kept_of_one(happens: 
 
 # -- catching up with kube-scheduler ----------------------------------------------------------------------------------
 
-looptime = pytest.mark.looptime
-
-
-class Behind:
-    """A CatchUp over a cache that the watch has not filled yet."""
-
-    def __init__(self) -> None:
-        self.cache = ClusterCache()
-        change = asyncio.Event()
-        self.cache.on_change = change.set
-        self.catch_up = CatchUp(self.cache, LoopClock(), change)
-
-    def later(self, part: float, change: Callable[..., object], *what: object) -> None:
-        asyncio.get_running_loop().call_later(LONGEST_S * part, change, *what)
-
-    async def took_s(self, wait: Awaitable[None] | None) -> float:
-        began_s = asyncio.get_running_loop().time()
-        if wait is not None:
-            await wait
-        return asyncio.get_running_loop().time() - began_s
-
-    async def for_pod_s(self, name: str) -> float:
-        return await self.took_s(self.catch_up.for_pod(PodUid(name)))
-
-
 AHEAD = {  # case: (whether kube-scheduler knows more, nodes asked, GPUs asked for)
     "room in our view, too": (False, ["free"], 0),
     "full in our view": (True, ["free", "full"], 0),
@@ -400,39 +366,46 @@ AHEAD = {  # case: (whether kube-scheduler knows more, nodes asked, GPUs asked f
 }
 
 
-@looptime
 @pytest.mark.parametrize(("ahead", "asked", "gpu"), AHEAD.values(), ids=AHEAD)
-async def test_a_question_shows_that_we_are_behind(ahead: bool, asked: list[str], gpu: int) -> None:
+def test_a_question_shows_that_we_are_behind(ahead: bool, asked: list[str], gpu: int) -> None:
     """kube-scheduler's own filters passed a node that cannot be right in our view."""
-    behind = Behind()
-    behind.cache.nodes.replace([node("free"), node("full", cpu="1")])
-    behind.cache.pods.put(pod("x", node="full", cpu="1"))
-    wait = behind.catch_up.for_room(pod("p", gpu=gpu), [NodeName(name) for name in asked])
-    assert (wait is not None) is ahead
-    await behind.took_s(wait)
+    cache = ClusterCache()
+    cache.nodes.replace([node("free"), node("full", cpu="1")])
+    cache.pods.put(pod("x", node="full", cpu="1"))
+    assert have_room(cache.snapshot(), pod("p", gpu=gpu), [NodeName(name) for name in asked]) is not ahead
 
 
-@looptime
-async def test_a_question_waits_for_its_pod_to_be_known() -> None:
+class Behind:
+    """A CatchUp over a cache that the watch has not filled yet."""
+
+    def __init__(self) -> None:
+        self.cache, change = ClusterCache(), asyncio.Event()
+        self.cache.on_change = lambda _: change.set()
+        self.catch_up = CatchUp(self.cache, LoopClock(), change)
+
+    async def waited_s(self, uid: str, what: str = "watch") -> float:
+        """How long a question waits for the pod to be known."""
+        began_s = asyncio.get_running_loop().time()
+        wait = self.catch_up.until(lambda: self.cache.pod(PodUid(uid)) is not None, PodUid(uid), what)
+        if wait is not None:
+            await wait
+        return asyncio.get_running_loop().time() - began_s
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize("what", ["watch", "gang"])
+async def test_a_question_waits_for_what_it_knows_and_we_do_not(what: str) -> None:
+    """The share of the time that it takes is one of two: a wait for a gang leaves those for the watch as they were."""
     behind, member = Behind(), pod("p", gang="g", min_available=1)
-    behind.later(1 / 4, behind.cache.nodes.put, node("another change"))
-    behind.later(1 / 2, behind.cache.pods.put, member)
-    assert await behind.for_pod_s(member.uid) == pytest.approx(LONGEST_S / 2)
-    assert await behind.for_pod_s(member.uid) == 0.0
+    loop, [other] = asyncio.get_running_loop(), {"watch", "gang"} - {what}
+    loop.call_later(LONGEST_S / 4, behind.cache.nodes.put, node("another change"))
+    loop.call_later(LONGEST_S / 2, behind.cache.pods.put, member)
+    assert await behind.waited_s(member.uid, what) == pytest.approx(LONGEST_S / 2)
+    assert [await behind.waited_s(member.uid, what), await behind.waited_s("unknown", what)] == [0.0, 0.0]
+    assert await behind.waited_s("unknown", other) == pytest.approx(LONGEST_S)
 
 
-@looptime
-async def test_a_question_waits_while_the_gang_is_being_created() -> None:
-    """Its own share of the time: a wait for the gang leaves those for the watch as they were."""
-    behind, members = Behind(), [pod(name, gang="g", min_available=2) for name in "pq"]
-    behind.later(1 / 4, behind.cache.pods.put, members[0])
-    behind.later(1 / 2, behind.cache.pods.put, members[1])
-    assert await behind.took_s(behind.catch_up.for_gang(members[0].uid)) == pytest.approx(LONGEST_S / 2)
-    assert await behind.took_s(behind.catch_up.for_gang(members[0].uid)) == 0.0
-    assert await behind.for_pod_s("unknown") == pytest.approx(LONGEST_S)
-
-
-@looptime
+@pytest.mark.looptime
 async def test_kube_scheduler_is_idle_after_a_moment_without_a_question() -> None:
     behind, found = Behind(), []
     for pause in (0.0, 0.5, 0.9, 1.1, 0.5):
@@ -441,33 +414,17 @@ async def test_kube_scheduler_is_idle_after_a_moment_without_a_question() -> Non
     assert found == [True, False, False, True, False]
 
 
-@looptime
-async def test_a_question_waits_while_room_may_come() -> None:
-    """A node that is full in our view was passed by kube-scheduler: the pod that left it is about to be forgotten."""
+@pytest.mark.looptime
+async def test_a_question_does_not_wait_long_nor_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once for each pod while nothing changes; what was waited for is bounded."""
+    monkeypatch.setattr("extender.scheduling.verbs._REMEMBERED_MAX", 2)
     behind = Behind()
-    behind.cache.nodes.put(node("n1", cpu="1"))
-    behind.cache.pods.put(pod("old", node="n1"))
-    behind.later(1 / 4, behind.cache.pods.remove, "default/old")
-    assert await behind.took_s(behind.catch_up.for_room(pod("p"), [N1])) == pytest.approx(LONGEST_S / 4)
-    assert await behind.took_s(behind.catch_up.for_room(pod("p"), [N1])) == 0.0
-
-
-@looptime
-async def test_a_question_does_not_wait_long_nor_often() -> None:
-    behind = Behind()
-    assert await behind.for_pod_s("a") == pytest.approx(LONGEST_S)
-    assert [await behind.for_pod_s("a"), await behind.for_pod_s("b")] == [0.0, 0.0]
+    assert await behind.waited_s("a") == pytest.approx(LONGEST_S)
+    assert [await behind.waited_s("a"), await behind.waited_s("b")] == [0.0, 0.0]
     await asyncio.sleep(4 * LONGEST_S)
-    assert await behind.for_pod_s("a") == 0.0
-    assert await behind.for_pod_s("b") == pytest.approx(LONGEST_S)
-
-
-@looptime
-async def test_what_was_waited_for_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("extender.scheduling.watch_catchup._REMEMBERED_MAX", 2)
-    behind = Behind()
-    for name in ("a", "b", "c", "a"):
-        assert await behind.for_pod_s(name) == pytest.approx(LONGEST_S)
+    assert await behind.waited_s("a") == 0.0
+    for name in ("b", "c", "a"):
+        assert await behind.waited_s(name) == pytest.approx(LONGEST_S)
         await asyncio.sleep(5 * LONGEST_S)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from extender.convert.wire import BindArgs
-from extender.scheduling.watch_catchup import AT_BIND_S
+from extender.scheduling.verbs import AT_BIND_S
 from scoring.ids import Namespace, NodeName, PodName
 from scoring.model.reasons import Reason
 from tests.extender.scheduling.world import args_of, node_json, pod_json, running
