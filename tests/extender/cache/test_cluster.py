@@ -74,8 +74,6 @@ def test_nonsense_requests_cannot_overflow() -> None:
     assert_consistent(cache)
 
 
-# -- version and snapshots ---------------------------------------------------------------------------------------------
-
 IDLE: dict[str, tuple[Pod, Pod]] = {  # case: (pod before, pod after)
     "resourceVersion of a member": (member("p", resource_version="1"), member("p", resource_version="2")),
     "label of a plain bound pod": (pod("p", node="n1"), pod("p", node="n1", job="j")),
@@ -157,9 +155,6 @@ def test_an_abandoned_relist_keeps_what_was_read() -> None:
     cache.pods.put(pod("b", node="n1"))
     cache.pods.list_ended()
     assert (used_cpu(cache), {one.name for one in cache.pods}) == (1000, {"b"})
-
-
-# -- what the service adds ---------------------------------------------------------------------------------------------
 
 
 def test_assumed_pods_count_as_bound() -> None:

@@ -155,8 +155,6 @@ def test_native_gangs_have_the_minimum_of_their_own_pod_groups() -> None:
     assert_consistent(cache)
 
 
-# -- a status decides nothing, and other clients that write statuses are known ----------------------------------------
-
 SEEN = PodGroup(G, 2, uid="u1", resource_version="1")
 
 

@@ -223,4 +223,6 @@ def test_a_gang_without_pods_has_no_record() -> None:
     desk.lapse()
     desk.cache.pods.remove("default/p")
     desk.lapses.lapsed(G)
-    assert (desk.lapses.gangs, desk.cache.snapshot().backing_off_until_s) == (frozenset(), {})
+    assert desk.cache.snapshot().backing_off_until_s == {}
+    desk.cache.pods.put(pod("p", gang="g", min_available=2))
+    assert desk.lapse() == FIRST_S

@@ -9,22 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from extender.cache import ClusterCache
-from extender.scheduling.answered_pods import (
-    AFTER,
-    BURST_S,
-    CALM_S,
-    FIRST_LOOK_S,
-    INHERITED_LATEST_S,
-    INHERITED_S,
-    PER_POD_S,
-    QUIET_S,
-    RETRY_S,
-    WINDOW_S,
-    Offers,
-    Parking,
-    StormGuard,
-)
-from extender.scheduling.answered_pods import LONGEST_S as LONGEST_PAUSE_S
+from extender.scheduling import answered_pods as limits
+from extender.scheduling.answered_pods import Offers, Parking, StormGuard
 from extender.scheduling.unfit_nodes import TOGETHER_S, Learning
 from extender.scheduling.verbs import LONGEST_S, CatchUp, have_room
 from scoring.ids import NodeName, PodUid
@@ -160,6 +146,11 @@ def parked(*uids: PodUid, **how: Any) -> Parking:
     return parking
 
 
+def is_due_at(parking: Parking, now_s: float) -> bool:
+    """Whether A is to be woken then and not before."""
+    return [parking.overdue(now_s=now_s - 0.1), parking.overdue(now_s=now_s)] == [[], [A]]
+
+
 class Refused(ClusterCache):
     """Has any pod, as the watch shows it: kube-scheduler wrote that no node would do."""
 
@@ -208,15 +199,15 @@ def test_a_pod_that_was_refused_by_others_is_woken_late() -> None:
     """Events wake it, too: the first look is after ten seconds."""
     parking = Parking(Refused())
     assert woken(parking, a="n1") == []
-    assert [parking.overdue(now_s=FIRST_LOOK_S - 0.1), parking.overdue(now_s=FIRST_LOOK_S)] == [[], [A]]
+    assert is_due_at(parking, limits.FIRST_LOOK_S)
 
 
 def test_pods_of_a_process_before_us_are_woken_once_soon() -> None:
     parking = inherited(A, B)
-    assert [parking.overdue(now_s=INHERITED_S - 0.1), parking.overdue(now_s=INHERITED_S)] == [[], [A]]
+    assert is_due_at(parking, limits.INHERITED_S)
     woken(parking, now_s=5.0, a="n1", b="n2")
     assert parking.overdue(now_s=5.0) == [B]
-    assert [parking.overdue(now_s=1.0 + FIRST_LOOK_S - 0.1), parking.overdue(now_s=1.0 + FIRST_LOOK_S)] == [[], [A]]
+    assert is_due_at(parking, 1.0 + limits.FIRST_LOOK_S)
 
 
 COMING: Mapping[str, Callable[[Parking, PodUid, float], None]] = {  # kube-scheduler's answer
@@ -236,7 +227,7 @@ def test_pods_before_us_are_left_alone_while_others_of_them_come(
         now_s = 0.3 * number
         answered(parking, uid, now_s)
         assert parking.overdue(now_s=now_s + 0.2) == []
-    assert [parking.overdue(now_s=now_s + QUIET_S - 0.01), parking.overdue(now_s=now_s + QUIET_S)] == [[], [A]]
+    assert is_due_at(parking, now_s + limits.QUIET_S)
 
 
 def test_pods_before_us_wait_for_others_only_so_long() -> None:
@@ -247,14 +238,14 @@ def test_pods_before_us_wait_for_others_only_so_long() -> None:
     for number, uid in enumerate(coming):
         parking.offered(uid, now_s=number / 10)
         woken_s += [number / 10] * len(parking.overdue(now_s=number / 10))
-    assert woken_s == [INHERITED_LATEST_S]
+    assert woken_s == [limits.INHERITED_LATEST_S]
 
 
 def test_other_pods_that_come_do_not_count() -> None:
     parking = inherited(A)
     woken(parking, a="n1", b="n2")
-    parking.offered(B, now_s=INHERITED_S)
-    assert parking.overdue(now_s=INHERITED_S) == [A]
+    parking.offered(B, now_s=limits.INHERITED_S)
+    assert parking.overdue(now_s=limits.INHERITED_S) == [A]
 
 
 def test_a_plan_that_comes_and_goes_wakes_an_inherited_pod_once() -> None:
@@ -287,9 +278,9 @@ def test_a_planned_pod_that_does_not_come_is_woken_less_and_less_often() -> None
     woken(parking, a="n1")
     found = [tenths / 10 for tenths in range(1, 4000) if parking.overdue(now_s=tenths / 10)]
     pauses = [later - earlier for earlier, later in pairwise(found)]
-    assert found[0] == pytest.approx(RETRY_S, abs=0.11)
+    assert found[0] == pytest.approx(limits.RETRY_S, abs=0.11)
     assert pauses[:5] == pytest.approx([2.2, 4.4, 8.8, 17.6, 35.2], abs=0.11)
-    assert pauses[5:] == pytest.approx([LONGEST_PAUSE_S] * len(pauses[5:]), abs=0.11)
+    assert pauses[5:] == pytest.approx([limits.LONGEST_S] * len(pauses[5:]), abs=0.11)
 
 
 def test_a_refusal_of_the_planned_node_is_repeated_soon_and_then_less_often() -> None:
@@ -302,7 +293,7 @@ def test_a_refusal_of_the_planned_node_is_repeated_soon_and_then_less_often() ->
         waited.append(next(tenths for tenths in range(1000) if parking.overdue(now_s=start_s + tenths / 10)))
     assert waited == [11, 44, 176]  # each wake-up doubles the pause, and so does each refusal
     parking.refused(A, N2, now_s=300.0)
-    assert parking.overdue(now_s=300.0 + RETRY_S) == [A]
+    assert parking.overdue(now_s=300.0 + limits.RETRY_S) == [A]
 
 
 AWAITED_NO_MORE: Mapping[str, Callable[[Parking], object]] = {
@@ -354,8 +345,6 @@ def test_pods_need_to_be_looked_at_only_while_something_is_kept_of_one(happens: 
         parking.keep_only(set())
     assert parking.empty
 
-
-# -- catching up with kube-scheduler ----------------------------------------------------------------------------------
 
 AHEAD = {  # case: (whether kube-scheduler knows more, nodes asked, GPUs asked for)
     "room in our view, too": (False, ["free"], 0),
@@ -445,19 +434,19 @@ def guarded() -> StormGuard:
 def test_a_burst_is_not_a_storm() -> None:
     """Any number of refusals within `BURST_S`: ten pods end together, and the last one makes room."""
     guard = StormGuard()
-    assert refuse(guard, *(i * BURST_S / 50 for i in range(50))) == "-" * 50
-    assert refuse(guard, BURST_S) == "e"
+    assert refuse(guard, *(i * limits.BURST_S / 50 for i in range(50))) == "-" * 50
+    assert refuse(guard, limits.BURST_S) == "e"
 
 
 def test_slow_refusals_never_become_errors() -> None:
     guard = StormGuard()
-    assert refuse(guard, *(i * (WINDOW_S + 1.0) for i in range(20))) == "-" * 20
-    assert refuse(StormGuard(), *(i * WINDOW_S / (AFTER - 1) for i in range(20))) == "-" * 20
+    assert refuse(guard, *(i * (limits.WINDOW_S + 1.0) for i in range(20))) == "-" * 20
+    assert refuse(StormGuard(), *(i * limits.WINDOW_S / (limits.AFTER - 1) for i in range(20))) == "-" * 20
 
 
 def test_who_keeps_coming_is_held_until_quiet_another_reason_or_being_let_through() -> None:
     assert refuse(guarded(), 7.0, 17.0, 27.0) == "eee"
-    for end_s, held in ((CALM_S - 1.0, True), (CALM_S, False)):
+    for end_s, held in ((limits.CALM_S - 1.0, True), (limits.CALM_S, False)):
         assert guarded().holds(POD, Reason.NO_ROOM, now_s=6.0 + end_s, changed_s=6.0) is held
     guard = guarded()
     assert refuse(guard, 7.0, reason=Reason.BEHIND) + refuse(guard, 7.0, uid=OTHER) == "--"
@@ -472,10 +461,10 @@ def test_many_pods_together_are_a_storm_however_slowly_each_comes(pods: int, eve
     guard = StormGuard()
     moments = ((turn * every_s + number * every_s / pods, number) for turn in range(40) for number in range(pods))
     ordinary = [at for at, number in moments if refuse(guard, at, uid=PodUid(f"p{number}")) == "-"]
-    settled_s = pods * PER_POD_S + WINDOW_S + every_s
+    settled_s = pods * limits.PER_POD_S + limits.WINDOW_S + every_s
     late = [at for at in ordinary if at >= settled_s]
-    assert len(late) <= 1.1 * AFTER / PER_POD_S * (40 * every_s - settled_s) or not late
-    if pods == 30 and every_s > WINDOW_S / AFTER:
+    assert len(late) <= 1.1 * limits.AFTER / limits.PER_POD_S * (40 * every_s - settled_s) or not late
+    if pods == 30 and every_s > limits.WINDOW_S / limits.AFTER:
         assert len(ordinary) == 40 * pods
 
 
@@ -483,7 +472,7 @@ def test_pods_that_are_gone_do_not_count() -> None:
     guard = StormGuard()
     for number in range(1000):
         refuse(guard, 0.0, uid=PodUid(f"gone{number}"))
-    slowly = [200.0 + turn * WINDOW_S * 0.6 for turn in range(20)]
+    slowly = [200.0 + turn * limits.WINDOW_S * 0.6 for turn in range(20)]
     assert refuse(guard, *slowly) == "-" * 20
 
 

@@ -235,7 +235,7 @@ async def test_holding_again_and_again_does_not_put_off_the_lapse() -> None:
             if isinstance(world.filter(first), Passed):
                 world.bind_offered(first)
             await world.settle(26.0)
-        assert key("g") in world.service.binds.admissions.lapses.gangs
+        assert world.told("AdmissionLapsed")
 
 
 PER_S = 100.0

@@ -9,17 +9,7 @@ from msgspec.structs import replace
 
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from scoring.model.reasons import Reason
-from tests.extender.scheduling.world import (
-    HOLD_S,
-    Call,
-    World,
-    answers,
-    key,
-    node_json,
-    running,
-    stranger_on,
-    unfinished,
-)
+from tests.extender.scheduling.world import HOLD_S, Call, World, answers, key, node_json, running, unfinished
 
 pytestmark = pytest.mark.looptime
 
@@ -62,9 +52,6 @@ async def test_the_places_of_a_gang_at_bind_are_committed() -> None:
         assert world.offered(*rival) == "n1"
 
 
-# -- the hold limit ---------------------------------------------------------------------------------------------------
-
-
 async def lapse(world: World, pod: str) -> float:
     """Let a lonely member be held until its limit; seconds for which its gang then backs off."""
     [call] = world.bind_offered(pod)
@@ -92,9 +79,6 @@ async def test_a_lapsed_gang_backs_off_longer_each_time() -> None:
         assert await lapse(world, first) == pytest.approx(10.0, abs=0.01)
 
 
-# -- kube-scheduler goes away -----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("leave", [Call.hang_up, lambda call: call.task.cancel()], ids=["gone", "cancelled"])
 async def test_a_call_whose_client_is_gone_is_dropped(leave: Callable[[Call], object]) -> None:
     async with half_at_bind(N1) as (world, call, second):
@@ -106,9 +90,6 @@ async def test_a_call_whose_client_is_gone_is_dropped(leave: Callable[[Call], ob
         assert late.waits
         [again] = await world.bind_and_settle(call.pod)
         assert answers([late, again]) == [None, None]
-
-
-# -- whose room -------------------------------------------------------------------------------------------------------
 
 
 async def test_an_older_offer_counts_while_its_room_is_there() -> None:
@@ -156,9 +137,6 @@ async def test_more_calls_than_may_be_held_fail_at_once() -> None:
         assert [call.waits for call in held] == [True, True]
 
 
-# -- docs/safety.md S2 ------------------------------------------------------------------------------------------------
-
-
 async def test_bind_is_not_a_back_door() -> None:
     """Only a pair that filter offered to kube-scheduler, and not too long ago, is bound (docs/safety.md S2)."""
     async with running(N1, N2) as world:
@@ -174,8 +152,6 @@ async def test_bind_is_not_a_back_door() -> None:
         await world.settle()
         assert (late.answer, world.api.calls["bind"]) == (Reason.NEVER_OFFERED, 0)
 
-
-# -- pods that wait for none ----------------------------------------------------------------------------------------
 
 ALONE = {  # case: (error, answer)
     "confirmed": (None, None),
@@ -195,9 +171,6 @@ async def test_a_plain_pod_is_bound_where_kube_scheduler_says(error: Exception |
             world.api.fail_next("bind", error)
         assert await world.bind_answer("plain", "n2") is answer
         assert world.node_of("plain") == ("n2" if answer is None else None)
-
-
-# -- the end of the process -------------------------------------------------------------------------------------------
 
 
 async def test_shut_down_answers_everybody() -> None:
@@ -222,13 +195,10 @@ async def test_shut_down_answers_everybody() -> None:
         assert world.service.binds.held_count == 0
 
 
-# -- what changes in the cluster while calls are held: room, nodes, members ------------------------------------------
-
-
 async def test_the_room_is_looked_at_once_more_at_quorum() -> None:
     async with half_at_bind(N1, N2, cpu="3") as (world, one, second):
         node = world.offered(second)
-        world.service.cache.pods.put(stranger_on(one.node))
+        world.occupy_unseen(one.node)
         two = world.bind(second, node)
         await world.settle(0.01)
         assert answers([one, two]) == [Reason.ROOM_TAKEN, Reason.ROOM_TAKEN]
@@ -254,7 +224,7 @@ async def test_nobody_waits_for_a_member_that_cannot_come() -> None:
         await world.settle()
         assert one.answer is Reason.ROOM_TAKEN
         assert (world.committed, world.waits_for("g")) == ({}, Reason.NO_ROOM)
-        assert world.service.binds.admissions.lapses.gangs == frozenset()
+        assert world.service.cache.back_offs == {}
 
 
 async def test_a_place_that_will_not_do_leaves_what_is_being_posted_alone() -> None:

@@ -300,9 +300,8 @@ async def test_plans_are_told_in_order_and_a_few_lines_a_turn() -> None:
         await _turns(2)
         heard.report.made(first, second, took_s=0.01)
         await _turns(200)
-        assert heard.lines == [("admit", f"a-{n}") for n in many] + [("plan", f"w-{n}") for n in many] + [
-            ("plan", "w-1")
-        ]
+        told = [*[("admit", f"a-{n}") for n in many], *[("plan", f"w-{n}") for n in many], ("plan", "w-1")]
+        assert heard.lines == told
     assert max(heard.turns.count(turn) for turn in set(heard.turns)) <= 8
 
 

@@ -7,17 +7,7 @@ import pytest
 
 from extender.controllers.removal.removals import QUIET_S
 from scoring.model.reasons import Reason
-from tests.extender.scheduling.world import (
-    PARTIAL_S,
-    Object,
-    World,
-    answers,
-    group_json,
-    key,
-    node_json,
-    pod_json,
-    running,
-)
+from tests.extender.scheduling.world import PARTIAL_S, Object, World, answers, group_json, node_json, pod_json, running
 
 pytestmark = pytest.mark.looptime
 START = "2026-01-01T00:00:00Z"
@@ -185,6 +175,6 @@ async def test_a_started_gang_is_known_as_such_after_a_restart() -> None:
         assert second.refusal(names[2]) is Reason.NO_ROOM
         await second.settle(QUIET_S + 2.0 * PARTIAL_S)
         assert api.evictions == []
-        found = second.service.cache.gang(key("g"))
+        found = second.service.cache.gang_of(second.uid(names[0]))
         assert found is not None
         assert found.started

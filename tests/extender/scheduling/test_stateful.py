@@ -146,8 +146,6 @@ class ServiceMachine(RuleBasedStateMachine):
                 self.scheduler.step(self.world)
             await asyncio.sleep(0.1)
 
-    # -- people -------------------------------------------------------------------------------------------------------
-
     @step(name=st.sampled_from(GANGS), demand=DEMANDS)
     def create_gang(self, name: str, demand: Demand) -> None:
         self.delete(name)
@@ -219,8 +217,6 @@ class ServiceMachine(RuleBasedStateMachine):
                     self.spoiled.add(gang_of(pod))
                     self.world.delete(name_of(pod))
 
-    # -- faults -------------------------------------------------------------------------------------------------------
-
     @step(error=st.sampled_from(FAULTS), applied=st.booleans(), times=st.integers(1, 3))
     def posts_fail(self, error: Exception, applied: bool, times: int) -> None:
         self.api.fail_next("bind", error, times=times, applied=applied)
@@ -263,8 +259,6 @@ class ServiceMachine(RuleBasedStateMachine):
     @step()
     def nothing_happens(self) -> None:
         """Time alone."""
-
-    # -- promises -----------------------------------------------------------------------------------------------------
 
     def _posted(self, gang: str) -> None:
         """No Binding before quorum: with all that are posted now the gang is whole."""
@@ -364,8 +358,6 @@ class ServiceMachine(RuleBasedStateMachine):
             for task in rest:  # an eviction that has just started, and what its end begins
                 task.cancel()
             await asyncio.gather(*rest, return_exceptions=True)
-
-    # -- looks --------------------------------------------------------------------------------------------------------
 
     def _states(self) -> list[Any]:
         return [state for name in GANGS if (state := self.world.state(name)) is not None]

@@ -33,9 +33,6 @@ def ask(world: World, pod: Object, **how: Any) -> FilterAnswer:
     return world.service.verbs.filter(args_of(pod, nodes=world.node_names(), **how))
 
 
-# -- who is answered what ---------------------------------------------------------------------------------------------
-
-
 async def test_a_member_is_answered_its_planned_node() -> None:
     async with running(N1, N2) as world:
         first, second = await world.planned_gang("g", 2, cpu="3")
@@ -231,9 +228,6 @@ async def test_a_pod_that_keeps_coming_back_is_sent_to_the_timer() -> None:
         assert world.refusal(name) is Reason.NO_ROOM
 
 
-# -- kube-scheduler knows more than we do -----------------------------------------------------------------------------
-
-
 async def test_a_new_pod_is_answered_at_its_first_question() -> None:
     """The question overtakes the watch by a moment: it waits that moment, and gets its node."""
     async with running(N1) as world:
@@ -263,9 +257,6 @@ async def test_nobody_waits_without_need(debug: bool) -> None:
         if debug:
             await world.ask("large-0", nodes=["n7"], debug=True)
         assert world.now_s == began_s
-
-
-# -- what a question may change ---------------------------------------------------------------------------------------
 
 
 async def test_people_look_and_nothing_comes_of_it() -> None:
