@@ -8,9 +8,8 @@ write through the methods of each kind (`Watched`), the service through those of
 from collections.abc import Mapping
 
 from extender.cache.gangs import Gangs, PodGroups, owner_uids
-from extender.cache.nodes import Nodes
 from extender.cache.pods import Pods, needs_node
-from extender.cache.room import Daemons, Usage
+from extender.cache.room import Daemons, Nodes, Usage
 from extender.cache.state import ClusterState
 from extender.convert import pinned_node
 from extender.schemas import CacheSizes
