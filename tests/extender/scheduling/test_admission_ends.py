@@ -171,19 +171,14 @@ class Desk:
 def test_other_pods_end_count_and_back_off(looked_meanwhile: bool) -> None:
     desk = Desk()
     desk.lapse()
+    desk.cache.pods.put(pod("p", gang="g", min_available=2, options=(("near", "a"),)))  # the same pod still
+    desk.lapses.renew()
+    assert desk.lapse() == 2 * FIRST_S
     desk.cache.pods.put(pod("q", gang="g", min_available=2))
     if looked_meanwhile:
         desk.lapses.renew()
         assert desk.cache.snapshot().backing_off_until_s == {}
     assert desk.lapse() == FIRST_S
-
-
-def test_the_same_pods_keep_it() -> None:
-    desk = Desk()
-    desk.lapse()
-    desk.cache.pods.put(pod("p", gang="g", min_available=2, options=(("near", "a"),)))
-    desk.lapses.renew()
-    assert desk.lapse() == 2 * FIRST_S
 
 
 def test_a_refusal_that_comes_and_goes_with_each_try_ends_one_back_off() -> None:

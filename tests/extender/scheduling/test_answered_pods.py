@@ -35,6 +35,10 @@ def test_an_offer_is_for_one_pod_and_one_node_for_a_time() -> None:
     assert allowed(offers, (A, "n1"), (A, "n2"), (B, "n1"), now_s=9.9) == [True, False, False]
     assert allowed(offers, (A, "n1"), now_s=10.0) == [False]
     assert (offers.alone(A), len(offers)) == (False, 1)
+    offers.note(B, N1, now_s=0.0)
+    for taken in (A, PodUid("unknown")):
+        offers.taken(taken)
+    assert (len(offers), allowed(offers, (A, "n1"), (B, "n1"))) == (1, [False, True])
 
 
 def test_a_plain_pod_may_go_where_it_was_asked_about() -> None:
@@ -60,15 +64,6 @@ def test_offers_are_bounded_in_number_and_bytes() -> None:
     assert allowed(offers, (A, "n1"), (B, "n1"), (C, "n1")) == [False, True, True]
     offers.note(A, None, b'["a-name-longer-than-all-that-is-kept"]', now_s=0.0)
     assert len(offers) == 0
-
-
-def test_an_offer_that_was_taken_is_forgotten() -> None:
-    offers = Offers()
-    offers.note(A, N1, now_s=0.0)
-    offers.note(B, None, b'["n1"]', now_s=0.0)
-    offers.taken(A)
-    offers.taken(PodUid("unknown"))
-    assert (len(offers), allowed(offers, (A, "n1")), offers.alone(B)) == (1, [False], True)
 
 
 class Learned(ClusterCache):

@@ -301,18 +301,6 @@ async def test_a_zone_refused_twice_is_left_out_and_another_one_answered() -> No
         assert list(world.service.cache.snapshot().exclusions.values()) == [{"n1", "n3"}]
 
 
-async def test_a_node_refused_twice_is_left_out_and_another_one_answered() -> None:
-    async with running(N1, B2) as world:
-        [name] = await world.planned_gang("g", 1)
-        refused = world.offered(name)
-        [other] = {"n1", "n2"} - {refused}
-        for _ in range(2):
-            assert world.refusal(name, nodes=[other]) is Reason.NODE_NOT_OFFERED
-            await world.settle(0.55)
-        assert world.offered(name, nodes=[other]) == other
-        assert list(world.service.cache.snapshot().exclusions.values()) == [{refused}]
-
-
 async def test_a_node_that_kube_scheduler_asks_about_again_is_used_at_once() -> None:
     async with running(N1) as world:
         [name] = world.gang("g", 1)
