@@ -294,7 +294,7 @@ class Daemons(Watched[DaemonSet]):
         if not uid:
             return False
         changed = sum(self._end(uid, node) for node in list(self._kept.get(uid, ()))) > 0
-        for book in (self._sets, self._new, self._overdue):
+        for book in (self._sets, self._new, self._kept, self._overdue):
             book.pop(uid, None)
         return changed
 
@@ -371,26 +371,23 @@ class Daemons(Watched[DaemonSet]):
         end_s = min(end_s, self._now_s + self._budgets.left_s(key, self._now_s))
         if end_s <= self._now_s:
             return False
-        self._budgets.opened(key, 1, self._now_s)
         self._kept.setdefault(one.identity, {})[node.name] = end_s
         heappush(self._ends, (end_s, one.identity, node.name))
         self._overdue.get(one.identity, set()).discard(node.name)
-        self._usage.count(node.name, _stand_in(one.identity), one.member_class, 1)
+        self._count(one, node.name, 1)
         return True
 
     def _end(self, uid: str, node: NodeName) -> bool:
         """Keep nothing for it there any more; whether something was."""
         self._overdue.get(uid, set()).discard(node)
-        nodes = self._kept.get(uid, {})
-        if node not in nodes:
-            return False
-        one = self._sets[uid]
-        del nodes[node]
-        if not nodes:
-            del self._kept[uid]
-        self._budgets.opened((one.namespace, node), -1, self._now_s)
-        self._usage.count(node, _stand_in(uid), one.member_class, -1)
-        return True
+        ends = self._kept.get(uid, {}).pop(node, None) is not None
+        if ends:
+            self._count(self._sets[uid], node, -1)
+        return ends
+
+    def _count(self, one: DaemonSet, node: NodeName, pods: int) -> None:
+        self._budgets.opened((one.namespace, node), pods, self._now_s)
+        self._usage.count(node, PodUid(f"DaemonSet {one.identity}"), one.member_class, pods)  # for the missing pod
 
 
 def selects(one: DaemonSet, node: Node) -> bool:
@@ -403,8 +400,3 @@ def place_of(pod: Pod | None) -> tuple[str, NodeName] | None:
     if pod is None or not pod.daemon or pod.node is None or pod.terminal:
         return None
     return pod.daemon, pod.node
-
-
-def _stand_in(uid: str) -> PodUid:
-    """What stands for the missing pod in the books of room."""
-    return PodUid(f"DaemonSet {uid}")

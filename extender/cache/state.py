@@ -149,18 +149,19 @@ class ClusterState(ABC):
         self._drop_refusals(lambda node, _: node == name)
 
     def _drop_refusals(self, gone: Callable[[NodeName, _Refusal], bool]) -> bool:
-        refusals = [(one, *pair) for one, nodes in self._refusals.items() for pair in nodes.items()]
-        dropped = [(member_class, node) for member_class, node, refusal in refusals if gone(node, refusal)]
-        for member_class, node in dropped:
-            del self._refusals[member_class][node]
-        return self._publish([member_class for member_class, _ in dropped])
+        touched: list[MemberClass] = []
+        for member_class, nodes in self._refusals.items():
+            for node in [node for node, refusal in nodes.items() if gone(node, refusal)]:
+                del nodes[node]
+                touched.append(member_class)
+        return self._publish(touched)
 
     def _publish(self, touched: Sequence[MemberClass]) -> bool:
         """Show what is known of these classes; whether there are any."""
         if touched:
-            fresh = {**self.exclusions, **{one: frozenset(self._refusals[one]) for one in touched}}
-            self.exclusions = {one: nodes for one, nodes in fresh.items() if nodes}
-            self._refusals = {one: nodes for one, nodes in self._refusals.items() if nodes}
+            fresh = {**self.exclusions, **{kind: frozenset(self._refusals[kind]) for kind in touched}}
+            self.exclusions = {member_class: nodes for member_class, nodes in fresh.items() if nodes}
+            self._refusals = {member_class: nodes for member_class, nodes in self._refusals.items() if nodes}
         return bool(touched)
 
     def back_off(self, gang: GangKey, until_s: float | None) -> None:
