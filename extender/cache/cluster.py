@@ -5,7 +5,7 @@ label cannot); equal versions give the same snapshot object; what a snapshot hol
 write through the methods of each kind (`Watched`), the service through those of `ClusterState`; all on one thread.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from extender.cache.gangs import Gangs, PodGroups, owner_uids
 from extender.cache.pods import Pods, needs_node
@@ -40,7 +40,8 @@ class ClusterCache(ClusterState):
         self._network = NetworkMatrix()
         self._snapshot: Snapshot | None = None
         # What is asked most needs no step in between; `None`: not known, of a gang that no own pod names it.
-        self.pod, self.node = self.pods.by_uid.get, self.nodes.by_name.get
+        self.pod: Callable[[PodUid], Pod | None] = self.pods.by_uid.get
+        self.node: Callable[[NodeName], Node | None] = self.nodes.by_name.get
         self.gang, self.is_own, self.pod_by_name = self.gangs.get, self.gangs.is_own, self.pods.by_name
 
     def set_network(self, matrix: NetworkMatrix) -> None:

@@ -158,7 +158,8 @@ class Binds:
         snapshot = self.context.cache.snapshot()
         commitment = snapshot.commitments.get(key)
         nodes = set(commitment.assignment.values()) if commitment is not None else set()
-        nodes.update(one.node for one in (*state.held.values(), *state.posting.values()))
+        nodes.update(held.node for held in state.held.values())
+        nodes.update(post.node for post in state.posting.values())
         rows = sorted(snapshot.table.index[node] for node in nodes if node in snapshot.table.index)
         look = (gang, snapshot.table.version, snapshot.used[rows].tobytes(), self.health.lost(nodes))
         before, self._looked[key] = self._looked.get(key), look

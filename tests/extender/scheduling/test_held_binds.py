@@ -32,8 +32,7 @@ async def test_calls_are_held_until_quorum_then_all_succeed() -> None:
         await world.settle(10.0)
         assert [call.waits for call in early] == [True, True]
         assert (world.bound(), world.service.binds.held_count, world.counted("held_binds")) == ({}, 2, 2.0)
-        late = await world.bind_and_settle(third)
-        assert answers([*early, *late]) == [None, None, None]
+        late = await world.starts(third, beside=early)
         assert world.bound() == {call.pod: call.node for call in (*early, *late)}
         assert world.counted("bindings_total", outcome="bound") == 3.0
 
@@ -72,7 +71,7 @@ async def test_a_lapsed_gang_backs_off_longer_each_time() -> None:
             assert world.refusal(second) is Reason.BACKING_OFF
             await world.settle(3.0)
             assert world.offered(second) == "n1"
-        assert answers(await world.bind_and_settle(first, second)) == [None, None]
+        await world.starts(first, second)
         world.delete(first, second)
         await world.settle()
         await world.planned_gang("g", 2)
@@ -255,7 +254,7 @@ async def test_a_pod_that_moves_to_another_gang_is_in_one_only() -> None:
         assert again.answer is Reason.ROOM_TAKEN
         await world.settle()
         assert held.answer is Reason.POD_DELETED
-        assert answers(await world.bind_and_settle(first, other)) == [None, None]
+        await world.starts(first, other)
 
 
 FAILURES = {  # case: (what the API server does, whether it took effect all the same)

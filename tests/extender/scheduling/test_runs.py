@@ -48,8 +48,7 @@ async def test_a_run_waits_while_another_lives() -> None:
     async with running(node_json("n0")) as world:
         first = create(world, job("night-1", 2))
         await world.settle()
-        calls = await world.bind_and_settle(*first)
-        assert answers(calls) == [None, None]
+        await world.starts(*first)
         second = create(world, job("night-2", 2, created=LATER))
         await world.settle(7.0)
         assert {world.refusal(name) for name in second} == {Reason.OTHER_RUN}
@@ -65,8 +64,7 @@ async def test_a_run_waits_while_another_lives() -> None:
         world.change(first[1], phase="Succeeded")
         await world.settle()
         assert {uid for uid, _ in world.api.patches[nudged:]} == {world.uid(name) for name in second}
-        calls = await world.bind_and_settle(*second)
-        assert answers(calls) == [None, None]
+        await world.starts(*second)
 
 
 async def test_a_waiting_run_is_not_bound_by_an_old_offer() -> None:

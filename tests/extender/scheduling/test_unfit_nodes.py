@@ -55,8 +55,7 @@ async def test_a_gang_does_not_take_what_a_daemon_sets_pod_will_ask_for() -> Non
         assert notes(world) == ""
         world.delete("g-0", "g-1")
         names = await world.planned_gang("h", 2, cpu="1500m")
-        await world.bind_and_settle(*names)
-        assert sorted(world.bound()) == sorted(names)
+        await world.starts(*names)
 
 
 async def test_pods_that_do_not_come_close_no_node_for_ever() -> None:
@@ -66,8 +65,7 @@ async def test_pods_that_do_not_come_close_no_node_for_ever() -> None:
         await world.settle(SETTLE_S - 10.0)
         assert key("g") not in world.plan.admitted
         await world.settle(15.0)
-        await world.bind_and_settle(*names)
-        assert sorted(world.bound()) == sorted(names)
+        await world.starts(*names)
         await world.planned_gang("next", 1)
         assert "DaemonSet default/cni has had no pod on 1 node in the time kept for it" in notes(world, "next")
 

@@ -279,6 +279,13 @@ class World(msgspec.Struct):
         await self.settle()
         return calls
 
+    async def starts(self, *pods: str, beside: Iterable[Call] = ()) -> list[Call]:
+        """Bring these pods to bind, beside calls that wait: all of them are bound."""
+        calls = await self.bind_and_settle(*pods)
+        assert [(call.pod, call.answer) for call in (*beside, *calls) if call.answer is not None] == []
+        assert self.bound().keys() >= set(pods)
+        return calls
+
     async def until(self, moment_s: float) -> None:
         await asyncio.sleep(moment_s - self.clock.monotonic_s())
 
