@@ -14,7 +14,7 @@ from extender.cache.state import ClusterState
 from extender.convert import pinned_node
 from extender.schemas import CacheSizes
 from scoring.ids import GangKey, NodeName, PodUid
-from scoring.model import Gang, JobSays, Node, Pod, Snapshot
+from scoring.model import JobSays, Node, Pod, Snapshot
 from scoring.network.matrix import NetworkMatrix
 
 
@@ -41,8 +41,9 @@ class ClusterCache(ClusterState):
         self._snapshot: Snapshot | None = None
         # What is asked most needs no step in between; `None`: not known, of a gang that no own pod names it.
         self.pod: Callable[[PodUid], Pod | None] = self.pods.by_uid.get
-        self.node: Callable[[NodeName], Node | None] = self.nodes.by_name.get
-        self.gang, self.is_own, self.pod_by_name = self.gangs.get, self.gangs.is_own, self.pods.by_name
+        self.node: Callable[[NodeName], Node | None] = nodes.get
+        self.gang, self.gang_of, self.is_own = self.gangs.get, self.gangs.of_pod, self.gangs.is_own
+        self.pod_by_name = self.pods.by_name
 
     def set_network(self, matrix: NetworkMatrix) -> None:
         """Use another network matrix from now on; the same version at the same moment changes nothing."""
@@ -113,11 +114,6 @@ class ClusterCache(ClusterState):
         """See `ClusterState`."""
         self.gangs.settle()
         self._usage.matrix(self.nodes.settled())
-
-    def gang_of(self, uid: PodUid) -> Gang | None:
-        """The gang of a known pod, `None` for plain and unknown pods."""
-        pod = self.pod(uid)
-        return self.gangs.get(pod.group.key) if pod is not None and pod.group is not None else None
 
     def counted_on(self, pod: Pod) -> NodeName | None:
         """The node whose room is counted as this pod's: there, nominated or kept for it (docs/safety.md S12)."""

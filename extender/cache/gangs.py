@@ -42,6 +42,7 @@ class Gangs:
 
     def __init__(self, state: ClusterState, *, scheduler_names: frozenset[str], extender: bool) -> None:
         self._state, self._scheduler_names, self._extender = state, scheduler_names, extender
+        self.by_uid: dict[PodUid, Pod] = {}  # Every pod, of gangs or not
         self.groups: dict[GangKey, GroupPods] = {}  # gang → the pods that name it
         self.pod_groups: Mapping[bool, dict[GangKey, PodGroup]] = {False: {}, True: {}}  # whether Kubernetes' own → …
         self.owners = Owners()  # What was read of jobs; after a change see `changed_owners`
@@ -66,6 +67,11 @@ class Gangs:
         if key in self._stale:
             self._renew({key})
         return self._gangs.get(key)
+
+    def of_pod(self, uid: PodUid) -> Gang | None:
+        """The gang of a known pod, `None` for plain and unknown pods."""
+        pod = self.by_uid.get(uid)
+        return self.get(pod.group.key) if pod is not None and pod.group is not None else None
 
     def all(self) -> Mapping[GangKey, Gang]:
         """All own gangs, in a dictionary that is not written again; the same one if none changed."""

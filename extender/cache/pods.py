@@ -24,10 +24,8 @@ class Pods(Watched[Pod]):
     """Every pod by uid, by name and by job."""
 
     def __init__(self, state: ClusterState, usage: Usage, daemons: Daemons, gangs: Gangs) -> None:
-        self._usage = usage
-        self._daemons = daemons
-        self._gangs = gangs
-        self.by_uid: dict[PodUid, Pod] = {}
+        self._usage, self._daemons, self._gangs = usage, daemons, gangs
+        self.by_uid = gangs.by_uid
         self._names: dict[str, PodUid] = {}  # namespace/name → uid
         super().__init__(state, self._names)
         self._jobs: dict[JobKey, set[PodUid]] = {}
