@@ -29,8 +29,6 @@ are refused, the longer is the time within which a few refusals of one are too m
 
 from collections import OrderedDict
 from collections.abc import Iterable, Set
-from dataclasses import dataclass, field
-from typing import Final
 
 import msgspec
 
@@ -39,8 +37,9 @@ from scoring.ids import NodeName, PodUid
 from scoring.model import Reason
 from scoring.plan import Plan
 
-TTL_S: Final = 600.0  # So long kube-scheduler may wait for volumes before /bind (VolumeBinding's bindTimeoutSeconds)
-ASKED_MAX_BYTES: Final = 64 * 2**20  # 600 pods at 5,000 nodes; nearly every pod comes to /bind within milliseconds
+TTL_S = 600.0  # So long kube-scheduler may wait for volumes before /bind (VolumeBinding's bindTimeoutSeconds)
+OFFERS_MAX = 100_000
+ASKED_MAX_BYTES = 64 * 2**20  # 600 pods at 5,000 nodes; nearly every pod comes to /bind within milliseconds
 
 
 class _Offer(msgspec.Struct, frozen=True):
@@ -49,15 +48,12 @@ class _Offer(msgspec.Struct, frozen=True):
     until_s: float
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
 class Offers:
-    """The offers of the last `ttl_s` that came to nothing yet, at most `limit` of them; the oldest leave first."""
+    """The offers of the last `TTL_S` that came to nothing yet; the oldest leave first."""
 
-    ttl_s: float = TTL_S
-    limit: int = 100_000
-    asked_max_bytes: int = ASKED_MAX_BYTES
-    _asked_bytes: int = field(default=0, init=False)
-    _offers: OrderedDict[PodUid, _Offer] = field(default_factory=OrderedDict, init=False)
+    def __init__(self) -> None:
+        self._asked_bytes = 0
+        self._offers: OrderedDict[PodUid, _Offer] = OrderedDict()
 
     def note(self, uid: PodUid, node: NodeName | None, asked: bytes = b"", *, now_s: float) -> None:
         """Remember that the member `uid` may go to `node`, or a pod without a gang to `asked` (a JSON array of names).
@@ -65,18 +61,18 @@ class Offers:
         Those that are too old, too many or too long leave.
         """
         self.taken(uid)
-        self._offers[uid] = _Offer(node, asked, now_s + self.ttl_s)
+        self._offers[uid] = _Offer(node, asked, now_s + TTL_S)
         self._asked_bytes += len(asked)
         while self._offers and (
-            len(self._offers) > self.limit
-            or self._asked_bytes > self.asked_max_bytes
+            len(self._offers) > OFFERS_MAX
+            or self._asked_bytes > ASKED_MAX_BYTES
             or next(iter(self._offers.values())).until_s <= now_s
         ):
             _, oldest = self._offers.popitem(last=False)
             self._asked_bytes -= len(oldest.asked)
 
     def taken(self, uid: PodUid) -> None:
-        """The pod has its node: no call will name it again, and most pods come and go within `ttl_s`."""
+        """The pod has its node: no call will name it again, and most pods come and go within `TTL_S`."""
         if (offer := self._offers.pop(uid, None)) is not None:
             self._asked_bytes -= len(offer.asked)
 

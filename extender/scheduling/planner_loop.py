@@ -1,7 +1,7 @@
 """Keep the current plan: run the planner when something changed, call the listeners, and report what is new in it.
 
 Why not per request: kube-scheduler asks for each pod, and a gang of 64 would be planned 64 times. Changes are coalesced
-into at most one run per `interval_s`, stretching to five times the last run's length, so that planning never takes more
+into at most one run per `_INTERVAL_S`, stretching to five times the last run's length, so that planning never takes more
 than a sixth of a processor. A gang that changed since is waited for by its caller for some milliseconds, when that
 sixth allows. Runs are the worker's (docs/safety.md S15), on snapshots; the event loop adopts what they made, and plans
 again at once if meanwhile room was promised to a gang that the run did not know of.
@@ -33,7 +33,7 @@ _TIMED = frozenset({Reason.SPILL_WAIT, Reason.BACKING_OFF})  # Such gangs are lo
 _TIMED_LOOK_S = 1.0
 _INLINE_NODES = 200  # Up to this many nodes are scored by the plan that needs them, within milliseconds
 _CALLER_WAITS_S = 0.008  # kube-scheduler schedules no other pod meanwhile
-INTERVAL_S = 0.05  # Changes closer together than this become one run: a Job's pods arrive tens of milliseconds apart
+_INTERVAL_S = 0.05  # Changes closer together than this become one run: a Job's pods arrive tens of milliseconds apart
 _EXPECTED_S = 0.3  # A plan that came true is renewed after this long at the latest
 _STRETCH = 5.0  # Pause after a run, in lengths of that run
 _LONGEST_PAUSE_S = 2.0  # What piles up in a pause makes the next run longer, also on a busy machine
@@ -105,7 +105,6 @@ class Planner:
     _: KW_ONLY
     worker: Worker = at_once
     questions: Worker = at_once  # Another one, so that no plan waits for them
-    interval_s: float = INTERVAL_S
 
     def __post_init__(self) -> None:
         self.cache = PlannerCache()  # For looks on the event loop; another one with each plan
@@ -149,7 +148,10 @@ class Planner:
 
     def is_worth_a_wait(self, gang: Gang) -> bool:
         """Whether a plan of now may end a "no" to the gang, which costs a pod seconds, and may be made already."""
-        return not self.answers(gang) and self.clock.monotonic_s() >= self._spot_not_before_s
+        known = self.snapshot
+        same = known is not None and known.gangs.get(gang.key) is gang
+        answered = same and (gang.key in self.current.admitted or self.cluster.version == self.current.version)
+        return not answered and self.clock.monotonic_s() >= self._spot_not_before_s
 
     async def soon(self) -> None:
         """A short wait for a plan of the cluster as it is now."""
@@ -168,13 +170,6 @@ class Planner:
     async def ask(self, work: Callable[..., T], *arguments: Any, **named: Any) -> T:
         """The answer to a long question, with a `cache` of its own that begins with what the last run knew."""
         return await self.questions(partial(work, *arguments, cache=self.cache.borrowed(), **named))
-
-    def answers(self, gang: Gang) -> bool:
-        """Whether the current plan says of the gang what a new one would say, as far as is known."""
-        known = self.snapshot
-        if known is None or known.gangs.get(gang.key) is not gang:
-            return False
-        return gang.key in self.current.admitted or self.cluster.version == known.version
 
     async def run_once(self) -> None:
         """As `replan`, after a run that is under way."""
@@ -200,7 +195,7 @@ class Planner:
         ended_s = self.clock.monotonic_s()
         took_s = ended_s - began_s
         self._spot_not_before_s = ended_s + _STRETCH * took_s
-        self._not_before_s = ended_s + max(self.interval_s, min(_STRETCH * took_s, _LONGEST_PAUSE_S))
+        self._not_before_s = ended_s + max(_INTERVAL_S, min(_STRETCH * took_s, _LONGEST_PAUSE_S))
         self.report.made(before, made, took_s=took_s)
         for listener in self._listeners:
             listener(made)

@@ -29,11 +29,11 @@ def allowed(offers: Offers, *pairs: tuple[PodUid, str], now_s: float = 1.0) -> l
 
 
 def test_an_offer_is_for_one_pod_and_one_node_for_a_time() -> None:
-    offers = Offers(ttl_s=10.0)
+    offers = Offers()
     offers.note(A, N2, now_s=0.0)
     offers.note(A, N1, now_s=0.0)
-    assert allowed(offers, (A, "n1"), (A, "n2"), (B, "n1"), now_s=9.9) == [True, False, False]
-    assert allowed(offers, (A, "n1"), now_s=10.0) == [False]
+    assert allowed(offers, (A, "n1"), (A, "n2"), (B, "n1"), now_s=limits.TTL_S - 0.1) == [True, False, False]
+    assert allowed(offers, (A, "n1"), now_s=limits.TTL_S) == [False]
     assert (offers.alone(A), len(offers)) == (False, 1)
     offers.note(B, N1, now_s=0.0)
     for taken in (A, PodUid("unknown")):
@@ -51,12 +51,15 @@ def test_a_plain_pod_may_go_where_it_was_asked_about() -> None:
     assert allowed(offers, (A, 'a"n2'), (A, "n1"), (A, "n2")) == [True, True, False]
 
 
-def test_offers_are_bounded_in_number_and_bytes() -> None:
-    offers = Offers(limit=2)
+def test_offers_are_bounded_in_number_and_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "OFFERS_MAX", 2)
+    offers = Offers()
     for uid in (A, B, A, C):
         offers.note(uid, N1, now_s=0.0)
     assert allowed(offers, (A, "n1"), (B, "n1"), (C, "n1")) == [True, False, True]
-    offers = Offers(asked_max_bytes=12)
+    monkeypatch.setattr(limits, "OFFERS_MAX", 100)
+    monkeypatch.setattr(limits, "ASKED_MAX_BYTES", 12)
+    offers = Offers()
     for uid in (PodUid("gone"), A, A, B, C):
         offers.note(uid, None, b'["n1"]', now_s=0.0)
         if uid == "gone":

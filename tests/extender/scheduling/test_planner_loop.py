@@ -54,9 +54,7 @@ class Desk:
         self.cache.nodes.put(node("n1"))
         clock = clock or LoopClock()
         telemetry = Telemetry()
-        self.planner = Planner(
-            self.cache, policy or Policy(), clock, telemetry, DecisionLog(), worker=worker, interval_s=0.05
-        )
+        self.planner = Planner(self.cache, policy or Policy(), clock, telemetry, DecisionLog(), worker=worker)
         self.cache.on_change = self.planner.mark_dirty
         self.plans: list[Plan] = []
         self.times_s: list[float] = []
