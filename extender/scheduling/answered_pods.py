@@ -1,4 +1,4 @@
-"""What /filter has answered: which nodes it offered, which refused pods wait in kube-scheduler, and which storm.
+"""What /filter has answered: the nodes it offered, first refusals, refused pods that wait in kube-scheduler, storms.
 
 Offers, so that /bind is not a back door (docs/safety.md S2): a Binding is posted only for a pair that is in here. A
 member of a gang has the one node that the plan gives it; a pod without a gang has those that kube-scheduler asked
@@ -28,13 +28,14 @@ are refused, the longer is the time within which a few refusals of one are too m
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Sequence, Set
 
 import msgspec
 
 from extender.cache import ClusterCache
+from extender.ports import Clock
 from scoring.ids import NodeName, PodUid
-from scoring.model import Reason
+from scoring.model import MemberClass, Pod, Reason
 from scoring.plan import Plan
 
 TTL_S = 600.0  # So long kube-scheduler may wait for volumes before /bind (VolumeBinding's bindTimeoutSeconds)
@@ -110,6 +111,46 @@ def _names(asked: bytes, node: NodeName) -> bool:
     if b"\\" in asked:
         return node in msgspec.json.decode(asked, type=list[str])
     return msgspec.json.encode(node) in asked
+
+
+APART_S = 1.0  # Two refusals closer together than this may be lag
+TOGETHER_S = 300.0  # Those further apart are two moments of lag, not one fact
+_FIRST_MAX = 10_000
+
+
+class Learning:
+    """First refusals by kube-scheduler's other filters that wait for their second (docs/safety.md S7).
+
+    Only of pending pods without nominatedNodeName (such calls carry a single node), only where kube-scheduler looks at
+    all nodes. It holds for the pod's like, and so for its successor (docs/safety.md S27).
+    """
+
+    def __init__(self, cache: ClusterCache, clock: Clock, *, ttl_s: float, sees_all_nodes: bool) -> None:
+        self._cache, self._clock, self._ttl_s = cache, clock, ttl_s
+        self._sees_all_nodes = sees_all_nodes
+        self._first: OrderedDict[tuple[MemberClass, NodeName], float] = OrderedDict()
+
+    def refused(
+        self, pod: Pod, planned: NodeName, asked: Sequence[NodeName], *, absent: Sequence[NodeName] = (), now_s: float
+    ) -> bool:
+        """The planned node was not asked, nor were `absent` ones with room; whether nodes are excluded now."""
+        if not self._sees_all_nodes or pod.nominated_node is not None or not asked:
+            return False
+        key = (pod.member_class.anywhere, planned)
+        first_s = self._first.get(key)
+        if first_s is None or now_s - first_s > TOGETHER_S:
+            self._first[key] = now_s
+            self._first.move_to_end(key)
+            if len(self._first) > _FIRST_MAX:
+                self._first.popitem(last=False)
+            return False
+        if now_s - first_s < APART_S:
+            return False
+        del self._first[key]
+        for node in {planned, *absent}:
+            by = pod.group.key if pod.group is not None else None
+            self._cache.exclude(pod.member_class, node, self._clock.now_s() + self._ttl_s, by=by)
+        return True
 
 
 FIRST_LOOK_S = 10.0  # A pod that was not refused by us is not disturbed before

@@ -14,7 +14,7 @@ first served. A gang of which none was sent when its time is over fails whole; o
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import TypeAlias
 
@@ -24,7 +24,6 @@ from extender.controllers.context import ControllerContext
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from extender.ports import Binding, Clock
 from extender.runtime.decision_lines import Decision
-from extender.scheduling.unfit_nodes import NodeHealth
 from scoring.feasibility.recheck import members_without_room
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Gang, Reason
@@ -178,7 +177,7 @@ class Posts:
     """Puts pods on nodes, each as soon as it has its turn."""
 
     context: ControllerContext
-    health: NodeHealth
+    lost: Callable[[Iterable[NodeName]], Collection[NodeName]]  # Those of them that are lost
     _: KW_ONLY
     hold_s: float
     commit_s: float
@@ -254,7 +253,7 @@ class Posts:
         if good and not turns.looked_at and now_s - turns.asked_s > _STALE_S:
             turns.looked_at = True
             room = gang is not None and not members_without_room(self.context.cache.snapshot(), gang, places)
-            good = room and not self.health.lost(places.values())
+            good = room and not self.lost(places.values())
         if not good:
             self.limiter.refuse(turns)
         return good

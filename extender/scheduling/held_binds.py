@@ -6,7 +6,7 @@ member at bind until the last call is answered, the gang's places are a *commitm
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from itertools import count
@@ -14,16 +14,16 @@ from typing import Any
 
 import msgspec
 
+from extender.cache import ClusterCache
 from extender.controllers.context import ControllerContext
 from extender.controllers.removal.losses import Evictions
 from extender.controllers.ungate_queue import UngateQueue
-from extender.ports import Binding
+from extender.ports import Binding, Clock
 from extender.runtime.decision_lines import Decision
 from extender.scheduling.admissions import Admissions
 from extender.scheduling.answered_pods import Parking
 from extender.scheduling.binding_posts import GangTurns, Outcome, Posts
 from extender.scheduling.planner_loop import Planner
-from extender.scheduling.unfit_nodes import NodeHealth
 from scoring import permit
 from scoring.feasibility.quorum import NO_MEMBERS, Quorum, Quorums
 from scoring.feasibility.recheck import in_another_zone, members_without_room
@@ -32,6 +32,48 @@ from scoring.model import Gang, Pod, Reason, Reservation
 from scoring.model.policy import ZonePolicy, gang_options
 from scoring.permit import Held, PermitState, Posting, handle, next_deadline_s
 from scoring.plan import Plan
+
+
+@dataclass(eq=False, repr=False)
+class NodeHealth:
+    """Which nodes are lost: deleted, or not ready for `node_lost_s`, counted from when this process saw it.
+
+    `look` is called after changes of nodes, the rest reads (docs/safety.md S12).
+    """
+
+    cache: ClusterCache
+    clock: Clock
+    _: KW_ONLY
+    node_lost_s: float
+    _not_ready_since_s: dict[NodeName, float] = field(default_factory=dict, init=False)
+    _seen: int = field(default=-1, init=False)
+
+    def look(self) -> None:
+        """Note which nodes became ready or not ready. Cost: O(nodes) after a change of nodes, else nothing."""
+        table = self.cache.snapshot().table
+        if table.version == self._seen:
+            return
+        self._seen = table.version
+        now_s = self.clock.monotonic_s()
+        not_ready = [node.name for node in table.nodes if not node.ready]
+        self._not_ready_since_s = {name: self._not_ready_since_s.get(name, now_s) for name in not_ready}
+
+    def lost(self, nodes: Iterable[NodeName]) -> frozenset[NodeName]:
+        """Those of `nodes` that are lost."""
+        limit_s = self.clock.monotonic_s() - self.node_lost_s
+        return frozenset(
+            name
+            for name in nodes
+            if self.cache.node(name) is None or self._not_ready_since_s.get(name, limit_s + 1.0) <= limit_s
+        )
+
+    def silent(self) -> frozenset[NodeName]:
+        """Nodes that exist and are lost. Cost: O(nodes that are not ready)."""
+        return self.lost(name for name in self._not_ready_since_s if self.cache.node(name) is not None)
+
+    def lost_under(self, pods: Iterable[Pod]) -> frozenset[NodeName]:
+        """Lost nodes that some of these pods are on."""
+        return self.lost({pod.node for pod in pods if pod.node is not None})
 
 
 class _Call(msgspec.Struct, frozen=True):
@@ -67,7 +109,7 @@ class Binds:
     def __post_init__(self) -> None:
         self._unknown = PermitState(self.planner.policy.partial_timeout_s)
         hold_s = self.planner.policy.hold_limit_s
-        self.posts = Posts(self.context, self.health, hold_s=hold_s, commit_s=self.commit_s)
+        self.posts = Posts(self.context, self.health.lost, hold_s=hold_s, commit_s=self.commit_s)
         self._posting = self.context.background("post")
         self.evictions = Evictions(self.context, refused=self._eviction_refused)
 

@@ -1,8 +1,8 @@
 """Keep the current plan: run the planner when something changed, call the listeners, and report what is new in it.
 
 Why not per request: kube-scheduler asks for each pod, and a gang of 64 would be planned 64 times. Changes are coalesced
-into at most one run per `_INTERVAL_S`, stretching to five times the last run's length, so that planning never takes more
-than a sixth of a processor. A gang that changed since is waited for by its caller for some milliseconds, when that
+into at most one run per `_INTERVAL_S`, stretching to five times the last run's length, so that planning takes a sixth
+of a processor at most. A gang that changed since is waited for by its caller for some milliseconds, when that
 sixth allows. Runs are the worker's (docs/safety.md S15), on snapshots; the event loop adopts what they made, and plans
 again at once if meanwhile room was promised to a gang that the run did not know of.
 

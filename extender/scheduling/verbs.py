@@ -24,11 +24,10 @@ from extender.convert.wire import BindArgs, Failed, FilterAnswer, FilterArgs, Pa
 from extender.errors import BadRequestError
 from extender.ports import Binding, Clock
 from extender.runtime.decision_lines import Decision
-from extender.scheduling.answered_pods import Offers, StormGuard
+from extender.scheduling.answered_pods import Learning, Offers, StormGuard
 from extender.scheduling.held_binds import Binds
 from extender.scheduling.plain_pods import NativeZones, PlainPods
 from extender.scheduling.planner_loop import Planner
-from extender.scheduling.unfit_nodes import Learning
 from scoring.ids import NodeName, PodUid
 from scoring.model import Gang, GangSource, NodeTable, Pod, Reason, Snapshot
 from scoring.score.pairs import extender_scores

@@ -10,8 +10,7 @@ from msgspec.structs import replace
 
 from extender.cache import ClusterCache
 from extender.scheduling import answered_pods as limits
-from extender.scheduling.answered_pods import Offers, Parking, StormGuard
-from extender.scheduling.unfit_nodes import TOGETHER_S, Learning
+from extender.scheduling.answered_pods import TOGETHER_S, Learning, Offers, Parking, StormGuard
 from extender.scheduling.verbs import LONGEST_S, CatchUp, have_room
 from scoring.ids import NodeName, PodUid
 from scoring.model import GATE, MemberClass, Pod
@@ -124,7 +123,7 @@ def test_some_requests_teach_nothing(member: Pod, sees_all: bool, asked: tuple[N
 
 
 def test_first_refusals_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("extender.scheduling.unfit_nodes._REMEMBERED_MAX", 2)
+    monkeypatch.setattr("extender.scheduling.answered_pods._FIRST_MAX", 2)
     learned = Learned()
     kinds = [pod("p", cpu=str(number)) for number in (1, 2, 3)]
     for member in kinds:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from extender.cache import ClusterCache
-from extender.scheduling.unfit_nodes import NodeHealth
+from extender.scheduling.held_binds import NodeHealth
 from scoring.ids import NodeName
 from scoring.model import Node
 from scoring.model.reasons import Reason
