@@ -96,7 +96,7 @@ class Service:
         planner, common, controllers = self.planner, self._common, self._controllers
         self.cache.on_change = planner.mark_dirty
         planner.subscribe(self.binds.plan_made)
-        planner.subscribe(lambda plan: common.wakes.add(self.verbs.plain.woken_by(plan)))
+        planner.subscribe(lambda _: common.wakes.add(self.verbs.plain.woken()))
         planner.subscribe(Degrading(common.context, common.binds).look)
         planner.subscribe(lambda _: common.context.quiet.look())
         planner.subscribe(lambda _: controllers.overcommits.wake())

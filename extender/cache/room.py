@@ -65,8 +65,9 @@ class Nodes(Watched[Node]):
         if before is None or after is None or (before.zone, before.allocatable) != (after.zone, after.allocatable):
             self._reshaped = True
             self._offers.update(name for name, _ in (after.allocatable if after is not None else ()))
-            self._offers.subtract(name for name, _ in (before.allocatable if before is not None else ()))
-            self._offers = +self._offers  # without those that no node has now
+            if before is not None:
+                self._offers.subtract(name for name, _ in before.allocatable)
+                self._offers = +self._offers  # without those that no node has now
         self._changed.add(name)
         self._daemons.node_changed(name, before, after)
         self._state.forget_node(name)

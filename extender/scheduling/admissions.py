@@ -282,10 +282,10 @@ class Admissions:
     def gives_up(self, gang: GangKey) -> bool:
         """Whether a hold limit that passed before quorum was the last chance: not while the gang is being admitted."""
         opened = self.open.get(gang)
-        if opened is not None and self.context.clock.monotonic_s() < opened.until_s:
-            return False
-        self.open.pop(gang, None)
-        return True
+        over = opened is None or self.context.clock.monotonic_s() >= opened.until_s
+        if over:
+            self.open.pop(gang, None)
+        return over
 
     def tidy(self, at_bind: frozenset[PodUid]) -> None:
         """Once a second: close what is done, let lapse what does not come. `at_bind`: members whose call is held."""

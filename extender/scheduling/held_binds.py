@@ -28,7 +28,7 @@ from scoring import permit
 from scoring.feasibility.quorum import NO_MEMBERS, Quorum, Quorums
 from scoring.feasibility.recheck import in_another_zone, members_without_room
 from scoring.ids import GangKey, NodeName, PodUid
-from scoring.model import Gang, Pod, Reason, Reservation
+from scoring.model import Gang, Pod, Reason
 from scoring.model.policy import ZonePolicy, gang_options
 from scoring.permit import Held, PermitState, Posting, handle, next_deadline_s
 from scoring.plan import Plan
@@ -191,9 +191,14 @@ class Binds:
             elif self._anything_new(key, state, gang):
                 for event in self._news(state, gang) if key in self._states or key in in_part else ():
                     self._feed(key, event)
-                commitment = self.context.cache.snapshot().commitments.get(key)
+                snapshot, state = self.context.cache.snapshot(), self._state(key)
+                commitment = snapshot.commitments.get(key)
                 if gang is not None and commitment is not None:
-                    self._give_up_taken_places(gang, commitment)
+                    # Members whose place is taken before they came to bind lose it; the next plan gives them another.
+                    taken = members_without_room(snapshot, gang, commitment.assignment) - state.held.keys()
+                    if taken := taken - state.posting.keys():
+                        left = {uid: node for uid, node in commitment.assignment.items() if uid not in taken}
+                        self.context.cache.set_commitment(key, left)
 
     def _anything_new(self, key: GangKey, state: PermitState, gang: Gang | None) -> bool:
         """Whether the gang, its nodes or what runs on them changed; else every Binding would have all gangs checked."""
@@ -289,14 +294,6 @@ class Binds:
             if not quorum.reached_by(quorum.placed | looked_at.keys()):
                 looked_at = {uid: where for uid, where in looked_at.items() if where == node}
         return members_without_room(self.context.cache.snapshot(), gang, looked_at) & at_bind.keys()
-
-    def _give_up_taken_places(self, gang: Gang, commitment: Reservation) -> None:
-        """Members whose committed place is taken before they came to bind lose it; the next plan gives them another."""
-        state, places = self._state(gang.key), commitment.assignment
-        taken = members_without_room(self.context.cache.snapshot(), gang, places) - state.held.keys()
-        if taken := taken - state.posting.keys():
-            left = {uid: node for uid, node in places.items() if uid not in taken}
-            self.context.cache.set_commitment(gang.key, left)
 
     def _news(self, state: PermitState, gang: Gang | None) -> list[permit.Event]:
         """What the cache knows and the machine may not: members bound or gone, nodes lost, anything else changed."""

@@ -84,7 +84,7 @@ class PlainPods:
         finally:
             self._on_their_way.pop(pod.uid, None)
 
-    def woken_by(self, plan: Plan) -> list[PodUid]:
+    def woken(self) -> list[PodUid]:
         """Parked pods for which room is free now that was reserved at their refusal; each once."""
         wake: list[PodUid] = []
         opens: dict[object, bool] = {}  # (closed, kind of pod) → is room now; most parked pods share both
@@ -98,7 +98,7 @@ class PlainPods:
             known = opens.get((id(parked.closed), kind))
             if known is None:
                 opened = parked.closed - self.closed_to(pod or parked.pod)
-                known = bool(opened) and self._room(plan).has_room(kind, opened)
+                known = bool(opened) and self._room().has_room(kind, opened)
                 opens[id(parked.closed), kind] = known
             if known:
                 del self._parked[uid]
@@ -114,9 +114,8 @@ class PlainPods:
         held = self.cache.commitments or self.planner.current.reservations
         return bool(held) and pod.priority < SYSTEM_PRIORITY and self.cache.is_own(pod)
 
-    def _room(self, plan: Plan | None = None) -> ReservedRoom:
-        plan = plan or self.planner.current
-        snapshot = self.cache.snapshot()
+    def _room(self) -> ReservedRoom:
+        plan, snapshot = self.planner.current, self.cache.snapshot()
         if self._reserved is None or self._reserved[0] != snapshot.version or self._reserved[1] is not plan:
             policy, now_s = self.planner.policy.queue, self.clock.now_s()
             reservations = kept_from_plain(snapshot, plan.reservations, policy, now_s=now_s)
