@@ -46,8 +46,10 @@ async def test_a_pod_goes_only_where_it_was_asked_about_and_a_member_where_it_is
             assert (answer, world.api.calls["bind"]) == (Reason.NEVER_OFFERED, 0)
         assert (await world.bind_answer("plain", "n1"), world.node_of("plain")) == (None, "n1")
         [member] = await world.planned_gang("g", 1)
-        [other] = {"n1", "n2"} - {world.offered(member)}
+        [other] = {"n1", "n2"} - {planned := world.offered(member)}
         assert await world.bind_answer(member, other) is Reason.NEVER_OFFERED
+        await world.settle(601.0)
+        assert await world.bind_answer(member, planned) is Reason.NEVER_OFFERED, "that was long ago"
 
 
 async def test_a_pod_is_bound_under_its_own_name() -> None:
