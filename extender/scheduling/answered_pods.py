@@ -94,9 +94,6 @@ class Offers:
         self._offers.clear()
         self._asked_bytes = 0
 
-    def __len__(self) -> int:
-        return len(self._offers)
-
 
 def _names(asked: bytes, node: NodeName) -> bool:
     r"""Whether a JSON array of strings has this one.
@@ -257,9 +254,6 @@ class Parking:
         """Know nothing, as after a restart."""
         for book in (self._parked, self._of_the_moment, self._awaited, self._inherited, self._absent):
             book.clear()
-
-    def __len__(self) -> int:
-        return len(self._parked)
 
     def _leave(self, uid: PodUid) -> None:
         self._parked.pop(uid, None)
