@@ -16,7 +16,6 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import TypeAlias
 
 import msgspec
 
@@ -37,8 +36,6 @@ _FAIR_S = 1.5
 _QUICK_S = 0.25
 _FORGET_S = 10.0  # After so long without a slow answer the number may grow quickly again
 _STALE_S = 1.0  # Places that were looked at longer ago are looked at again
-
-Outcome: TypeAlias = MemberBound | BindFailed
 
 
 class Turns(msgspec.Struct, eq=False):
@@ -178,6 +175,7 @@ class Posts:
 
     context: ControllerContext
     lost: Callable[[Iterable[NodeName]], Collection[NodeName]]  # Those of them that are lost
+    may_go_on: Callable[[GangTurns], bool]  # Whether the gang may still be bound, though it changed
     _: KW_ONLY
     hold_s: float
     commit_s: float
@@ -210,8 +208,8 @@ class Posts:
             gang=self.context.cache.gang(key),
         )
 
-    async def member(self, uid: PodUid, turns: GangTurns, may_go_on: Callable[[GangTurns], bool]) -> Outcome:
-        """Post the Binding of one of these; `may_go_on`: whether its gang may still be bound, though it changed."""
+    async def member(self, uid: PodUid, turns: GangTurns) -> MemberBound | BindFailed:
+        """Post the Binding of one of these."""
         if not await self.limiter.take(turns):
             return self.failed(uid, "it got no turn")
         began_s, answered = self.context.clock.monotonic_s(), True
@@ -219,7 +217,7 @@ class Posts:
             pod = self.context.cache.pod(uid)
             if pod is None:
                 return self.failed(uid, "the pod is gone", terminal=True)
-            if not self._still_good(turns, may_go_on, now_s=began_s):
+            if not self._still_good(turns, now_s=began_s):
                 return self.failed(uid, "its gang changed, or its places are gone")
             turns.posting = True
             binding = Binding(pod.namespace, pod.name, uid, turns.places[uid])
@@ -243,12 +241,12 @@ class Posts:
         self.context.telemetry.binding_posted("bound")
         return None
 
-    def _still_good(self, turns: GangTurns, may_go_on: Callable[[GangTurns], bool], *, now_s: float) -> bool:
+    def _still_good(self, turns: GangTurns, *, now_s: float) -> bool:
         """Whether the gang still may start, and its places are what they were; these are looked at once, if late."""
         if turns.over:
             return False
         gang, places = self.context.cache.gang(turns.key), turns.places
-        good = gang is turns.gang or may_go_on(turns)
+        good = gang is turns.gang or self.may_go_on(turns)
         turns.gang = gang
         if good and not turns.looked_at and now_s - turns.asked_s > _STALE_S:
             turns.looked_at = True

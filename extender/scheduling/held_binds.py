@@ -6,9 +6,8 @@ member at bind until the last call is answered, the gang's places are a *commitm
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import KW_ONLY, dataclass, field
-from functools import partial
 from itertools import count
 from typing import Any
 
@@ -22,7 +21,7 @@ from extender.ports import Binding, Clock
 from extender.runtime.decision_lines import Decision
 from extender.scheduling.admissions import Admissions
 from extender.scheduling.answered_pods import Parking
-from extender.scheduling.binding_posts import GangTurns, Outcome, Posts
+from extender.scheduling.binding_posts import GangTurns, Posts
 from extender.scheduling.planner_loop import Planner
 from scoring import permit
 from scoring.feasibility.quorum import NO_MEMBERS, Quorum, Quorums
@@ -101,7 +100,7 @@ class Binds:
     _calls: dict[permit.RequestId, _Call] = field(default_factory=dict, init=False)
     _looked: dict[GangKey, tuple[Any, ...]] = field(default_factory=dict, init=False)
     """gang → gang, node table, room taken on its nodes and lost nodes at the last `reconcile`"""
-    _numbers: Iterator[int] = field(default_factory=partial(count, 1), init=False)
+    _numbers: "count[int]" = field(default_factory=count, init=False)
     _timers: dict[GangKey, tuple[float, asyncio.TimerHandle]] = field(default_factory=dict, init=False)
     """gang → when its machine next needs the time, and the timer for it"""
     _alone: int = field(default=0, init=False)  # Calls of pods without a gang that wait or are under way
@@ -109,7 +108,7 @@ class Binds:
     def __post_init__(self) -> None:
         self._unknown = PermitState(self.planner.policy.partial_timeout_s)
         hold_s = self.planner.policy.hold_limit_s
-        self.posts = Posts(self.context, self.health.lost, hold_s=hold_s, commit_s=self.commit_s)
+        self.posts = Posts(self.context, self.health.lost, self._may_go_on, hold_s=hold_s, commit_s=self.commit_s)
         self._posting = self.context.background("post")
         self.evictions = Evictions(self.context, refused=self._eviction_refused)
 
@@ -362,9 +361,9 @@ class Binds:
 
     async def _post_member(self, uid: PodUid, turns: GangTurns) -> None:
         """Post one Binding, and tell the machine the outcome exactly once, whatever happens."""
-        outcome: Outcome | None = None
+        outcome: permit.MemberBound | permit.BindFailed | None = None
         try:
-            outcome = await self.posts.member(uid, turns, self._may_go_on)
+            outcome = await self.posts.member(uid, turns)
         finally:
             self._feed(turns.key, outcome or self.posts.failed(uid, "broken off"))
 
