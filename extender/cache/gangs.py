@@ -54,12 +54,10 @@ class Gangs:
         self._regrouped: set[GangKey] = set()  # Those of them for which more changed than their members
 
     def is_own(self, pod: Pod) -> bool:
-        """Whether netgang may gate, hold, patch or evict the pod (docs/safety.md S1); the pod need not be known.
-
-        Where kube-scheduler does not ask us, only what it starts as a whole by itself, once admitted, can be ours.
-        """
+        """Whether netgang may gate, hold, patch or evict the pod (docs/safety.md S1); the pod need not be known."""
         if pod.scheduler_name not in self._scheduler_names:
             return False
+        # Where kube-scheduler does not ask us, only what it starts as a whole by itself, once admitted, can be ours.
         return self._extender or (pod.group is not None and pod.group.source is GangSource.GATED_NATIVE)
 
     def get(self, key: GangKey) -> Gang | None:

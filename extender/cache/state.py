@@ -131,13 +131,11 @@ class ClusterState(ABC):
         self.note(known is None and self._publish([member_class]))
 
     def passed(self, pod: Pod, nodes: Collection[NodeName]) -> bool:
-        """kube-scheduler's other filters pass these nodes for a member: whether any was thought to refuse it.
-
-        What was learned of other gangs' members stays: their labels may differ.
-        """
+        """kube-scheduler's other filters pass these nodes for a member: whether any was thought to refuse it."""
         if not self.exclusions or pod.group is None:
             return False
         known = self._refusals.get(pod.member_class.anywhere, {})
+        # What was learned of other gangs' members stays: their labels may differ.
         wrong = [node for node in known.keys() & set(nodes) if known[node].by == pod.group.key]
         for node in wrong:
             del known[node]
@@ -188,10 +186,7 @@ class ClusterState(ABC):
             self.changed()
 
     def set_attained(self, attained: Mapping[GangKey, Attained]) -> None:
-        """Remember what gangs had of the cluster until their owners were suspended; the oldest of many are forgotten.
-
-        It counts for pods of these owners only.
-        """
+        """Remember what gangs had until their owners were suspended, for pods of these; the oldest of many leave."""
         new = {gang: one for gang, one in attained.items() if self.attained.get(gang) != one}
         if new:
             old = [(gang, one) for gang, one in self.attained.items() if gang not in new]

@@ -340,10 +340,7 @@ class Admissions:
         return commitment.assignment if commitment is not None else {}
 
     def _listed(self, gang: Gang, member_class: MemberClass, node: NodeName) -> msgspec.Raw | None:
-        """The terms for the class, encoded; made again when the member's node is not on the list (planned again).
-
-        A native gang's member gets its planned node alone (`scoring.verbs.places`).
-        """
+        """The terms for the class as JSON, made again when it lacks the member's node; of a native gang that alone."""
         lists, zone_label = self.open[gang.key].lists, self.planner.policy.zone_label
         known = lists.get(member_class)
         if known is None or (known[0].nodes and node not in known[0].nodes):

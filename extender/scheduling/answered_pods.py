@@ -57,10 +57,7 @@ class Offers:
         self._offers: OrderedDict[PodUid, _Offer] = OrderedDict()
 
     def note(self, uid: PodUid, node: NodeName | None, asked: bytes = b"", *, now_s: float) -> None:
-        """Remember that the member `uid` may go to `node`, or a pod without a gang to `asked` (a JSON array of names).
-
-        Those that are too old, too many or too long leave.
-        """
+        """Remember that a member may go to `node`, or a pod without a gang to `asked` (a JSON array of names)."""
         self.taken(uid)
         self._offers[uid] = _Offer(node, asked, now_s + TTL_S)
         self._asked_bytes += len(asked)

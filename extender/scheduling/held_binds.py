@@ -35,10 +35,7 @@ from scoring.plan import Plan
 
 @dataclass(eq=False, repr=False)
 class NodeHealth:
-    """Which nodes are lost: deleted, or not ready for `node_lost_s`, counted from when this process saw it.
-
-    `look` is called after changes of nodes, the rest reads (docs/safety.md S12).
-    """
+    """Which nodes are lost: deleted, or not ready for so long, counted from when `look` saw it (docs/safety.md S12)."""
 
     cache: ClusterCache
     clock: Clock
@@ -212,10 +209,7 @@ class Binds:
         return before is None or before[0] is not gang or before[1:] != look[1:]
 
     def plan_made(self, plan: Plan) -> None:
-        """Ungate and nudge pods of newly admitted gangs, bring machines up to date, and fail what the plan forsakes.
-
-        That is what is held of gangs that it does not make whole. Cost: O(members of gangs with held calls).
-        """
+        """Ungate and nudge pods of newly admitted gangs; fail what is held of gangs that it does not make whole."""
         if not self.context.acting():
             return
         self.wakes.add(self.parking.woken_by(plan, now_s=self.context.clock.monotonic_s()))

@@ -75,10 +75,7 @@ class Verbs:
         return self.planned(args) if wait is None else _in_turn(lambda: wait, partial(self.planned, args))
 
     def _behind(self, args: FilterArgs) -> Awaitable[None] | None:
-        """Gives the watch a moment before a refusal, when kube-scheduler knows more than the cache; if set.
-
-        So it does while a new gang's members are being created, if kube-scheduler has nothing else to do.
-        """
+        """A moment for the watch before a refusal, where kube-scheduler knows more than the cache; `None`: none."""
         cache, uid, catch_up = self.context.cache, args.pod.uid, self._catch_up
         idle, pod = catch_up.asked(), cache.pod(uid)
 
