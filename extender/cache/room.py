@@ -209,9 +209,7 @@ class DaemonBudgets:
 
     def left_s(self, key: Key, now_s: float) -> float:
         """How long something may be kept from now on."""
-        budget = self._known.get(key)
-        if budget is None:
-            return self._settle_s
+        budget = self._known.get(key, _Budget(0.0, now_s))
         budget.renew(now_s)
         return self._settle_s - budget.used_s
 
@@ -247,9 +245,7 @@ class Daemons(Watched[DaemonSet]):
     """DaemonSets, the nodes that have their pods, and what is kept in `usage` for those that have not."""
 
     def __init__(self, state: ClusterState, usage: Usage, nodes: Mapping[NodeName, Node], *, settle_s: float) -> None:
-        self._usage = usage
-        self._nodes = nodes
-        self._settle_s = settle_s
+        self._usage, self._nodes, self._settle_s = usage, nodes, settle_s
         self._now_s = float("inf")  # Of the last `expire`: before it nothing is young
         self._sets: dict[str, DaemonSet] = {}  # uid → DaemonSet
         self._names: dict[str, str] = {}  # namespace/name → uid
