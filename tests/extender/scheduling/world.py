@@ -283,7 +283,7 @@ class World(msgspec.Struct):
         """Bring these pods to bind, beside calls that wait: all of them are bound."""
         calls = await self.bind_and_settle(*pods)
         assert [(call.pod, call.answer) for call in (*beside, *calls) if call.answer is not None] == []
-        assert self.bound().keys() >= set(pods)
+        assert all(map(self.node_of, pods))
         return calls
 
     async def until(self, moment_s: float) -> None:
