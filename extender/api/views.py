@@ -125,7 +125,7 @@ class Views:
             preemption=replace(found.preemption, blocked=self.preemption_blocked(gang.key)),
             decisions=self.recent.of(gang.key),
             expected_start=start and replace(start, text=expected_text(start, now_s=planner.now_s)),
-            being_admitted=self.binds.admissions.keeps(gang.key),
+            being_admitted=gang.key in self.binds.admissions.open,
             admission_refused=self.binds.admissions.refusal(gang.key),
             admission_lapses_in_s=self.binds.admissions.lapses_in_s(gang.key),
             repair=self.repair(gang.key),

@@ -36,9 +36,8 @@ from extender.runtime.slices import Worker, at_once
 from extender.runtime.telemetry import Telemetry
 from extender.scheduling.admissions import Admissions
 from extender.scheduling.answered_pods import Parking
-from extender.scheduling.held_binds import Binds
+from extender.scheduling.held_binds import Binds, NodeHealth
 from extender.scheduling.planner_loop import Planner
-from extender.scheduling.unfit_nodes import NodeHealth
 from extender.scheduling.verbs import Verbs
 from extender.server.app import Callers
 from extender.settings.settings import COMMIT_TIMEOUT_S, LEASE_NAME, LeaderElection, OwnPod, Settings, lease_namespace

@@ -52,7 +52,6 @@ class Service:
         self._probing = Probing(common) if settings.probe.enabled else None
         probed = [self._probing.polled] if self._probing is not None else []
         self._refresh = _refresh_of(common, [*common.sources, *probed])
-        self._housekeeping = Housekeeping(common.context, planner, common.binds)
         self._planned = asyncio.Event()
         self._table_version = -1  # Of the nodes at the last plan
         self._recorder: Recorder | None = None
@@ -95,9 +94,9 @@ class Service:
 
     def _listen(self) -> None:
         planner, common, controllers = self.planner, self._common, self._controllers
-        self.cache.on_change, self.cache.on_expected_change = planner.mark_dirty, planner.mark_expected
-        planner.subscribe(self._housekeeping.plan_made)
-        planner.subscribe(lambda plan: common.wakes.add(self.verbs.plain.woken_by(plan)))
+        self.cache.on_change = planner.mark_dirty
+        planner.subscribe(self.binds.plan_made)
+        planner.subscribe(lambda _: common.wakes.add(self.verbs.plain.woken()))
         planner.subscribe(Degrading(common.context, common.binds).look)
         planner.subscribe(lambda _: common.context.quiet.look())
         planner.subscribe(lambda _: controllers.overcommits.wake())
@@ -121,7 +120,7 @@ class Service:
             "events": self._common.events.run,
             **{type(loop).__name__: loop.run for loop in controllers.loops},
             "give memory back": give_back_each_minute,
-            "housekeeping": self._housekeeping.run,
+            "housekeeping": Housekeeping(common.context, self.planner, self.binds).run,
             "reporting": Reporting(self.telemetry, sync=sync, network=self.views.network_status).run,
         }
         if not gc.isenabled():
@@ -180,7 +179,7 @@ class Service:
         self.binds.restart()
         self._recover()
         self.planner.replan_soon()
-        self._housekeeping.plan_made(self.planner.current)  # which need not be a new one
+        self.binds.plan_made(self.planner.current)  # which need not be a new one
 
     def _recover(self) -> None:
         """Find again what others began. A pod that waits in kube-scheduler may have been refused by a former process.

@@ -2,25 +2,24 @@
 
 Rule: the version grows only when something that can decide changed (a heartbeat, a resourceVersion or a foreign pod's
 label cannot); equal versions give the same snapshot object; what a snapshot holds is never written again. Reflectors
-write through the four methods of each kind, the service through those of `ClusterState`; all on one thread of control.
+write through the methods of each kind (`Watched`), the service through those of `ClusterState`; all on one thread.
 """
 
 from collections.abc import Callable, Mapping
 
-from extender.cache.gangs import Gangs, PodGroups
-from extender.cache.nodes import Nodes
+from extender.cache.gangs import Gangs, PodGroups, owner_uids
 from extender.cache.pods import Pods, needs_node
-from extender.cache.room import Daemons, Usage
-from extender.cache.state import Attained, ClusterState
+from extender.cache.room import Daemons, Nodes, Usage
+from extender.cache.state import ClusterState
 from extender.schemas import CacheSizes
 from scoring.feasibility.filters import named_only
-from scoring.ids import GangKey, Namespace, NodeName, PodName, PodUid
-from scoring.model import Gang, JobSays, Node, Pod, Snapshot
+from scoring.ids import GangKey, NodeName, PodUid
+from scoring.model import JobSays, Node, Pod, Snapshot
 from scoring.network.matrix import NetworkMatrix
 
 
 class ClusterCache(ClusterState):
-    """Nodes, pods, PodGroups, network and decisions of now; for `on_change` see `ClusterState`."""
+    """Nodes, pods, PodGroups, network and decisions of now."""
 
     def __init__(
         self,
@@ -28,9 +27,8 @@ class ClusterCache(ClusterState):
         scheduler_names: frozenset[str] = frozenset({"netgang"}),
         extender: bool = True,
         node_settle_s: float = 120.0,
-        on_change: Callable[[], None] = lambda: None,
     ) -> None:
-        super().__init__(on_change)
+        super().__init__()
         self._usage = Usage()
         nodes: dict[NodeName, Node] = {}
         self.daemon_sets = Daemons(self, self._usage, nodes, settle_s=node_settle_s)
@@ -41,14 +39,16 @@ class ClusterCache(ClusterState):
         self.native_groups = PodGroups(self, self.gangs, native=True)
         self._network = NetworkMatrix()
         self._snapshot: Snapshot | None = None
-
-    # -- what the service adds ----------------------------------------------------------------------------------------
+        # What is asked most needs no step in between; `None`: not known, of a gang that no own pod names it.
+        self.pod: Callable[[PodUid], Pod | None] = self.pods.by_uid.get
+        self.node: Callable[[NodeName], Node | None] = nodes.get
+        self.gang, self.gang_of, self.is_own = self.gangs.get, self.gangs.of_pod, self.gangs.is_own
+        self.pod_by_name = self.pods.by_name
 
     def set_network(self, matrix: NetworkMatrix) -> None:
         """Use another network matrix from now on; the same version at the same moment changes nothing."""
-        known = self._network
-        self._network = matrix
-        self.note((known.version, known.evaluated_at_s) != (matrix.version, matrix.evaluated_at_s))
+        before, self._network = self._network, matrix
+        self.note((before.version, before.evaluated_at_s) != (matrix.version, matrix.evaluated_at_s))
 
     def set_owners(
         self, created_s: Mapping[str, float], wanted: Mapping[str, int], says: Mapping[str, JobSays]
@@ -59,7 +59,9 @@ class ClusterCache(ClusterState):
 
     def set_minimum(self, gang: GangKey, owner_uid: str, count: int) -> None:
         """The gang's owner was read, and needs no more than `count` of its members by now (docs/safety.md S8)."""
-        self.note(self.gangs.owners.note_minimum(gang, owner_uid, count) and self.gangs.touch(gang))
+        minimums, minimum = self.gangs.owners.minimums, (owner_uid, count)
+        news, minimums[gang] = minimums.get(gang) != minimum, minimum
+        self.note(news and self.gangs.touch(gang))
 
     def note_starts(self, members: Mapping[PodUid, GangKey]) -> None:
         """Former processes noted that these gangs, with these members, have started (docs/safety.md S23)."""
@@ -72,24 +74,22 @@ class ClusterCache(ClusterState):
         Members that are bound, finished or going are left out now, and taken out when they become so; pods not seen
         yet stay in. When nothing is left the commitment ends. `as_planned`: the newest plan gives them these places.
         """
-        news = self.commit(gang, {uid: node for uid, node in assignment.items() if needs_node(self.pods.get(uid))})
+        news = self.commit(gang, {uid: node for uid, node in assignment.items() if needs_node(self.pod(uid))})
         self.expected = news and as_planned
         self.note(news)
 
     def expire(self, now_s: float) -> None:
         """Forget what has expired by `now_s` (Unix seconds); to be called first, and then every second or so."""
-        self.note(any([self.expire_decisions(now_s), self.daemon_sets.expire(now_s)]))
-
-    # -- reading ------------------------------------------------------------------------------------------------------
+        before, self.back_offs = self.back_offs, {gang: s for gang, s in self.back_offs.items() if s > now_s}
+        expired = self._drop_refusals(lambda _, refusal: refusal.until_s <= now_s)
+        self.note(any([self.daemon_sets.expire(now_s), expired, len(self.back_offs) < len(before)]))
 
     def snapshot(self) -> Snapshot:
         """The state of now, in a relist that of before; the same object until something that can decide changes."""
         known = self._snapshot
         if known is not None and (known.version == self.version or self._lists):
             return known
-        table = self.nodes.table()
-        gangs = self.gangs.all()
-        attained = self.attained.items()
+        table, gangs, attained = self.nodes.table(), self.gangs.all(), self.attained.items()
         self._snapshot = Snapshot(
             version=self.version,
             table=table,
@@ -100,7 +100,12 @@ class ClusterCache(ClusterState):
             exclusions=self.exclusions,
             backing_off_until_s=self.back_offs,
             claims=self.claims,
-            attained_h={key: one.hours for key, one in attained if _owns(gangs.get(key), one)},
+            # One of the same name with another owner has had nothing.
+            attained_h={
+                key: had.hours
+                for key, had in attained
+                if key in gangs and had.owner_uid in owner_uids(gangs[key].members)
+            },
             network=self._network,
         )
         return self._snapshot
@@ -109,31 +114,6 @@ class ClusterCache(ClusterState):
         """See `ClusterState`."""
         self.gangs.settle()
         self._usage.matrix(self.nodes.settled())
-
-    def pod(self, uid: PodUid) -> Pod | None:
-        """The pod, or `None`."""
-        return self.pods.get(uid)
-
-    def pod_by_name(self, namespace: str | Namespace, name: str | PodName) -> Pod | None:
-        """The pod of that name."""
-        return self.pods.by_name(f"{namespace}/{name}")
-
-    def gang(self, key: GangKey) -> Gang | None:
-        """The gang as it is now, `None` when no own pod names it."""
-        return self.gangs.get(key)
-
-    def gang_of(self, uid: PodUid) -> Gang | None:
-        """The gang of a known pod, `None` for plain and unknown pods."""
-        pod = self.pods.get(uid)
-        return self.gangs.get(pod.group.key) if pod is not None and pod.group is not None else None
-
-    def is_own(self, pod: Pod) -> bool:
-        """Whether netgang may gate, hold, patch or evict the pod (docs/safety.md S1); the pod need not be known."""
-        return self.gangs.is_own(pod)
-
-    def node(self, name: NodeName) -> Node | None:
-        """The node, `None` when it is not known."""
-        return self.nodes.by_name.get(name)
 
     def counted_on(self, pod: Pod) -> NodeName | None:
         """The node whose room is counted as this pod's: there, nominated or kept for it (docs/safety.md S12)."""
@@ -148,7 +128,7 @@ class ClusterCache(ClusterState):
         return CacheSizes(
             version=self.version,
             nodes=len(self.nodes.by_name),
-            pods=len(self.pods),
+            pods=len(self.pods.by_uid),
             pod_groups=len(self.pod_groups.by_key) + len(self.native_groups.by_key),
             gangs=sum(1 for group in self.gangs.groups.values() if group.own),  # valid or not
             assumed=len(self.pods.assumed),
@@ -157,9 +137,3 @@ class ClusterCache(ClusterState):
             backing_off=len(self.back_offs),
             kept_for_daemon_sets=sum(len(room.nodes) for room in self.daemon_sets.kept()),
         )
-
-
-def _owns(gang: Gang | None, attained: Attained) -> bool:
-    """Whether it is the gang that had it: one of the same name with another owner has had nothing."""
-    owners = [pod.owner for pod in gang.members] if gang is not None else []
-    return any(owner is not None and owner.uid == attained.owner_uid for owner in owners)

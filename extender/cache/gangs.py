@@ -9,7 +9,6 @@ members' progress changed.
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from operator import attrgetter
 from types import MappingProxyType
-from typing import TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -27,8 +26,7 @@ _DECLARED = attrgetter(  # What is read of a pod when its gang is built
     *("owner", "run", "member_class.role", "limit_s"),
 )
 _DECIDES = attrgetter("min_member", "created_s", "schedule_timeout_s")  # Of a PodGroup
-_ROLE_ORDER: Mapping[Role, int] = {Role.PS: 0, Role.CHIEF: 1, Role.WORKER: 2, Role.OTHER: 3}
-"""role → place among the members"""
+_ROLES = (Role.PS, Role.CHIEF, Role.WORKER, Role.OTHER)  # In the order of members
 
 
 class GroupPods(msgspec.Struct):
@@ -43,32 +41,35 @@ class Gangs:
     """Every own gang by key."""
 
     def __init__(self, state: ClusterState, *, scheduler_names: frozenset[str], extender: bool) -> None:
-        self._state = state
-        self._scheduler_names = scheduler_names
-        self._extender = extender
+        self._state, self._scheduler_names, self._extender = state, scheduler_names, extender
+        self.by_uid: dict[PodUid, Pod] = {}  # Every pod, of gangs or not
         self.groups: dict[GangKey, GroupPods] = {}  # gang → the pods that name it
         self.pod_groups: Mapping[bool, dict[GangKey, PodGroup]] = {False: {}, True: {}}  # whether Kubernetes' own → …
         self.owners = Owners()  # What was read of jobs; after a change see `changed_owners`
         self.noted: Mapping[PodUid, GangKey] = {}  # Members by which a gang is known to have started before us
         self._gangs: dict[GangKey, Gang] = {}
-        self._partial: set[GangKey] = set()
         self._view: Mapping[GangKey, Gang] | None = None
+        self._partial: set[GangKey] = set()
         self._stale: set[GangKey] = set()  # Gangs that are to be built again
         self._regrouped: set[GangKey] = set()  # Those of them for which more changed than their members
 
     def is_own(self, pod: Pod) -> bool:
-        """Whether netgang may gate, hold, patch or evict the pod (docs/safety.md S1); the pod need not be known.
-
-        Where kube-scheduler does not ask us, only what it starts as a whole by itself, once admitted, can be ours.
-        """
+        """Whether netgang may gate, hold, patch or evict the pod (docs/safety.md S1); the pod need not be known."""
         if pod.scheduler_name not in self._scheduler_names:
             return False
+        # Where kube-scheduler does not ask us, only what it starts as a whole by itself, once admitted, can be ours.
         return self._extender or (pod.group is not None and pod.group.source is GangSource.GATED_NATIVE)
 
     def get(self, key: GangKey) -> Gang | None:
         """The gang as it is now, `None` when no own pod names it."""
-        self._renew({key} & self._stale)
+        if key in self._stale:
+            self._renew({key})
         return self._gangs.get(key)
+
+    def of_pod(self, uid: PodUid) -> Gang | None:
+        """The gang of a known pod, `None` for plain and unknown pods."""
+        pod = self.by_uid.get(uid)
+        return self.get(pod.group.key) if pod is not None and pod.group is not None else None
 
     def all(self) -> Mapping[GangKey, Gang]:
         """All own gangs, in a dictionary that is not written again; the same one if none changed."""
@@ -91,15 +92,11 @@ class Gangs:
         group = self.groups.get(key)
         return tuple(group.pods.values()) if group is not None else ()
 
-    # -- what happens -------------------------------------------------------------------------------------------------
-
     def join(self, pod: Pod, *, assumed: bool) -> bool:
         """Take over the record of a pod that names a gang; whether it counts from now on by what the watch shows."""
         if pod.group is None:
             return False
-        group = self.groups.get(pod.group.key)
-        if group is None:
-            group = self.groups[pod.group.key] = GroupPods()
+        group = self.groups.setdefault(pod.group.key, GroupPods())
         if pod.uid not in group.pods:
             group.own += self.is_own(pod)
         group.pods[pod.uid] = pod
@@ -126,7 +123,7 @@ class Gangs:
         group = self.groups.get(key)
         ended = False
         if group is None:
-            self.owners.drop_minimum(key)
+            self.owners.minimums.pop(key, None)
             ended = self._state.backs_off(key, None)
         if key not in self._gangs and (group is None or not group.own):
             return ended
@@ -163,8 +160,6 @@ class Gangs:
         unread = said.expected != "" and EXPECTED_DURATION not in dict(gang.options)
         return unread or length_s(gang, said) != gang.length_s
 
-    # -- building -----------------------------------------------------------------------------------------------------
-
     def settle(self) -> None:
         """Build now what is to be built again."""
         self._renew(self._stale)
@@ -193,7 +188,12 @@ class Gangs:
         (docs/safety.md S8). Its owner's own annotations count where pods have none.
         """
         pods = tuple(self.groups[key].pods.values())
-        runs = runs_of(pods, least=lambda: self._declared_minimum(pods), wanted=self.owners.wanted)
+        of_any = self._pod_group(_ref(pods[0]))
+        runs = runs_of(
+            pods,
+            least=lambda: of_any.min_member if of_any else max(_ref(pod).min_available or 1 for pod in pods),
+            wanted=self.owners.wanted,
+        )
         ordered = tuple(sorted(runs.current, key=_order))
         current = [pod for pod in ordered if not pod.deleting and not pod.terminal] or list(ordered)
         if any(_ref(pod).source is GangSource.GATED_NATIVE for pod in current):
@@ -211,7 +211,7 @@ class Gangs:
         options = {EXPECTED_DURATION: said.expected} if said is not None and said.expected else {}
         # Where members' annotations differ the first member's counts (ps before chief before workers).
         options.update({name: value for pod in reversed(current) for name, value in pod.options})
-        problem, detail = _fault(current, first, group) or _mixed(current, first) or (None, "")
+        problem, detail = _fault(current, first, group)
         gang = Gang(
             key=first.key,
             source=first.source,
@@ -229,12 +229,6 @@ class Gangs:
         )
         length = length_s(gang, said) if gang.own else None
         return gang if length is None else replace(gang, length_s=length)
-
-    def _declared_minimum(self, pods: Sequence[Pod]) -> int:
-        """The minimum that the gang's PodGroup, else any of its pods, declares; 1: none does."""
-        if (group := self._pod_group(_ref(pods[0]))) is not None:
-            return group.min_member
-        return max([pod.group.min_available or 1 for pod in pods if pod.group is not None])
 
     def _pod_group(self, ref: GroupRef) -> PodGroup | None:
         """The PodGroup that belongs to the gang's source; an annotation may mean Volcano's or coscheduling's."""
@@ -259,8 +253,7 @@ class PodGroups(Watched[PodGroup]):
         return self.by_key.get(gang.key) if gang.source in POD_GROUPED else None
 
     def _take(self, item: PodGroup) -> bool:
-        known = self.by_key.get(item.key)
-        self.by_key[item.key] = item
+        known, self.by_key[item.key] = self.by_key.get(item.key), item
         return (known is None or _DECIDES(known) != _DECIDES(item)) and self._gangs.touch(item.key)
 
     def _drop(self, key: str) -> bool:
@@ -312,7 +305,7 @@ def continued(
 
 
 def _order(pod: Pod) -> tuple[int, bool, int, str]:
-    return _ROLE_ORDER[pod.member_class.role], pod.index is None, pod.index or 0, pod.name
+    return _ROLES.index(pod.member_class.role), pod.index is None, pod.index or 0, pod.name
 
 
 def _ref(pod: Pod) -> GroupRef:
@@ -321,11 +314,8 @@ def _ref(pod: Pod) -> GroupRef:
     return pod.group
 
 
-_Fault: TypeAlias = tuple[Reason, str] | None  # Why, and what to change
-
-
-def _fault(current: Sequence[Pod], first: GroupRef, group: PodGroup | None) -> _Fault:
-    """What is wrong with how the members name their gang, and what to change."""
+def _fault(current: Sequence[Pod], first: GroupRef, group: PodGroup | None) -> tuple[Reason | None, str]:
+    """What is wrong with how the members name their gang, or with their being one, and what to change."""
     for pod in current:
         if (problem := _ref(pod).problem) is not None:
             return Reason.INVALID_GROUP, f"pod {pod.key}: {problem}"
@@ -349,17 +339,14 @@ def _fault(current: Sequence[Pod], first: GroupRef, group: PodGroup | None) -> _
             f"PodGroup {first.key} does not exist, and no pod has annotation scheduling.k8s.io/group-min-member: "
             "create the one or add the other"
         )
-    return (Reason.INVALID_GROUP, detail) if detail else None
-
-
-def _mixed(current: Sequence[Pod], first: GroupRef) -> _Fault:
-    if first.source is GangSource.NATIVE:
-        return None
-    if names := _differing(current, lambda pod: pod.scheduler_name):
-        return Reason.MIXED_SCHEDULERS, f"spec.schedulerName differs: {names}; make them equal"
-    if priorities := _differing(current, lambda pod: pod.priority):
-        return Reason.MIXED_PRIORITIES, f"spec.priority differs: {priorities}; use one priorityClassName"
-    return None
+    if detail:
+        return Reason.INVALID_GROUP, detail
+    if first.source is not GangSource.NATIVE:
+        if names := _differing(current, lambda pod: pod.scheduler_name):
+            return Reason.MIXED_SCHEDULERS, f"spec.schedulerName differs: {names}; make them equal"
+        if priorities := _differing(current, lambda pod: pod.priority):
+            return Reason.MIXED_PRIORITIES, f"spec.priority differs: {priorities}; use one priorityClassName"
+    return None, ""
 
 
 def _differing(pods: Sequence[Pod], what: Callable[[Pod], object]) -> str:
@@ -381,7 +368,7 @@ class Owners:
         self._created_s: dict[str, float] = {}  # owner → creation, Unix seconds
         self.wanted: Mapping[str, int] = {}  # owner → pods it wants; only of those that are not one of a series
         self._says: dict[str, JobSays] = {}  # owner → what it says of its length; only of those that say something
-        self._minimums: dict[GangKey, tuple[str, int]] = {}  # gang → its owner, and the minimum that follows from it
+        self.minimums: dict[GangKey, tuple[str, int]] = {}  # gang → its owner, and the most that it needs by now
 
     def note(self, created_s: Mapping[str, float], wanted: Mapping[str, int], says: Mapping[str, JobSays]) -> None:
         """Take over what was read."""
@@ -401,31 +388,21 @@ class Owners:
 
     def says(self, members: Iterable[Pod]) -> JobSays | None:
         """What the first owner of these pods that says something says of its length. Cost: O(n)."""
-        uids = _owners(members) & self._says.keys() if self._says else ()
+        uids = owner_uids(members) & self._says.keys() if self._says else ()
         return self._says[min(uids)] if uids else None
 
     def created_s(self, members: Iterable[Pod]) -> float | None:
         """Creation of the oldest owner of these pods; `None`: none was read, or there is none. Cost: O(n)."""
-        uids = _owners(members) & self._created_s.keys() if self._created_s else ()
+        uids = owner_uids(members) & self._created_s.keys() if self._created_s else ()
         return min((self._created_s[uid] for uid in uids), default=None)
-
-    def note_minimum(self, gang: GangKey, uid: str, count: int) -> bool:
-        """The gang's owner needs no more than `count` members by now, and never more again; whether that is news."""
-        news = self._minimums.get(gang) != (uid, count)
-        self._minimums[gang] = uid, count
-        return news
-
-    def drop_minimum(self, gang: GangKey) -> None:
-        """The gang's last pod is gone."""
-        self._minimums.pop(gang, None)
 
     def minimum(self, gang: GangKey, members: Iterable[Pod]) -> int | None:
         """The most that the gang needs; `None`: not asked, or its pods are another owner's. Cost: O(n) if known."""
-        uid, count = self._minimums.get(gang, ("", None))
-        if count is None or not all(pod.owner is not None and pod.owner.uid == uid for pod in members):
-            return None
-        return count
+        uid, count = self.minimums.get(gang, ("", None))
+        whole = count is not None and all(pod.owner is not None and pod.owner.uid == uid for pod in members)
+        return count if whole else None
 
 
-def _owners(members: Iterable[Pod]) -> set[str]:
+def owner_uids(members: Iterable[Pod]) -> set[str]:
+    """The owners of these pods."""
     return {pod.owner.uid for pod in members if pod.owner is not None}

@@ -24,33 +24,24 @@ class Pods(Watched[Pod]):
     """Every pod by uid, by name and by job."""
 
     def __init__(self, state: ClusterState, usage: Usage, daemons: Daemons, gangs: Gangs) -> None:
-        self._usage = usage
-        self._daemons = daemons
-        self._gangs = gangs
-        self._by_uid: dict[PodUid, Pod] = {}
+        self._usage, self._daemons, self._gangs = usage, daemons, gangs
+        self.by_uid = gangs.by_uid
         self._names: dict[str, PodUid] = {}  # namespace/name → uid
         super().__init__(state, self._names)
         self._jobs: dict[JobKey, set[PodUid]] = {}
         self.assumed: dict[PodUid, NodeName] = {}  # pods that are bound by our word alone → their node
         self.misspelt: dict[PodUid, None] = {}  # Pods with keys that are probably misspelt, the first seen first
 
-    def __len__(self) -> int:
-        return len(self._by_uid)
-
     def __iter__(self) -> Iterator[Pod]:
-        return iter(self._by_uid.values())
+        return iter(self.by_uid.values())
 
-    def get(self, uid: PodUid) -> Pod | None:
-        """The pod, or `None`."""
-        return self._by_uid.get(uid)
-
-    def by_name(self, key: str) -> Pod | None:
-        """The pod that is called `namespace/name`, or `None`."""
-        return self._by_uid.get(self._names.get(key, PodUid("")))
+    def by_name(self, namespace: str, name: str) -> Pod | None:
+        """The pod of that name."""
+        return self.by_uid.get(self._names.get(f"{namespace}/{name}", PodUid("")))
 
     def of_job(self, job: JobKey) -> tuple[Pod, ...]:
         """Pods of the job, sorted by name."""
-        return tuple(sorted((self._by_uid[uid] for uid in self._jobs.get(job, ())), key=lambda pod: pod.name))
+        return tuple(sorted((self.by_uid[uid] for uid in self._jobs.get(job, ())), key=attrgetter("name")))
 
     def node_of(self, pod: Pod) -> NodeName | None:
         """The node whose room the pod takes: its own, else the one that it is nominated for (docs/safety.md S12).
@@ -68,7 +59,7 @@ class Pods(Watched[Pod]):
 
     def assume(self, uid: PodUid, node: NodeName) -> None:
         """Count an unbound pod as bound: the API server confirmed its Binding, and the watch will show it soon."""
-        before = self._by_uid.get(uid)
+        before = self.by_uid.get(uid)
         if before is not None and before.node is None and not before.terminal:
             self.assumed[uid] = node
             self._state.note(self._change(uid, before, replace(before, node=node)))
@@ -80,14 +71,14 @@ class Pods(Watched[Pod]):
             self.misspelt[uid] = None
         elif self.misspelt:
             self.misspelt.pop(uid, None)
-        before, after = self._by_uid.get(uid), item
+        before, after = self.by_uid.get(uid), item
         if uid in self.assumed:
             if item.node is not None or item.terminal:
                 del self.assumed[uid]
             else:
                 after = replace(item, node=self.assumed[uid])
         elif before is not None and DECIDING(before) == DECIDING(item):
-            self._by_uid[uid] = item
+            self.by_uid[uid] = item
             if item.group is not None:
                 self._gangs.groups[item.group.key].pods[uid] = item
             return False
@@ -97,7 +88,7 @@ class Pods(Watched[Pod]):
 
     def _drop(self, key: str) -> bool:
         uid = self._names.get(key)
-        return uid is not None and self._change(uid, self._by_uid[uid], None)
+        return uid is not None and self._change(uid, self.by_uid[uid], None)
 
     def _change(self, uid: PodUid, before: Pod | None, after: Pod | None) -> bool:
         """Take over a record in place of the one before; whether that can decide anything."""
@@ -109,9 +100,9 @@ class Pods(Watched[Pod]):
         if before is not None and after is not None and left == entered and left is not None:
             decides = before.member_class != after.member_class
         if decides and before is not None and left is not None:
-            self._usage.remove(left, uid, before.member_class)
+            self._usage.count(left, uid, before.member_class, -1)
         if decides and after is not None and entered is not None:
-            self._usage.add(entered, uid, after.member_class)
+            self._usage.count(entered, uid, after.member_class, 1)
         if (before is not None and before.daemon) or (after is not None and after.daemon):
             decides = self._daemons.pod_changed(before, after) or decides
         if after is None or not needs_node(after):
@@ -135,11 +126,11 @@ class Pods(Watched[Pod]):
                     del self._jobs[before.job]
         if after is None:
             if before is not None:
-                del self._by_uid[uid], self._names[before.key]
+                del self.by_uid[uid], self._names[before.key]
                 self.assumed.pop(uid, None)
                 self.misspelt.pop(uid, None)
             return False
-        self._by_uid[uid] = after
+        self.by_uid[uid] = after
         self._names[after.key] = uid
         if after.job is not None:
             self._jobs.setdefault(after.job, set()).add(uid)

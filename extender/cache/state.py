@@ -1,22 +1,23 @@
 """What the one writer of cluster state has beside objects: its version, and what the service decided and learned.
 
-Rules: the version grows only when something that can decide changed. While a list is taken over, all changes count as
-one, and no snapshot shows half of it. A commitment holds only members that still need a node; what expires does so when
-the service says the time. Mappings are replaced, never written again, because snapshots share them.
-(docs/safety.md S4, S5, S7)
+Rules: while a list is taken over, all changes count as one, and no snapshot shows half of it. A commitment holds only
+members that still need a node; what expires does so when the service says the time. Mappings are replaced, never
+written again, because snapshots share them (docs/safety.md S4, S5, S7).
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, TypeVar
 
 import msgspec
 
 from scoring.ids import GangKey, NodeName, PodUid
-from scoring.model import MemberClass, Pod, Reservation, Snapshot
+from scoring.model import DaemonSet, MemberClass, Node, Pod, PodGroup, Reservation, Snapshot
 
 _MOST_ATTAINED: Final = 10_000  # Gangs of which is remembered what they had before they were suspended
 _SETTLED_EVERY: Final = 500  # Changes by a list
+T = TypeVar("T", bound=Node | Pod | PodGroup | DaemonSet)
+V = TypeVar("V")
 
 
 class _Refusal(msgspec.Struct, frozen=True):
@@ -32,15 +33,12 @@ class Attained(msgspec.Struct, frozen=True):
 
 
 class ClusterState(ABC):
-    """Version and decisions. `on_change` is called after each change of `version`, on the caller's stack: take note.
+    """Version and decisions."""
 
-    `on_expected_change`, when it is set, is called instead for what a plan foresaw: a member on the node that it was
-    committed to, the gate that we removed, the commitment itself.
-    """
-
-    def __init__(self, on_change: Callable[[], None] = lambda: None) -> None:
-        self.on_change = on_change
-        self.on_expected_change: Callable[[], None] | None = None
+    def __init__(self) -> None:
+        self.on_change: Callable[[bool], None] = lambda _: None
+        """Called after each change of `version`, on the caller's stack: take note. Whether a plan foresaw it: a member
+        on the node that it was committed to, the gate that we removed, the commitment itself."""
         self.version = 1  # That the next snapshot will have
         self.expected = False  # The change that is about to be reported was foreseen
         self._lists = 0  # That are being taken over
@@ -62,10 +60,7 @@ class ClusterState(ABC):
             return
         self.version += 1
         expected, self.expected = self.expected, False
-        if expected and self.on_expected_change is not None:
-            self.on_expected_change()
-        else:
-            self.on_change()
+        self.on_change(expected)
 
     def note(self, changed: bool) -> None:
         """Report a change if there was one."""
@@ -94,8 +89,6 @@ class ClusterState(ABC):
     def settle(self) -> None:
         """Do now, in the middle of a long change, what the next snapshot would have to do."""
 
-    # -- commitments --------------------------------------------------------------------------------------------------
-
     def commit(self, gang: GangKey, assignment: Mapping[PodUid, NodeName]) -> bool:
         """Replace the gang's commitment; an empty one ends it; whether it is news. ValueError: a pod is another's."""
         for uid in assignment:
@@ -115,7 +108,7 @@ class ClusterState(ABC):
         gang = self._committed.get(uid)
         if gang is None:
             return False
-        return self.commit(gang, {u: node for u, node in self.commitments[gang].assignment.items() if u != uid})
+        return self.commit(gang, {one: node for one, node in self.commitments[gang].assignment.items() if one != uid})
 
     def committed_node(self, gang: GangKey, uid: PodUid) -> NodeName | None:
         """The node that a waiting member of the gang is committed to; `None`: to none, or as another gang's member."""
@@ -129,8 +122,6 @@ class ClusterState(ABC):
         """Whether a place on the node is committed. Cost: O(commitments)."""
         return any(node in commitment.nodes for commitment in self.commitments.values())
 
-    # -- what nodes refused -------------------------------------------------------------------------------------------
-
     def exclude(self, member_class: MemberClass, node: NodeName, until_s: float, *, by: GangKey | None = None) -> None:
         """`node` refused the class, until `until_s` (Unix) or it changes; `by`: whose member, which can revoke it."""
         member_class = member_class.anywhere
@@ -140,13 +131,11 @@ class ClusterState(ABC):
         self.note(known is None and self._publish([member_class]))
 
     def passed(self, pod: Pod, nodes: Collection[NodeName]) -> bool:
-        """kube-scheduler's other filters pass these nodes for a member: whether any was thought to refuse it.
-
-        What was learned of other gangs' members stays: their labels may differ.
-        """
+        """kube-scheduler's other filters pass these nodes for a member: whether any was thought to refuse it."""
         if not self.exclusions or pod.group is None:
             return False
         known = self._refusals.get(pod.member_class.anywhere, {})
+        # What was learned of other gangs' members stays: their labels may differ.
         wrong = [node for node in known.keys() & set(nodes) if known[node].by == pod.group.key]
         for node in wrong:
             del known[node]
@@ -168,17 +157,10 @@ class ClusterState(ABC):
     def _publish(self, touched: Sequence[MemberClass]) -> bool:
         """Show what is known of these classes; whether there are any."""
         if touched:
-            fresh = dict(self.exclusions)
-            for member_class in dict.fromkeys(touched):
-                if nodes := self._refusals[member_class]:
-                    fresh[member_class] = frozenset(nodes)
-                else:
-                    del self._refusals[member_class]
-                    fresh.pop(member_class, None)
-            self.exclusions = fresh
+            fresh = {**self.exclusions, **{kind: frozenset(self._refusals[kind]) for kind in touched}}
+            self.exclusions = {member_class: nodes for member_class, nodes in fresh.items() if nodes}
+            self._refusals = {member_class: nodes for member_class, nodes in self._refusals.items() if nodes}
         return bool(touched)
-
-    # -- back-offs, claims, attained service --------------------------------------------------------------------------
 
     def back_off(self, gang: GangKey, until_s: float | None) -> None:
         """Let the gang reserve nothing before `until_s` (Unix seconds); `None` ends that (docs/safety.md S5)."""
@@ -204,23 +186,12 @@ class ClusterState(ABC):
             self.changed()
 
     def set_attained(self, attained: Mapping[GangKey, Attained]) -> None:
-        """Remember what gangs had of the cluster until their owners were suspended; the oldest of many are forgotten.
-
-        It counts for pods of these owners only.
-        """
+        """Remember what gangs had until their owners were suspended, for pods of these; the oldest of many leave."""
         new = {gang: one for gang, one in attained.items() if self.attained.get(gang) != one}
         if new:
             old = [(gang, one) for gang, one in self.attained.items() if gang not in new]
             self.attained = dict([*old, *new.items()][-_MOST_ATTAINED:])
             self.changed()
-
-    def expire_decisions(self, now_s: float) -> bool:
-        """Drop exclusions and back-offs whose time has come; whether there were any."""
-        before, self.back_offs = self.back_offs, {gang: s for gang, s in self.back_offs.items() if s > now_s}
-        return self._drop_refusals(lambda _, refusal: refusal.until_s <= now_s) or len(self.back_offs) < len(before)
-
-
-V = TypeVar("V")
 
 
 def _with(known: Mapping[GangKey, V], gang: GangKey, value: V | None) -> dict[GangKey, V]:
@@ -229,22 +200,11 @@ def _with(known: Mapping[GangKey, V], gang: GangKey, value: V | None) -> dict[Ga
     return fresh if value is None else fresh | {gang: value}
 
 
-class Keyed(Protocol):
-    """A record of an object."""
-
-    @property
-    def key(self) -> str:
-        """`namespace/name`, for kinds outside namespaces the name."""
-
-
-T = TypeVar("T", bound=Keyed)
-
-
 class Watched(ABC, Generic[T]):
     """The objects of one kind: an `extender.kube.reflector.Sink`. Cost of a call: O(1) and the gang it touches.
 
     Each kind says how it takes over a record and drops one, and whether that can decide anything new; `held` are the
-    keys of those that it has.
+    keys of those that it has (`namespace/name`, for kinds outside namespaces the name).
     """
 
     def __init__(self, state: ClusterState, held: Collection[str]) -> None:

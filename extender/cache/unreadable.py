@@ -4,13 +4,13 @@ Rule: one record for each kind, written by its reflector; what it keeps of an ob
 """
 
 from collections.abc import Collection, Iterator
+from itertools import chain
 from typing import Final
 
 import msgspec
 
 MOST: Final = 1000  # Objects of a kind that are remembered; their number may be larger
 _WHY_CHARS: Final = 300
-_UID_CHARS: Final = 253
 LONGEST_KEY: Final = 63 + 1 + 253  # Longest namespace and name; what is longer the API server has not written
 
 
@@ -37,10 +37,9 @@ class UnreadableKind:
     def failed(self, key: str, error: Exception, *, uid: str = "") -> None:
         """An object could not be read; without a key it is not known which."""
         self.readings += 1
-        if not key or len(key) > LONGEST_KEY or (key not in self.now and len(self.now) >= MOST):
-            return
-        namespace, _, name = key.rpartition("/")
-        self.now[key] = Unreadable(self._api_version, self._kind, namespace, name, uid[:_UID_CHARS], words(error))
+        if 0 < len(key) <= LONGEST_KEY and (key in self.now or len(self.now) < MOST):
+            namespace, _, name = key.rpartition("/")
+            self.now[key] = Unreadable(self._api_version, self._kind, namespace, name, uid[:253], words(error))
 
     def passed(self, key: str) -> None:
         """The object was read, or is gone. Cost: nothing where all can be read."""
@@ -63,8 +62,7 @@ class UnreadableObjects:
         return self._kinds.setdefault((api_version, kind), UnreadableKind(api_version, kind))
 
     def __iter__(self) -> Iterator[Unreadable]:
-        for book in self._kinds.values():
-            yield from book.now.values()
+        return chain.from_iterable(book.now.values() for book in self._kinds.values())
 
 
 def words(error: Exception) -> str:

@@ -2,24 +2,23 @@
 
 Why recorded: a removed gate cannot be put back, so from the first patch on the gang's places are a commitment
 (docs/safety.md S4) although no member is at bind yet. It ends when all members are bound or gone, or lapses
-(docs/safety.md S5). Rules: what is sent is derived from commitment and cache at the moment of sending, so a lost patch
-is simply made again; lost places are taken from the next plan; after a restart the notes on the pods are recovered.
+(docs/safety.md S5). What is sent is derived from commitment and cache at the moment of sending, so a lost patch is
+simply made again; lost places are taken from the next plan; after a restart the notes on the pods are recovered.
 
-Why a gang whose admission lapsed backs off: one that reserves room until the hold limit without a start keeps it from
-others, again and again. Rules:
+A gang whose admission lapsed backs off: to reserve room without a start, again and again, would keep it from others.
 
-- The back-off is 10 s × 2ᵏ, at most ten minutes (docs/safety.md S5). Success ends the count, and so do other pods, and,
-  where no member had been heard of at all, any question about one of them, because kube-scheduler was away.
+- For 10 s × 2ᵏ, at most ten minutes (docs/safety.md S5). Success ends the count, and so do other pods, and, where no
+  member had been heard of at all, any question about one of them, because kube-scheduler was away.
 - A member that kube-scheduler refused and does not any more ends one back-off of the count, and the count goes on: with
   anti-affinity among members it refuses the last one while the first are held, and none as soon as the gang lapsed.
   So do nodes that /filter learned to leave out, and that kube-scheduler passes again as soon as no member is held: the
   first time the gang is only planned again, since a filter that netgang does not model may have closed one node.
-- Gates that are removed and members at bind have clocks of their own. A gang without a gate that is offered its nodes
-  in /filter has none, and where kube-scheduler's own filters refuse it no question comes: planned for
-  the admit timeout without any call, it lapses too (docs/safety.md S25). One that runs in part does not: it is first.
+- A gang without a gate that is offered its nodes in /filter has no clock of gates or held calls, and where
+  kube-scheduler's own filters refuse it no question comes: planned for the admit timeout without any call, it lapses
+  too (docs/safety.md S25). One that runs in part does not: it is first.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Final
 
@@ -61,24 +60,14 @@ class Lapses:
     _: KW_ONLY
     timeout_s: float  # How long a gang without a gate may be planned before a member comes to bind
     _last: dict[GangKey, _Lapse] = field(default_factory=dict, init=False)
-    _expected_s: dict[GangKey, float] = field(default_factory=dict, init=False)  # ungated gang → planned since
+    expected_until_s: dict[GangKey, float] = field(default_factory=dict, init=False)  # planned gang without a gate → …
     _revoked: dict[GangKey, frozenset[PodUid]] = field(default_factory=dict, init=False)
     """gang → its pods when kube-scheduler passed a node again that it had refused to a member"""
 
-    @property
-    def gangs(self) -> frozenset[GangKey]:
-        """Gangs that lapsed and did not start since."""
-        return frozenset(self._last)
-
-    def expected_for_s(self, gang: GangKey) -> float | None:
-        """How long a gang without a gate still has to come to bind; `None`: it is not expected."""
-        since_s = self._expected_s.get(gang)
-        return None if since_s is None else max(since_s + self.timeout_s - self.context.clock.monotonic_s(), 0.0)
-
-    def expire(self, plan: Plan, at_bind: frozenset[PodUid], *, elsewhere: frozenset[GangKey]) -> None:
+    def expire(self, plan: Plan, at_bind: frozenset[PodUid], *, elsewhere: Collection[GangKey]) -> None:
         """End overdue admissions without a gate, but of `at_bind` (calls held) and `elsewhere` (being ungated)."""
         now_s = self.context.clock.monotonic_s()
-        before, self._expected_s = self._expected_s, {}
+        before, self.expected_until_s = self.expected_until_s, {}
         for key, admission in plan.admitted.items():
             gang = self.context.cache.gang(key)
             if gang is None or key in elsewhere or key in plan.partial:
@@ -86,15 +75,11 @@ class Lapses:
             expected = [pod.uid for pod in gang.pending if pod.uid in admission.members and not pod.gates]
             if not expected or not at_bind.isdisjoint(expected):
                 continue
-            since_s = before.get(key, now_s)
-            if now_s - since_s < self.timeout_s:
-                self._expected_s[key] = since_s
+            until_s = before.get(key, now_s + self.timeout_s)
+            if now_s < until_s:
+                self.expected_until_s[key] = until_s
             else:
                 self.lapsed(key, silent=True)
-
-    def forget(self) -> None:
-        """Expect no gang, as after a restart."""
-        self._expected_s.clear()
 
     def lapsed(self, key: GangKey, *, silent: bool = False, tried_early: bool = False) -> None:
         """An admission ended without quorum: let the gang back off. `silent`: no member ever came to bind."""
@@ -102,18 +87,16 @@ class Lapses:
         gang = self.context.cache.gang(key)
         if gang is None:
             return
-        before = self._last.get(key)
-        times = before.times if before is not None else 0
-        tried_early = tried_early or (before is not None and before.tried_early)
+        before = self._last.get(key, _Lapse(0, frozenset()))
         refused = [pod for one in gang.pending if (pod := self.context.cache.pod(one.uid)) is not None and pod.refusal]
         self._last[key] = _Lapse(
-            times + 1,
+            before.times + 1,
             pods_of(gang),
             frozenset(pod.uid for pod in refused),
             silent=silent and not refused,
-            tried_early=tried_early,
+            tried_early=tried_early or before.tried_early,
         )
-        pause_s = min(FIRST_S * 2.0**times, LONGEST_S)
+        pause_s = min(FIRST_S * 2.0**before.times, LONGEST_S)
         self.context.cache.back_off(key, self.context.clock.now_s() + pause_s)
         why = f": kube-scheduler says of {refused[0].key}: {refused[0].refusal.rstrip('.')}" if refused else ""
         note = f"Gang {key} was admitted and did not come to bind in time{why}; tried again in {pause_s:.0f} s"
@@ -160,13 +143,11 @@ class Lapses:
             gang = self.context.cache.gang(key)
             if gang is None or gang.started or pods_of(gang) != lapse.pods:
                 self._end(key)
-            elif not lapse.tried_early and any(not self._is_refused(uid) for uid in lapse.refused):
-                self._last[key] = msgspec.structs.replace(lapse, tried_early=True)
+            elif not lapse.tried_early and not all(
+                (pod := self.context.cache.pod(uid)) is not None and pod.refusal for uid in lapse.refused
+            ):
+                self._last[key] = replace(lapse, tried_early=True)
                 self.context.cache.back_off(key, None)
-
-    def _is_refused(self, uid: PodUid) -> bool:
-        pod = self.context.cache.pod(uid)
-        return pod is not None and bool(pod.refusal)
 
     def _end(self, key: GangKey) -> None:
         del self._last[key]
@@ -192,7 +173,7 @@ class Admissions:
     planner: Planner
     _: KW_ONLY
     timeout_s: float  # How long an admitted gang may take to come to bind
-    _open: dict[GangKey, _OpenAdmission] = field(default_factory=dict, init=False)
+    open: dict[GangKey, _OpenAdmission] = field(default_factory=dict, init=False)  # Gangs that are being admitted now
     _by_zone: dict[GangKey, float] = field(default_factory=dict, init=False)  # gang → until when none are named
     _sent: dict[PodUid, float] = field(default_factory=dict, init=False)  # ungated pod → since; until watched
     _stuck: dict[PodUid, float] = field(default_factory=dict, init=False)  # unschedulable admitted pod → since
@@ -206,30 +187,19 @@ class Admissions:
     def __post_init__(self) -> None:
         self.lapses = Lapses(self.context, timeout_s=self.timeout_s)
 
-    @property
-    def open(self) -> frozenset[GangKey]:
-        """Gangs that are being admitted now."""
-        return frozenset(self._open)
-
     def name_no_nodes(self, gang: GangKey) -> None:
         """Nodes were named for the gang, and they would not do: for an hour the zone alone is (docs/safety.md S27)."""
         self._by_zone[gang] = self.context.clock.monotonic_s() + BY_ZONE_S
 
     def refusal(self, gang: GangKey) -> str | None:
         """What the API server said when it refused for good to admit the gang; `None`: it did not."""
-        known = self._refusals.get(gang)
-        return None if known is None else known[1]
-
-    def keeps(self, gang: GangKey) -> bool:
-        """Whether the gang's places stay committed though no member is at bind."""
-        return gang in self._open
+        return self._refusals.get(gang, (None, None))[1]
 
     def lapses_in_s(self, gang: GangKey) -> float | None:
         """How long the gang still has to come to bind; `None`: it is not expected."""
-        opened = self._open.get(gang)
-        if opened is None:
-            return self.lapses.expected_for_s(gang)
-        return max(opened.until_s - self.context.clock.monotonic_s(), 0.0)
+        opened = self.open.get(gang)
+        until_s = opened.until_s if opened is not None else self.lapses.expected_until_s.get(gang)
+        return None if until_s is None else max(until_s - self.context.clock.monotonic_s(), 0.0)
 
     def recover(self) -> None:
         """After a restart: commit again to the nodes in the pods' notes, as far as there is room."""
@@ -240,20 +210,20 @@ class Admissions:
                 continue
             short = members_without_room(self.context.cache.snapshot(), gang, places)
             if left := {uid: node for uid, node in places.items() if uid not in short}:
-                self._open[key] = _OpenAdmission(self.context.clock.monotonic_s() + self.timeout_s, {})
+                self.open[key] = _OpenAdmission(self.context.clock.monotonic_s() + self.timeout_s, {})
                 self.context.cache.set_commitment(key, left)
 
     def forget(self) -> None:
         """Drop all commitments and expect no gang: another replica decides now, or `recover` finds them again."""
-        self.lapses.forget()
-        for book in (self._open, self._sent, self._stuck, self._doubted, self._refusals, self._gated):
+        expected = self.lapses.expected_until_s
+        for book in (expected, self.open, self._sent, self._stuck, self._doubted, self._refusals, self._gated):
             book.clear()
         for key in list(self.context.cache.snapshot().commitments):
             self.context.cache.set_commitment(key, {})
 
     def plan_made(self, plan: Plan) -> list[PodUid]:
         """Take new places of gangs under way from the plan; gated pods that the plan admits, heaviest gang first."""
-        for key in sorted(self._open):
+        for key in sorted(self.open):
             admission = plan.admitted.get(key)
             if admission is not None:
                 both = {**self._assigned(key), **admission.members}
@@ -261,7 +231,12 @@ class Admissions:
         now_s = self.context.clock.monotonic_s()
         found: list[PodUid] = []
         for key, admission in plan.admitted.items():
-            waiting = (uid for uid in self._gated_of(key) if uid in admission.members)
+            gang, known = self.context.cache.gang(key), self._gated.get(key)
+            if gang is None:
+                continue
+            if known is None or known[0] is not gang:  # to remember it saves 11 ms a plan that admits 8,000 pods
+                known = self._gated[key] = (gang, tuple(pod.uid for pod in gang.pending if pod.gated))
+            waiting = (uid for uid in known[1] if uid in admission.members)
             found.extend(uid for uid in waiting if now_s - self._sent.get(uid, now_s - RESEND_S) >= RESEND_S)
         return found
 
@@ -270,12 +245,12 @@ class Admissions:
         gang = self.context.cache.gang_of(pod.uid)
         if gang is None or gang.problem is not None or pod.foreign_gates or gang.key in self._refusals:
             return None
-        if gang.key not in self._open and not self._begin(gang):
+        if gang.key not in self.open and not self._begin(gang):
             return None
         node = self.context.cache.committed_node(gang.key, pod.uid)
         if node is None:
             return None
-        opened = self._open[gang.key]
+        opened = self.open[gang.key]
         if pod.uid not in opened.listed_for:  # a successor came meanwhile: others sit on its siblings' places by now
             opened.listed_for = frozenset([one.uid for one in gang.pending])
             opened.lists.clear()
@@ -284,12 +259,10 @@ class Admissions:
 
     def sent(self, pod: Pod) -> None:
         """The pod's gate is gone: the API server confirmed it."""
-        now_s = self.context.clock.monotonic_s()
-        self._sent[pod.uid] = now_s
-        opened = self._open.get(pod.group.key) if pod.group is not None else None
-        if opened is not None:
-            opened.until_s = now_s + self.timeout_s
+        self._sent[pod.uid] = now_s = self.context.clock.monotonic_s()
         if pod.group is not None:
+            if (opened := self.open.get(pod.group.key)) is not None:
+                opened.until_s = now_s + self.timeout_s
             node = self.context.cache.committed_node(pod.group.key, pod.uid) or ""
             self.context.decided(Decision("ungate", pod.key, pod.group.key, node))
 
@@ -302,36 +275,35 @@ class Admissions:
         self.context.decided(Decision("ungate", pod.key, gang.key, reason=why))
         note = f"The API server refuses to admit the pod: {why}"
         self.context.events.post(pod_subject(pod), Happening.ADMISSION_LAPSED, note, "refused")
-        self._open.pop(gang.key, None)
+        self.open.pop(gang.key, None)
         self.context.cache.set_commitment(gang.key, {})
         self.lapses.refused(gang.key)
 
     def gives_up(self, gang: GangKey) -> bool:
         """Whether a hold limit that passed before quorum was the last chance: not while the gang is being admitted."""
-        opened = self._open.get(gang)
-        if opened is not None and self.context.clock.monotonic_s() < opened.until_s:
-            return False
-        self._open.pop(gang, None)
-        return True
+        opened = self.open.get(gang)
+        over = opened is None or self.context.clock.monotonic_s() >= opened.until_s
+        if over:
+            self.open.pop(gang, None)
+        return over
 
     def tidy(self, at_bind: frozenset[PodUid]) -> None:
         """Once a second: close what is done, let lapse what does not come. `at_bind`: members whose call is held."""
         now_s, plan = self.context.clock.monotonic_s(), self.planner.current
-        for key, opened in sorted(self._open.items()):
-            gang = self.context.cache.gang(key)
+        for key, opened in sorted(self.open.items()):
+            gang, waiting = self.context.cache.gang(key), plan.waiting.get(key)
             if gang is None or not gang.pending:
-                del self._open[key]
-            elif now_s >= opened.until_s and not any(pod.uid in at_bind for pod in gang.pending):
-                self._close(key)
-                if not quorum_of(gang).started:  # members beyond the minimum only lose their places
-                    self.lapses.lapsed(key, silent=True)
-            elif (
-                any(pod.obstacle for pod in gang.pending)
-                and (waiting := plan.waiting.get(key)) is not None
-                and waiting.reason is Reason.INCOMPLETE
-            ):
-                self._close(key)  # it lapses at once and need not back off: the plan has no place for it until then
-        for key in sorted({*self._open, *self._doubted}):
+                del self.open[key]
+                continue
+            late = now_s >= opened.until_s and not any(pod.uid in at_bind for pod in gang.pending)
+            incomplete = waiting is not None and waiting.reason is Reason.INCOMPLETE
+            # One with an obstacle need not back off: the plan has no place for it until then.
+            if late or (incomplete and any(pod.obstacle for pod in gang.pending)):
+                del self.open[key]
+                self.context.cache.set_commitment(key, {})
+            if late and not quorum_of(gang).started:  # members beyond the minimum only lose their places
+                self.lapses.lapsed(key, silent=True)
+        for key in sorted({*self.open, *self._doubted}):
             gang = self.context.cache.gang(key)
             if gang is None or not gang.pending:
                 self._doubted.discard(key)
@@ -359,7 +331,7 @@ class Admissions:
         if members_without_room(snapshot, gang, planned):
             self.planner.mark_dirty()
             return False
-        self._open[gang.key] = _OpenAdmission(self.context.clock.monotonic_s() + self.timeout_s, {})
+        self.open[gang.key] = _OpenAdmission(self.context.clock.monotonic_s() + self.timeout_s, {})
         self.context.cache.set_commitment(gang.key, planned, as_planned=True)
         return True
 
@@ -367,22 +339,9 @@ class Admissions:
         commitment = self.context.cache.snapshot().commitments.get(key)
         return commitment.assignment if commitment is not None else {}
 
-    def _gated_of(self, key: GangKey) -> tuple[PodUid, ...]:
-        """Gated members, looked for once per change of the gang: saves 11 ms a plan that admits 8,000 pods."""
-        gang = self.context.cache.gang(key)
-        known = self._gated.get(key)
-        if gang is None:
-            return ()
-        if known is None or known[0] is not gang:
-            known = self._gated[key] = (gang, tuple(pod.uid for pod in gang.pending if pod.gated))
-        return known[1]
-
     def _listed(self, gang: Gang, member_class: MemberClass, node: NodeName) -> msgspec.Raw | None:
-        """The terms for the class, encoded; made again when the member's node is not on the list (planned again).
-
-        A native gang's member gets its planned node alone (`scoring.verbs.places`).
-        """
-        lists, zone_label = self._open[gang.key].lists, self.planner.policy.zone_label
+        """The terms for the class as JSON, made again when it lacks the member's node; of a native gang that alone."""
+        lists, zone_label = self.open[gang.key].lists, self.planner.policy.zone_label
         known = lists.get(member_class)
         if known is None or (known[0].nodes and node not in known[0].nodes):
             planned = self.planner.current.admitted.get(gang.key)
@@ -398,15 +357,9 @@ class Admissions:
                 lists[one] = (listing, msgspec.Raw(msgspec.json.encode(terms)) if terms else msgspec.Raw(b""))
             known = lists.get(member_class)
         if known is not None and known[0].nodes and gang.source is GangSource.GATED_NATIVE:
-            only = msgspec.json.encode(
-                narrowed_terms(member_class.constraints.affinity, known[0].only(node), zone_label=zone_label)
-            )
-            return msgspec.Raw(only)
+            only = narrowed_terms(member_class.constraints.affinity, known[0].only(node), zone_label=zone_label)
+            return msgspec.Raw(msgspec.json.encode(only))
         return None if known is None else known[1]
-
-    def _close(self, key: GangKey) -> None:
-        del self._open[key]
-        self.context.cache.set_commitment(key, {})
 
     def _drop_refused_places(self, gang: Gang, plan: Plan, at_bind: frozenset[PodUid], now_s: float) -> None:
         """Other filters may refuse all nodes of the pod before kube-scheduler asks us (docs/safety.md S6).

@@ -1,22 +1,20 @@
-"""What /filter has answered: which nodes it offered, which refused pods wait in kube-scheduler, and which storm.
+"""What /filter has answered: the nodes it offered, first refusals, refused pods that wait in kube-scheduler, storms.
 
-Offers, so that /bind is not a back door (docs/safety.md S2). Rule: a Binding is posted only for a pair that is in here.
-A member of a gang has the one node that the plan gives it; a pod without a gang has those that kube-scheduler asked
+Offers, so that /bind is not a back door (docs/safety.md S2): a Binding is posted only for a pair that is in here. A
+member of a gang has the one node that the plan gives it; a pod without a gang has those that kube-scheduler asked
 about, of a native group those in its zone. Only calls of kube-scheduler about our own pods write offers. After a
-restart the table is empty, and kube-scheduler asks again. Names stay JSON: a call of 5,000 nodes has 100 kB of names,
-and reading them again would cost more than the rest of the answer. They are kept as they came, searched once, at /bind,
-and bounded; one pushed out costs its pod an attempt.
+restart kube-scheduler asks again. Names stay JSON: a call of 5,000 nodes has 100 kB of names, and reading them again
+would cost more than the rest of the answer. They are searched once, at /bind; one pushed out costs its pod an attempt.
 
 Parked pods: kube-scheduler retries a pod that an extender refused only at a cluster event; what changes inside netgang
 alone is no event, and the pod would sleep for five minutes (measured on 1.36.3). A patch of an annotation wakes it in
-10 ms.
-Rules of `Parking`:
+10 ms. Rules of `Parking`:
 
 - A pod is woken at once when the plan gives it another node than at its refusal (none, usually); a planned pod that
   does not come all the same is woken again after a pause that doubles.
 - A pod refused with a reason of the moment (not planned yet) is woken once when the real one is known, for people.
-- A pod without a gate that neither we nor kube-scheduler refused is in kube-scheduler's queue, which it works off by
-  itself: left alone, however long that takes. Writing a refusal wakes the pod, so none is missed between two looks.
+- A pod without a gate that neither we nor kube-scheduler refused is in kube-scheduler's queue: left alone, however long
+  that takes. Writing a refusal wakes the pod, so none is missed between two looks.
 - Pods that were there before us may be parked under a process that is gone: planned ones that have not come are woken
   once, soon after we began, but not while others of them still come: kube-scheduler is working off its queue then, and
   a thousand patches would cost the API server as much as the Bindings.
@@ -24,25 +22,25 @@ Rules of `Parking`:
 Storms: at every cluster event, without backoff when it is idle, kube-scheduler retries every refused pod: 300 of them
 beside 5 new ones a second made 1,379 filter calls a second (measured on 1.36.3). A pod that is answered with `Error` is
 retried by its timer alone. Rules of `StormGuard`: the first refusals are ordinary ones, so in quiet a pod starts when
-there is room; the text of the error is the same constant reason; another reason, or `CALM_S` without a change in the
-cluster, ends the guard for the pod. The more pods are refused, the longer is the time within which a few refusals of
-one are too many, so that ordinary ones stay below `AFTER` / `PER_POD_S` = 30 a second, however slowly each comes.
+there is room; another reason, or `CALM_S` without a change in the cluster, ends the guard for the pod. The more pods
+are refused, the longer is the time within which a few refusals of one are too many, so that ordinary ones stay below
+`AFTER` / `PER_POD_S` = 30 a second, however slowly each comes.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Final
+from collections.abc import Iterable, Sequence, Set
 
 import msgspec
 
 from extender.cache import ClusterCache
+from extender.ports import Clock
 from scoring.ids import NodeName, PodUid
-from scoring.model import Reason
+from scoring.model import MemberClass, Pod, Reason
 from scoring.plan import Plan
 
-TTL_S: Final = 600.0  # So long kube-scheduler may wait for volumes before /bind (VolumeBinding's bindTimeoutSeconds)
-ASKED_MAX_BYTES: Final = 64 * 2**20  # 600 pods at 5,000 nodes; nearly every pod comes to /bind within milliseconds
+TTL_S = 600.0  # So long kube-scheduler may wait for volumes before /bind (VolumeBinding's bindTimeoutSeconds)
+OFFERS_MAX = 100_000
+ASKED_MAX_BYTES = 64 * 2**20  # 600 pods at 5,000 nodes; nearly every pod comes to /bind within milliseconds
 
 
 class _Offer(msgspec.Struct, frozen=True):
@@ -51,26 +49,28 @@ class _Offer(msgspec.Struct, frozen=True):
     until_s: float
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
 class Offers:
-    """The offers of the last `ttl_s` that came to nothing yet, at most `limit` of them; the oldest leave first."""
+    """The offers of the last `TTL_S` that came to nothing yet; the oldest leave first."""
 
-    ttl_s: float = TTL_S
-    limit: int = 100_000
-    asked_max_bytes: int = ASKED_MAX_BYTES
-    _asked_bytes: int = field(default=0, init=False)
-    _offers: OrderedDict[PodUid, _Offer] = field(default_factory=OrderedDict, init=False)
+    def __init__(self) -> None:
+        self._asked_bytes = 0
+        self._offers: OrderedDict[PodUid, _Offer] = OrderedDict()
 
-    def note(self, uid: PodUid, node: NodeName, *, now_s: float) -> None:
-        """Remember that the member `uid` may go to `node`."""
-        self._keep(uid, _Offer(node, b"", now_s + self.ttl_s), now_s=now_s)
-
-    def note_asked(self, uid: PodUid, names_json: bytes, *, now_s: float) -> None:
-        """Remember that `uid`, which has no gang, may go to these nodes (a JSON array of names)."""
-        self._keep(uid, _Offer(None, names_json, now_s + self.ttl_s), now_s=now_s)
+    def note(self, uid: PodUid, node: NodeName | None, asked: bytes = b"", *, now_s: float) -> None:
+        """Remember that a member may go to `node`, or a pod without a gang to `asked` (a JSON array of names)."""
+        self.taken(uid)
+        self._offers[uid] = _Offer(node, asked, now_s + TTL_S)
+        self._asked_bytes += len(asked)
+        while self._offers and (
+            len(self._offers) > OFFERS_MAX
+            or self._asked_bytes > ASKED_MAX_BYTES
+            or next(iter(self._offers.values())).until_s <= now_s
+        ):
+            _, oldest = self._offers.popitem(last=False)
+            self._asked_bytes -= len(oldest.asked)
 
     def taken(self, uid: PodUid) -> None:
-        """The pod has its node: no call will name it again, and most pods come and go within `ttl_s`."""
+        """The pod has its node: no call will name it again, and most pods come and go within `TTL_S`."""
         if (offer := self._offers.pop(uid, None)) is not None:
             self._asked_bytes -= len(offer.asked)
 
@@ -91,21 +91,6 @@ class Offers:
         self._offers.clear()
         self._asked_bytes = 0
 
-    def __len__(self) -> int:
-        return len(self._offers)
-
-    def _keep(self, uid: PodUid, offer: _Offer, *, now_s: float) -> None:
-        self.taken(uid)
-        self._offers[uid] = offer
-        self._asked_bytes += len(offer.asked)
-        while self._offers and (
-            len(self._offers) > self.limit
-            or self._asked_bytes > self.asked_max_bytes
-            or next(iter(self._offers.values())).until_s <= now_s
-        ):
-            _, oldest = self._offers.popitem(last=False)
-            self._asked_bytes -= len(oldest.asked)
-
 
 def _names(asked: bytes, node: NodeName) -> bool:
     r"""Whether a JSON array of strings has this one.
@@ -122,6 +107,46 @@ def _names(asked: bytes, node: NodeName) -> bool:
     return msgspec.json.encode(node) in asked
 
 
+APART_S = 1.0  # Two refusals closer together than this may be lag
+TOGETHER_S = 300.0  # Those further apart are two moments of lag, not one fact
+_FIRST_MAX = 10_000
+
+
+class Learning:
+    """First refusals by kube-scheduler's other filters that wait for their second (docs/safety.md S7).
+
+    Only of pending pods without nominatedNodeName (such calls carry a single node), only where kube-scheduler looks at
+    all nodes. It holds for the pod's like, and so for its successor (docs/safety.md S27).
+    """
+
+    def __init__(self, cache: ClusterCache, clock: Clock, *, ttl_s: float, sees_all_nodes: bool) -> None:
+        self._cache, self._clock, self._ttl_s = cache, clock, ttl_s
+        self._sees_all_nodes = sees_all_nodes
+        self._first: OrderedDict[tuple[MemberClass, NodeName], float] = OrderedDict()
+
+    def refused(
+        self, pod: Pod, planned: NodeName, asked: Sequence[NodeName], *, absent: Sequence[NodeName] = (), now_s: float
+    ) -> bool:
+        """The planned node was not asked, nor were `absent` ones with room; whether nodes are excluded now."""
+        if not self._sees_all_nodes or pod.nominated_node is not None or not asked:
+            return False
+        key = (pod.member_class.anywhere, planned)
+        first_s = self._first.get(key)
+        if first_s is None or now_s - first_s > TOGETHER_S:
+            self._first[key] = now_s
+            self._first.move_to_end(key)
+            if len(self._first) > _FIRST_MAX:
+                self._first.popitem(last=False)
+            return False
+        if now_s - first_s < APART_S:
+            return False
+        del self._first[key]
+        for node in {planned, *absent}:
+            by = pod.group.key if pod.group is not None else None
+            self._cache.exclude(pod.member_class, node, self._clock.now_s() + self._ttl_s, by=by)
+        return True
+
+
 FIRST_LOOK_S = 10.0  # A pod that was not refused by us is not disturbed before
 INHERITED_S = 1.0
 """A planned pod that another process may have refused is woken so long after we began. Not at once: callers are led to
@@ -134,7 +159,6 @@ LONGEST_S = 60.0
 
 
 class _Awaited(msgspec.Struct):
-    node: NodeName
     due_s: float
     pause_s: float
 
@@ -162,21 +186,16 @@ class Parking:
         self._came(uid, now_s)
         again = planned is not None and self._parked.get(uid) == planned
         self._parked[uid] = planned
-        if for_a_moment:
-            self._of_the_moment.add(uid)
-        else:
-            self._of_the_moment.discard(uid)
-        awaited = self._awaited.get(uid)
+        (self._of_the_moment.add if for_a_moment else self._of_the_moment.discard)(uid)
         if planned is not None:
+            awaited = self._awaited.get(uid)
             pause_s = awaited.pause_s if awaited is not None and again else RETRY_S
-            self._awaited[uid] = _Awaited(planned, now_s + pause_s, min(pause_s * 2, LONGEST_S))
+            self._awaited[uid] = _Awaited(now_s + pause_s, min(pause_s * 2, LONGEST_S))
 
     def offered(self, uid: PodUid, *, now_s: float) -> None:
         """/filter offered the pod a node: kube-scheduler goes on by itself."""
         self._came(uid, now_s)
-        self._parked.pop(uid, None)
-        self._of_the_moment.discard(uid)
-        self._awaited.pop(uid, None)
+        self._leave(uid)
 
     def woken_by(self, plan: Plan, *, now_s: float) -> list[PodUid]:
         """Pods to wake because of a new plan; each once per planned node."""
@@ -188,12 +207,12 @@ class Parking:
             parked_at = self._parked.get(uid, node)
             if uid in self._parked and parked_at != node:
                 self._parked[uid] = node
-                self._awaited[uid] = _Awaited(node, now_s + RETRY_S, RETRY_S * 2)
+                self._awaited[uid] = _Awaited(now_s + RETRY_S, RETRY_S * 2)
                 wake.append(uid)
             elif uid in self._inherited and uid not in self._awaited:
-                self._awaited[uid] = _Awaited(node, max(self._began_s + INHERITED_S, now_s), FIRST_LOOK_S)
+                self._awaited[uid] = _Awaited(max(self._began_s + INHERITED_S, now_s), FIRST_LOOK_S)
             elif uid not in self._awaited:
-                self._awaited[uid] = _Awaited(node, now_s + FIRST_LOOK_S, FIRST_LOOK_S * 2)
+                self._awaited[uid] = _Awaited(now_s + FIRST_LOOK_S, FIRST_LOOK_S * 2)
         return wake
 
     def overdue(self, *, now_s: float) -> list[PodUid]:
@@ -202,11 +221,14 @@ class Parking:
         spared = self._inherited if now_s < spared_until_s else frozenset[PodUid]()
         due = [uid for uid, awaited in self._awaited.items() if awaited.due_s <= now_s and uid not in spared]
         self._inherited.difference_update(due)
+        overdue = []
         for uid in due:
-            awaited = self._awaited[uid]
-            awaited.due_s = now_s + awaited.pause_s
-            awaited.pause_s = min(awaited.pause_s * 2, LONGEST_S)
-        return [uid for uid in due if not self._is_queued(uid)]
+            awaited, pod = self._awaited[uid], self._cache.pod(uid)
+            awaited.due_s, awaited.pause_s = now_s + awaited.pause_s, min(awaited.pause_s * 2, LONGEST_S)
+            # One without a gate that was not refused is in kube-scheduler's queue: it comes by itself.
+            if pod is None or pod.gates or pod.parked or uid in self._parked:
+                overdue.append(uid)
+        return overdue
 
     def asleep(self, uids: Iterable[PodUid]) -> list[PodUid]:
         """Those of `uids` that were refused and not woken since."""
@@ -217,14 +239,12 @@ class Parking:
         """Whether nothing is kept of any pod, so that there is nothing to forget."""
         return not (self._parked or self._awaited or self._inherited)
 
-    def keep_only(self, uids: frozenset[PodUid] | set[PodUid]) -> None:
+    def keep_only(self, uids: Set[PodUid]) -> None:
         """Forget pods that are missing twice in a row; at the first time kube-scheduler may be ahead of our watch."""
         self._inherited &= uids
         absent = (self._parked.keys() | self._awaited.keys()) - uids
         for uid in absent & self._absent:
-            self._parked.pop(uid, None)
-            self._awaited.pop(uid, None)
-            self._of_the_moment.discard(uid)
+            self._leave(uid)
         self._absent = absent - self._absent
 
     def forget(self) -> None:
@@ -232,13 +252,10 @@ class Parking:
         for book in (self._parked, self._of_the_moment, self._awaited, self._inherited, self._absent):
             book.clear()
 
-    def __len__(self) -> int:
-        return len(self._parked)
-
-    def _is_queued(self, uid: PodUid) -> bool:
-        """Whether kube-scheduler comes to the pod by itself: it has no gate, and was not refused."""
-        pod = self._cache.pod(uid)
-        return pod is not None and not pod.gates and not pod.parked and uid not in self._parked
+    def _leave(self, uid: PodUid) -> None:
+        self._parked.pop(uid, None)
+        self._awaited.pop(uid, None)
+        self._of_the_moment.discard(uid)
 
     def _came(self, uid: PodUid, now_s: float) -> None:
         """kube-scheduler asked for the pod: it is where we know of it."""
@@ -275,7 +292,9 @@ class StormGuard:
 
     def holds(self, uid: PodUid, reason: Reason, *, now_s: float, changed_s: float) -> bool:
         """Whether this refusal is to be an error; `changed_s`: when the cluster last changed."""
-        self._sweep(now_s)
+        if now_s - self._swept_s >= WINDOW_S:  # those bound elsewhere or deleted must not stretch the window for ever
+            self._swept_s, since_s = now_s, now_s - self._window_s() - CALM_S
+            self._refusals = {uid: one for uid, one in self._refusals.items() if one.last_s >= since_s}
         known = self._refusals.get(uid)
         over = known is not None and known.guarded
         lapsed = known is not None and not over and now_s - known.since_s > self._window_s()
@@ -294,11 +313,3 @@ class StormGuard:
 
     def _window_s(self) -> float:
         return max(WINDOW_S, len(self._refusals) * PER_POD_S)
-
-    def _sweep(self, now_s: float) -> None:
-        """Now and then: pods that were bound elsewhere or deleted must not stretch the window without end."""
-        if now_s - self._swept_s < WINDOW_S:
-            return
-        self._swept_s = now_s
-        kept_s = self._window_s() + CALM_S
-        self._refusals = {uid: one for uid, one in self._refusals.items() if now_s - one.last_s <= kept_s}

@@ -1,24 +1,21 @@
 """Post Bindings: how many are under way at one time, which is next, and what became of each.
 
-Rule: success is reported only after the API server confirmed it. A Binding begins when the in-flight limiter allows it,
-at the latest when half of the commit timeout has passed since the hold limit of the call that asked for it, and takes
-`BINDING_MAX_S` at most; kube-scheduler waits for that (`extender.settings.settings`). What changed meanwhile is
-looked at again: a gang that became invalid or too small posts no further Binding (docs/safety.md S24), and after a
-long wait all of a gang's places must still do before the first of its Bindings.
+Rule: success is reported only after the API server confirmed it. A Binding begins at the latest when half of the commit
+timeout has passed since the hold limit of the call that asked for it, and takes `BINDING_MAX_S` at most; kube-scheduler
+waits for that (`extender.settings.settings`). A gang that became invalid or too small meanwhile posts no further one
+(docs/safety.md S24), and after a long wait all of its places must still do before the first.
 
 Why a limiter: a Binding that waits inside the client uses up its time limit there. When the API server is slow, a burst
-of a thousand then fails in the queue, is looked up (which makes it slower still) and comes again. Rule: as many are
-under way as the API server answers in time: the number grows with answers, most with quick ones, and is halved when one
-is slow or does not come. Bindings that were asked for together stay together, those of partly bound gangs go first,
-else first come, first served. A gang of which no Binding was sent when its time is over fails whole, so that it is not
-partial; one that has started has more time for the rest.
+of a thousand then fails in the queue, is looked up (which makes it slower still) and comes again. So as many are under
+way as the API server answers in time: the number grows with answers, most with quick ones, and is halved when one is
+slow or does not come. Those asked for together stay together, those of partly bound gangs go first, else first come,
+first served. A gang of which none was sent when its time is over fails whole; one that has started has more time.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import TypeAlias
 
 import msgspec
 
@@ -26,7 +23,6 @@ from extender.controllers.context import ControllerContext
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from extender.ports import Binding, Clock
 from extender.runtime.decision_lines import Decision
-from extender.scheduling.unfit_nodes import NodeHealth
 from scoring.feasibility.recheck import members_without_room
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Gang, Reason
@@ -40,8 +36,6 @@ _FAIR_S = 1.5
 _QUICK_S = 0.25
 _FORGET_S = 10.0  # After so long without a slow answer the number may grow quickly again
 _STALE_S = 1.0  # Places that were looked at longer ago are looked at again
-
-Outcome: TypeAlias = MemberBound | BindFailed
 
 
 class Turns(msgspec.Struct, eq=False):
@@ -96,10 +90,18 @@ class InFlightLimiter:
         if self.closed or turns.over or self._clock.monotonic_s() >= turns.limit_s:
             return False
         if self.under_way < self.room and not any(self._queues):
-            self._begin(turns)
+            turns.begun = True
+            self.under_way += 1
             return True
         waiter: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._wait(turns, waiter)
+        if not turns.queued:
+            turns.queued = True
+            queue = self._queues[0 if turns.urgent else 1]
+            (queue.appendleft if turns.begun else queue.append)(turns)
+        turns.waiting.append(waiter)
+        if turns.timer is None:
+            self._watch(turns)
+        self._next()
         try:
             return await waiter
         except asyncio.CancelledError:
@@ -137,7 +139,7 @@ class InFlightLimiter:
                 waiter.set_result(False)
 
     def close(self) -> None:
-        """Give no turns any more, until `open`."""
+        """Give no turns any more, until `closed` is reset."""
         self.closed = True
         for queue in self._queues:
             while queue:
@@ -145,55 +147,26 @@ class InFlightLimiter:
                 turns.queued = False
                 self.refuse(turns)
 
-    def open(self) -> None:
-        """Give turns again."""
-        self.closed = False
-
-    def _wait(self, turns: Turns, waiter: asyncio.Future[bool]) -> None:
-        queue = self._queues[0 if turns.urgent else 1]
-        if not turns.queued:
-            turns.queued = True
-            (queue.appendleft if turns.begun else queue.append)(turns)
-        turns.waiting.append(waiter)
-        if turns.timer is None:
-            self._watch(turns)
-        self._next()
-
     def _watch(self, turns: Turns) -> None:
-        delay_s = max(turns.limit_s - self._clock.monotonic_s(), 0.0)
-        turns.timer = asyncio.get_running_loop().call_later(delay_s, self._late, turns)
-
-    def _late(self, turns: Turns) -> None:
-        """A limit has passed, or would have, had none begun."""
-        turns.timer = None
-        if not turns.waiting:
-            return
-        if self._clock.monotonic_s() < turns.limit_s:
-            self._watch(turns)
-        else:
+        """Refuse those that wait when their limit has passed, which is later once one has begun."""
+        turns.timer, left_s = None, turns.limit_s - self._clock.monotonic_s()
+        if turns.waiting and left_s > 0:
+            turns.timer = asyncio.get_running_loop().call_later(left_s, self._watch, turns)
+        elif turns.waiting:
             self.refuse(turns)
 
-    def _begin(self, turns: Turns) -> None:
-        turns.begun = True
-        self.under_way += 1
-
     def _next(self) -> None:
-        while self.under_way < self.room and (found := self._longest_waiting()) is not None:
-            turns, waiter = found
-            self._begin(turns)
-            waiter.set_result(True)
-
-    def _longest_waiting(self) -> tuple[Turns, asyncio.Future[bool]] | None:
-        """The next one, taken out of its queue; turns of which none waits any more leave with it."""
+        """Give turns to the longest waiting, while there is room; turns of which none waits leave their queue."""
         for queue in self._queues:
-            while queue:
+            while queue and self.under_way < self.room:
                 turns = queue[0]
                 waiter = turns.waiting.popleft() if turns.waiting else None
                 if not turns.waiting:
                     queue.popleft().queued = False
                 if waiter is not None and not waiter.done():
-                    return turns, waiter
-        return None
+                    turns.begun = True
+                    self.under_way += 1
+                    waiter.set_result(True)
 
 
 @dataclass(eq=False, repr=False)
@@ -201,7 +174,8 @@ class Posts:
     """Puts pods on nodes, each as soon as it has its turn."""
 
     context: ControllerContext
-    health: NodeHealth
+    lost: Callable[[Iterable[NodeName]], Collection[NodeName]]  # Those of them that are lost
+    may_go_on: Callable[[GangTurns], bool]  # Whether the gang may still be bound, though it changed
     _: KW_ONLY
     hold_s: float
     commit_s: float
@@ -234,8 +208,8 @@ class Posts:
             gang=self.context.cache.gang(key),
         )
 
-    async def member(self, uid: PodUid, turns: GangTurns, may_go_on: Callable[[GangTurns], bool]) -> Outcome:
-        """Post the Binding of one of these; `may_go_on`: whether its gang may still be bound, though it changed."""
+    async def member(self, uid: PodUid, turns: GangTurns) -> MemberBound | BindFailed:
+        """Post the Binding of one of these."""
         if not await self.limiter.take(turns):
             return self.failed(uid, "it got no turn")
         began_s, answered = self.context.clock.monotonic_s(), True
@@ -243,7 +217,7 @@ class Posts:
             pod = self.context.cache.pod(uid)
             if pod is None:
                 return self.failed(uid, "the pod is gone", terminal=True)
-            if not self._still_good(turns, may_go_on, now_s=began_s):
+            if not self._still_good(turns, now_s=began_s):
                 return self.failed(uid, "its gang changed, or its places are gone")
             turns.posting = True
             binding = Binding(pod.namespace, pod.name, uid, turns.places[uid])
@@ -267,20 +241,17 @@ class Posts:
         self.context.telemetry.binding_posted("bound")
         return None
 
-    def _still_good(self, turns: GangTurns, may_go_on: Callable[[GangTurns], bool], *, now_s: float) -> bool:
+    def _still_good(self, turns: GangTurns, *, now_s: float) -> bool:
         """Whether the gang still may start, and its places are what they were; these are looked at once, if late."""
         if turns.over:
             return False
-        gang = self.context.cache.gang(turns.key)
-        good = gang is turns.gang or may_go_on(turns)
+        gang, places = self.context.cache.gang(turns.key), turns.places
+        good = gang is turns.gang or self.may_go_on(turns)
         turns.gang = gang
         if good and not turns.looked_at and now_s - turns.asked_s > _STALE_S:
             turns.looked_at = True
-            places = turns.places
-            lost = self.health.lost(set(places.values()))
-            good = (
-                gang is not None and not lost and not members_without_room(self.context.cache.snapshot(), gang, places)
-            )
+            room = gang is not None and not members_without_room(self.context.cache.snapshot(), gang, places)
+            good = room and not self.lost(places.values())
         if not good:
             self.limiter.refuse(turns)
         return good
@@ -290,12 +261,9 @@ class Posts:
         return BindFailed(uid, error, terminal=terminal, now_s=self.context.clock.monotonic_s())
 
     def _post_failed(self, binding: Binding, error: Exception) -> Reason:
-        conflict = isinstance(error, ConflictError)
+        conflict, pod = isinstance(error, ConflictError), f"{binding.namespace}/{binding.name}"
         self.context.telemetry.binding_posted("conflict" if conflict else "error")
-        decision = Decision(
-            what="post", pod=f"{binding.namespace}/{binding.name}", node=binding.node, reason=Reason.COMMIT_FAILED
-        )
-        self.context.decided(decision)
+        self.context.decided(Decision("post", pod, node=binding.node, reason=Reason.COMMIT_FAILED))
         if isinstance(error, NotFoundError):
             return Reason.POD_DELETED
         return Reason.POD_CHANGED if conflict else Reason.COMMIT_FAILED

@@ -5,11 +5,10 @@ somewhat better link gains; but a job that starts on a node that loses most of i
 
 - A node is unusable when more than half of its known links to its zone's nodes lose half of the packets or more, by
   the worse direction and not counting what is older than the hard TTL.
-- Only a node that was usable when it was committed to is given up, and only if there is room on usable ones instead:
-  for the members that lose their place in the zones where the gang is, or for the whole gang in another zone. So a gang
-  for which nothing better exists starts all the same, also where the measurement hosts of a whole zone are away.
-- The node is left out for the gang's kind of pods for a while, as one that another filter refused. A gang gives places
-  up at most `MOST_TIMES`, however often links come and go.
+- Only a node that was usable when it was committed to is given up, and only if there is room on usable ones instead,
+  for the members that lose their place where the gang is, or for the whole gang in another zone: so a gang for which
+  nothing better exists starts all the same, also where the measurement hosts of a whole zone are away.
+- The node is left out for the gang's kind of pods for a while; a gang gives places up at most `MOST_TIMES`.
 """
 
 import math
@@ -34,7 +33,7 @@ from scoring.plan import Plan
 MOST_TIMES: Final = 3
 _MOST_LOOKS: Final = 200  # Nodes with bad links that are looked at for a usable one: about 40 ms in a large zone
 
-UNUSABLE_LOSS_RATIO: Final = 0.5  # Packet loss on most of a node\'s links at which no gang should start there
+UNUSABLE_LOSS_RATIO: Final = 0.5  # Packet loss on most of a node's links at which no gang should start there
 
 
 @dataclass(eq=False, repr=False)
@@ -66,25 +65,22 @@ class Degrading:
                 self._give_up(snapshot, gang, commitment, became)
 
     def _give_up(self, snapshot: Snapshot, gang: Gang, commitment: Reservation, nodes: set[NodeName]) -> None:
-        lost = [pod for pod in gang.pending if commitment.assignment.get(pod.uid) in nodes]
-        state = self.binds.state(gang.key)
-        posting = state.posting.keys() if state is not None else frozenset()
-        lost = [pod for pod in lost if pod.uid not in posting]  # its Binding is on its way: it is as good as running
+        state, places = self.binds.state(gang.key), commitment.assignment
+        posting = state.posting if state is not None else {}  # their Bindings are on their way: as good as running
+        lost = [pod for pod in gang.pending if places.get(pod.uid) in nodes and pod.uid not in posting]
         times = self._times.get(gang.key, 0)
         if not lost or times >= MOST_TIMES or not self._elsewhere(snapshot, gang, commitment, lost):
             return
         self._times[gang.key] = times + 1
         until_s = self.context.clock.now_s() + self.binds.planner.policy.exclusion_ttl_s
         for pod in lost:
-            node = commitment.assignment[pod.uid]
-            self.context.cache.exclude(pod.member_class, node, until_s)
-            self.context.decided(Decision("degraded", pod.key, gang.key, node))
+            self.context.cache.exclude(pod.member_class, places[pod.uid], until_s)
+            self.context.decided(Decision("degraded", pod.key, gang.key, places[pod.uid]))
         if state is not None and state.held:
             self.binds.abandon(gang.key)
         else:
             gone = {pod.uid for pod in lost}
-            left = {uid: node for uid, node in commitment.assignment.items() if uid not in gone}
-            self.context.cache.set_commitment(gang.key, left)
+            self.context.cache.set_commitment(gang.key, {uid: n for uid, n in places.items() if uid not in gone})
 
     def _elsewhere(self, snapshot: Snapshot, gang: Gang, commitment: Reservation, lost: Sequence[Pod]) -> bool:
         """Whether usable nodes have room for the members in `lost`, or another zone for the whole gang."""
@@ -139,10 +135,7 @@ class Degrading:
 def unusable(network: NetworkMatrix, node: NodeName, others: list[NodeName], *, hard_ttl_s: float) -> bool:
     """Whether more than half of the known links between `node` and `others` lose `UNUSABLE_LOSS_RATIO` or more."""
     there, back = network.block([node], others), network.block(others, [node])
-    fresh = (
-        np.where(there.loss_age_s < hard_ttl_s, there.loss_ratio, np.nan),
-        np.where(back.loss_age_s < hard_ttl_s, back.loss_ratio, np.nan).T,
-    )
-    worst = np.fmax(*fresh)[~there.same]
+    to, fro = (np.where(way.loss_age_s < hard_ttl_s, way.loss_ratio, np.nan) for way in (there, back))
+    worst = np.fmax(to, fro.T)[~there.same]
     known = worst[~np.isnan(worst)]
     return bool(2 * (known >= UNUSABLE_LOSS_RATIO).sum() > len(known))

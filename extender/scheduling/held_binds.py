@@ -6,23 +6,23 @@ member at bind until the last call is answered, the gang's places are a *commitm
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import KW_ONLY, dataclass, field
-from functools import partial
 from itertools import count
+from typing import Any
 
 import msgspec
 
+from extender.cache import ClusterCache
 from extender.controllers.context import ControllerContext
 from extender.controllers.removal.losses import Evictions
 from extender.controllers.ungate_queue import UngateQueue
-from extender.ports import Binding
+from extender.ports import Binding, Clock
 from extender.runtime.decision_lines import Decision
 from extender.scheduling.admissions import Admissions
 from extender.scheduling.answered_pods import Parking
-from extender.scheduling.binding_posts import GangTurns, Outcome, Posts
+from extender.scheduling.binding_posts import GangTurns, Posts
 from extender.scheduling.planner_loop import Planner
-from extender.scheduling.unfit_nodes import NodeHealth
 from scoring import permit
 from scoring.feasibility.quorum import NO_MEMBERS, Quorum, Quorums
 from scoring.feasibility.recheck import in_another_zone, members_without_room
@@ -31,6 +31,45 @@ from scoring.model import Gang, Pod, Reason
 from scoring.model.policy import ZonePolicy, gang_options
 from scoring.permit import Held, PermitState, Posting, handle, next_deadline_s
 from scoring.plan import Plan
+
+
+@dataclass(eq=False, repr=False)
+class NodeHealth:
+    """Which nodes are lost: deleted, or not ready for so long, counted from when `look` saw it (docs/safety.md S12)."""
+
+    cache: ClusterCache
+    clock: Clock
+    _: KW_ONLY
+    node_lost_s: float
+    _not_ready_since_s: dict[NodeName, float] = field(default_factory=dict, init=False)
+    _seen: int = field(default=-1, init=False)
+
+    def look(self) -> None:
+        """Note which nodes became ready or not ready. Cost: O(nodes) after a change of nodes, else nothing."""
+        table = self.cache.snapshot().table
+        if table.version == self._seen:
+            return
+        self._seen = table.version
+        now_s = self.clock.monotonic_s()
+        not_ready = [node.name for node in table.nodes if not node.ready]
+        self._not_ready_since_s = {name: self._not_ready_since_s.get(name, now_s) for name in not_ready}
+
+    def lost(self, nodes: Iterable[NodeName]) -> frozenset[NodeName]:
+        """Those of `nodes` that are lost."""
+        limit_s = self.clock.monotonic_s() - self.node_lost_s
+        return frozenset(
+            name
+            for name in nodes
+            if self.cache.node(name) is None or self._not_ready_since_s.get(name, limit_s + 1.0) <= limit_s
+        )
+
+    def silent(self) -> frozenset[NodeName]:
+        """Nodes that exist and are lost. Cost: O(nodes that are not ready)."""
+        return self.lost(name for name in self._not_ready_since_s if self.cache.node(name) is not None)
+
+    def lost_under(self, pods: Iterable[Pod]) -> frozenset[NodeName]:
+        """Lost nodes that some of these pods are on."""
+        return self.lost({pod.node for pod in pods if pod.node is not None})
 
 
 class _Call(msgspec.Struct, frozen=True):
@@ -56,11 +95,9 @@ class Binds:
     _states: dict[GangKey, PermitState] = field(default_factory=dict, init=False)
     _quorums: Quorums = field(default_factory=Quorums, init=False)
     _calls: dict[permit.RequestId, _Call] = field(default_factory=dict, init=False)
-    _looked: dict[GangKey, tuple[Gang | None, int, bytes, frozenset[NodeName]]] = field(
-        default_factory=dict, init=False
-    )
+    _looked: dict[GangKey, tuple[Any, ...]] = field(default_factory=dict, init=False)
     """gang → gang, node table, room taken on its nodes and lost nodes at the last `reconcile`"""
-    _numbers: Iterator[int] = field(default_factory=partial(count, 1), init=False)
+    _numbers: "count[int]" = field(default_factory=count, init=False)
     _timers: dict[GangKey, tuple[float, asyncio.TimerHandle]] = field(default_factory=dict, init=False)
     """gang → when its machine next needs the time, and the timer for it"""
     _alone: int = field(default=0, init=False)  # Calls of pods without a gang that wait or are under way
@@ -68,7 +105,7 @@ class Binds:
     def __post_init__(self) -> None:
         self._unknown = PermitState(self.planner.policy.partial_timeout_s)
         hold_s = self.planner.policy.hold_limit_s
-        self.posts = Posts(self.context, self.health, hold_s=hold_s, commit_s=self.commit_s)
+        self.posts = Posts(self.context, self.health.lost, self._may_go_on, hold_s=hold_s, commit_s=self.commit_s)
         self._posting = self.context.background("post")
         self.evictions = Evictions(self.context, refused=self._eviction_refused)
 
@@ -92,8 +129,8 @@ class Binds:
 
     def gangs_under_way(self) -> frozenset[GangKey]:
         """Gangs admitted, at bind, with a clock running, and those remembered whose pods are gone."""
-        cache = self.context.cache
-        return self.admissions.open.union(k for k, one in self._states.items() if _active(one) or cache.gang(k) is None)
+        cache, states = self.context.cache, self._states.items()
+        return frozenset(self.admissions.open).union(k for k, one in states if _active(one) or cache.gang(k) is None)
 
     async def bind_alone(self, binding: Binding) -> Reason | None:
         """Post the Binding of a pod without a gang. `None`: the API server confirmed it."""
@@ -150,8 +187,14 @@ class Binds:
             elif self._anything_new(key, state, gang):
                 for event in self._news(state, gang) if key in self._states or key in in_part else ():
                     self._feed(key, event)
-                if gang is not None:
-                    self._give_up_taken_places(gang)
+                snapshot, state = self.context.cache.snapshot(), self._state(key)
+                commitment = snapshot.commitments.get(key)
+                if gang is not None and commitment is not None:
+                    # Members whose place is taken before they came to bind lose it; the next plan gives them another.
+                    taken = members_without_room(snapshot, gang, commitment.assignment) - state.held.keys()
+                    if taken := taken - state.posting.keys():
+                        left = {uid: node for uid, node in commitment.assignment.items() if uid not in taken}
+                        self.context.cache.set_commitment(key, left)
 
     def _anything_new(self, key: GangKey, state: PermitState, gang: Gang | None) -> bool:
         """Whether the gang, its nodes or what runs on them changed; else every Binding would have all gangs checked."""
@@ -162,12 +205,17 @@ class Binds:
         nodes.update(post.node for post in state.posting.values())
         rows = sorted(snapshot.table.index[node] for node in nodes if node in snapshot.table.index)
         look = (gang, snapshot.table.version, snapshot.used[rows].tobytes(), self.health.lost(nodes))
-        before = self._looked.get(key)
-        self._looked[key] = look
+        before, self._looked[key] = self._looked.get(key), look
         return before is None or before[0] is not gang or before[1:] != look[1:]
 
     def plan_made(self, plan: Plan) -> None:
-        """Fail what is held of gangs that this plan does not make whole. Cost: O(members of gangs with held calls)."""
+        """Ungate and nudge pods of newly admitted gangs; fail what is held of gangs that it does not make whole."""
+        if not self.context.acting():
+            return
+        self.wakes.add(self.parking.woken_by(plan, now_s=self.context.clock.monotonic_s()))
+        self.wakes.add(self.admissions.plan_made(plan))
+        self.health.look()
+        self.reconcile(plan.partial | self.context.cache.gangs.partial())
         for key, state in sorted((key, state) for key, state in self._states.items() if state.held):
             admission = plan.admitted.get(key)
             coming = admission.members.keys() if admission is not None else frozenset[PodUid]()
@@ -183,7 +231,6 @@ class Binds:
         self.context.cache.set_commitment(key, {uid: post.node for uid, post in self._state(key).posting.items()})
 
     def _eviction_refused(self, key: GangKey, uids: Sequence[PodUid]) -> None:
-        """These members stay after all."""
         self._feed(key, permit.EvictionRefused(tuple(uids), self.context.clock.monotonic_s()))
 
     def stand_down(self) -> None:
@@ -199,13 +246,11 @@ class Binds:
         self._timers.clear()
         self._states.clear()
         self._looked.clear()
-        self.posts.limiter.open()
+        self.posts.limiter.closed = False
 
     async def over(self) -> None:
         """Wait for the Bindings under way."""
         await self._posting.over()
-
-    # -- events in ----------------------------------------------------------------------------------------------------
 
     def _commit_to(self, gang: Gang, pod: Pod, node: NodeName) -> Reason | None:
         """Make the gang's plan a commitment, with this member on `node`; else why it does not stand any more."""
@@ -243,18 +288,6 @@ class Binds:
                 looked_at = {uid: where for uid, where in looked_at.items() if where == node}
         return members_without_room(self.context.cache.snapshot(), gang, looked_at) & at_bind.keys()
 
-    def _give_up_taken_places(self, gang: Gang) -> None:
-        """Members whose committed place is taken before they came to bind lose it; the next plan gives them another."""
-        snapshot = self.context.cache.snapshot()
-        commitment = snapshot.commitments.get(gang.key)
-        if commitment is None:
-            return
-        state = self._state(gang.key)
-        taken = members_without_room(snapshot, gang, commitment.assignment) - (state.held.keys() | state.posting.keys())
-        if taken:
-            left = {uid: node for uid, node in commitment.assignment.items() if uid not in taken}
-            self.context.cache.set_commitment(gang.key, left)
-
     def _news(self, state: PermitState, gang: Gang | None) -> list[permit.Event]:
         """What the cache knows and the machine may not: members bound or gone, nodes lost, anything else changed."""
         now_s = self.context.clock.monotonic_s()
@@ -285,7 +318,10 @@ class Binds:
         for instruction in instructions:
             match instruction:
                 case permit.Answer(request, error):
-                    self._answer(key, request, error)
+                    call = self._calls.pop(request, None)
+                    if call is not None:  # else its client hung up in the very moment
+                        call.answer.set_result(error)
+                        self.context.decided(Decision("bind", call.pod, key, call.node, error or ""))
                 case permit.Nudge(uids):
                     self.wakes.add(self.parking.asleep(uids))
                 case permit.Evict(uids):
@@ -293,12 +329,17 @@ class Binds:
                 case permit.Hold() | permit.Release() | permit.PostBinding():
                     pass  # seen to once per step
         self._post(key, state, quorum, [one for one in instructions if isinstance(one, permit.PostBinding)])
-        if not (state.held or state.posting):
-            self._end_commitment(key, instructions)
+        if not (state.held or state.posting):  # the places are free again, or bound and counted as such
+            answers = [one.error for one in instructions if isinstance(one, permit.Answer)]
+            if Reason.QUORUM_TIMEOUT in answers:
+                if self.admissions.gives_up(key):
+                    self.admissions.lapses.lapsed(key)
+            elif None in answers:
+                self.admissions.lapses.started(key)
+            if key not in self.admissions.open:
+                self.context.cache.set_commitment(key, {})
         self._set_timer(key)
         self.context.telemetry.held_binds(len(self._calls))
-
-    # -- instructions out ---------------------------------------------------------------------------------------------
 
     def _post(self, key: GangKey, state: PermitState, quorum: Quorum, asked: Sequence[permit.PostBinding]) -> None:
         """Have these Bindings posted, each reported to the machine; they may wait as the first of their calls may."""
@@ -314,9 +355,9 @@ class Binds:
 
     async def _post_member(self, uid: PodUid, turns: GangTurns) -> None:
         """Post one Binding, and tell the machine the outcome exactly once, whatever happens."""
-        outcome: Outcome | None = None
+        outcome: permit.MemberBound | permit.BindFailed | None = None
         try:
-            outcome = await self.posts.member(uid, turns, self._may_go_on)
+            outcome = await self.posts.member(uid, turns)
         finally:
             self._feed(turns.key, outcome or self.posts.failed(uid, "broken off"))
 
@@ -326,25 +367,6 @@ class Binds:
         if quorum.problem is not None or quorum.incomplete or state is None:
             return False
         return turns.posting or quorum.reached_by(quorum.placed | state.bound.keys() | state.posting.keys())
-
-    def _answer(self, key: GangKey, request: permit.RequestId, error: Reason | None) -> None:
-        call = self._calls.pop(request, None)
-        if call is None:
-            return  # its client hung up in the very moment
-        call.answer.set_result(error)
-        decision = Decision(what="bind", pod=call.pod, gang=key, node=call.node, reason=error or "")
-        self.context.decided(decision)
-
-    def _end_commitment(self, key: GangKey, instructions: Sequence[permit.Instruction]) -> None:
-        """No member is at bind any more: the places are free again, or bound and counted as such."""
-        answers = [one.error for one in instructions if isinstance(one, permit.Answer)]
-        if Reason.QUORUM_TIMEOUT in answers:
-            if self.admissions.gives_up(key):
-                self.admissions.lapses.lapsed(key)
-        elif None in answers:
-            self.admissions.lapses.started(key)
-        if not self.admissions.keeps(key):
-            self.context.cache.set_commitment(key, {})
 
     def _set_timer(self, key: GangKey) -> None:
         due_s = next_deadline_s(self._state(key))

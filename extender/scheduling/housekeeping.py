@@ -1,7 +1,4 @@
-"""What is due once a second: drop what expired, nudge pods that are overdue, tidy records, look at clocks.
-
-Also the plan's listener: it ungates and nudges pods of admitted gangs, and compares gangs under way with the cache.
-"""
+"""What is due once a second: drop what expired, nudge pods that are overdue, tidy records, look at clocks."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -12,7 +9,6 @@ from extender.scheduling.held_binds import Binds
 from extender.scheduling.planner_loop import Planner
 from scoring.ids import GangKey, PodUid
 from scoring.model import Gang
-from scoring.plan import Plan
 from scoring.queue.states import periods_starved
 
 _EVERY_S = 1.0
@@ -29,16 +25,6 @@ class Housekeeping:
     binds: Binds
     _starved: dict[GangKey, tuple[Gang, int]] = field(default_factory=dict, init=False)
     """waiting gang → as it was, and how many periods it had starved, at the last look"""
-
-    def plan_made(self, plan: Plan) -> None:
-        """Ungate and nudge pods of newly admitted gangs, and bring machines up to date."""
-        if not self.context.acting():
-            return
-        self.binds.wakes.add(self.binds.parking.woken_by(plan, now_s=self.context.clock.monotonic_s()))
-        self.binds.wakes.add(self.binds.admissions.plan_made(plan))
-        self.binds.health.look()
-        self.binds.reconcile(plan.partial | self.context.cache.gangs.partial())
-        self.binds.plan_made(plan)
 
     async def run(self) -> None:
         """Tidy once a second until cancelled."""

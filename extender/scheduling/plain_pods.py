@@ -2,14 +2,13 @@
 
 Why at /bind too: kube-scheduler asks about the next pod before the watch shows where the last one went, so two pods
 that each leave reserved room alone might not do so together. Where nothing is reserved all of this costs two look-ups.
-Rules: `scoring.verbs.plain_pods` decides what is reserved; only own pods are refused and woken (docs/safety.md S1); a
-pod whose refusal ends for reasons inside netgang is woken once, because kube-scheduler cannot know of those.
+Rules: `scoring.verbs.plain_pods` decides what is reserved; only own pods are refused and woken (docs/safety.md S1),
+once, if their refusal ends for reasons inside netgang: kube-scheduler cannot know of those.
 
-Kubernetes' own groups are tried by zone: only the same answer for all members keeps a group together. Rules: a group
-keeps its zone for as long as its members are asked about without a break; a member for which kube-scheduler offers no
-node there loses the try. The next one has another zone (`scoring.verbs.places`), and begins after a break, or soon
-after the loss: kube-scheduler may try a group again at once, hundreds of times a second (seen on 1.36.3), and would
-then never leave a break.
+Kubernetes' own groups are tried by zone: only the same answer for all members keeps a group together, for as long as
+they are asked about without a break; a member for which kube-scheduler offers no node there loses the try. The next one
+has another zone (`scoring.verbs.places`), and begins after a break, or soon after the loss: kube-scheduler may try a
+group again at once, hundreds of times a second (seen on 1.36.3), and would then never leave a break.
 """
 
 from collections import OrderedDict
@@ -29,7 +28,6 @@ from scoring.plan import Plan
 from scoring.verbs.places import first_zone
 from scoring.verbs.plain_pods import SYSTEM_PRIORITY, ReservedRoom, kept_from_plain
 
-NOTHING: frozenset[NodeName] = frozenset()
 _PARKED_MAX = 10_000  # The oldest leave first, and kube-scheduler tries them after minutes
 _UNSEEN_S = 30.0  # A refused pod that the watch has not shown after this long was deleted
 
@@ -56,16 +54,15 @@ class PlainPods:
     def closed_to(self, pod: Pod) -> frozenset[NodeName]:
         """Nodes whose free room the pod may not have; usually none, at the cost of two look-ups."""
         if not self._may_be_kept_out(pod):
-            return NOTHING
-        closed = self._room().closed_to(pod.member_class)
-        claimed = self.cache.counted_on(pod)
+            return frozenset()
+        closed, claimed = self._room().closed_to(pod.member_class), self.cache.counted_on(pod)
         return closed - {claimed} if claimed in closed else closed
 
     def refused(self, pod: Pod) -> None:
         """kube-scheduler was refused because the room is reserved: it parks the pod."""
         self._parked[pod.uid] = _Parked(pod, self.closed_to(pod), self.clock.monotonic_s())
         self._parked.move_to_end(pod.uid)
-        while len(self._parked) > _PARKED_MAX:
+        if len(self._parked) > _PARKED_MAX:
             self._parked.popitem(last=False)
 
     def passed(self, pod: Pod) -> None:
@@ -87,7 +84,7 @@ class PlainPods:
         finally:
             self._on_their_way.pop(pod.uid, None)
 
-    def woken_by(self, plan: Plan) -> list[PodUid]:
+    def woken(self) -> list[PodUid]:
         """Parked pods for which room is free now that was reserved at their refusal; each once."""
         wake: list[PodUid] = []
         opens: dict[object, bool] = {}  # (closed, kind of pod) → is room now; most parked pods share both
@@ -101,7 +98,7 @@ class PlainPods:
             known = opens.get((id(parked.closed), kind))
             if known is None:
                 opened = parked.closed - self.closed_to(pod or parked.pod)
-                known = bool(opened) and self._room(plan).has_room(kind, opened)
+                known = bool(opened) and self._room().has_room(kind, opened)
                 opens[id(parked.closed), kind] = known
             if known:
                 del self._parked[uid]
@@ -117,9 +114,8 @@ class PlainPods:
         held = self.cache.commitments or self.planner.current.reservations
         return bool(held) and pod.priority < SYSTEM_PRIORITY and self.cache.is_own(pod)
 
-    def _room(self, plan: Plan | None = None) -> ReservedRoom:
-        plan = plan or self.planner.current
-        snapshot = self.cache.snapshot()
+    def _room(self) -> ReservedRoom:
+        plan, snapshot = self.planner.current, self.cache.snapshot()
         if self._reserved is None or self._reserved[0] != snapshot.version or self._reserved[1] is not plan:
             policy, now_s = self.planner.policy.queue, self.clock.now_s()
             reservations = kept_from_plain(snapshot, plan.reservations, policy, now_s=now_s)
@@ -137,9 +133,6 @@ class _Try(msgspec.Struct):
     failed: set[ZoneName] = set()  # Zones of earlier tries, and of this one when it is lost
     lost_s: float = float("inf")  # When a member found no node there first
 
-    def over(self, now_s: float) -> bool:
-        return now_s - self.last_s >= TRY_S or now_s - self.lost_s >= TRY_S
-
 
 class NativeZones:
     """The zone of each group that is being tried. Bounded: the groups not asked about for longest are forgotten."""
@@ -152,7 +145,8 @@ class NativeZones:
         """The nodes of `asked` that a member may use in this try, near bound siblings; no `now_s`: begin no try."""
         if gang_options(dict(gang.options), self._planner.policy).zone_policy is not ZonePolicy.REQUIRED:
             return asked
-        table = self._planner.cluster.snapshot().table
+        planner, snapshot = self._planner, self._planner.cluster.snapshot()
+        table = snapshot.table
 
         def inside(zones: Collection[ZoneName]) -> list[NodeName]:
             return [name for name in asked if name in table.index and table.nodes[table.index[name]].zone in zones]
@@ -162,8 +156,13 @@ class NativeZones:
         if zones or now_s is None:
             return inside(zones) or asked
         known = self._tries.get(gang.key)
-        if known is None or known.over(now_s):
-            known = self._begin(gang, known, now_s)
+        if known is None or now_s - known.last_s >= TRY_S or now_s - known.lost_s >= TRY_S:
+            failed = known.failed if known is not None else set[ZoneName]()
+            first = first_zone(gang, snapshot, planner.policy, failed=failed, cache=planner.cache, now_s=now_s)
+            known = self._tries[gang.key] = _Try(first.zone, now_s, set(first.failed))
+            self._tries.move_to_end(gang.key)
+            if len(self._tries) > _KEPT:
+                self._tries.popitem(last=False)
         known.last_s = now_s
         if known.zone is None:
             return asked
@@ -172,13 +171,3 @@ class NativeZones:
             known.failed.add(known.zone)
             known.lost_s = min(known.lost_s, now_s)
         return near if len(near) < len(asked) else asked
-
-    def _begin(self, gang: Gang, before: _Try | None, now_s: float) -> _Try:
-        planner, failed = self._planner, before.failed if before is not None else set()
-        snapshot = planner.cluster.snapshot()
-        found = first_zone(gang, snapshot, planner.policy, failed=failed, cache=planner.cache, now_s=now_s)
-        made = self._tries[gang.key] = _Try(found.zone, now_s, set(found.failed))
-        self._tries.move_to_end(gang.key)
-        while len(self._tries) > _KEPT:
-            self._tries.popitem(last=False)
-        return made

@@ -1,14 +1,13 @@
 """Keep the current plan: run the planner when something changed, call the listeners, and report what is new in it.
 
 Why not per request: kube-scheduler asks for each pod, and a gang of 64 would be planned 64 times. Changes are coalesced
-into at most one run per `interval_s`, stretching to five times the last run's length, so that planning never takes more
-than a sixth of a processor. A gang that changed since is waited for by its caller for some milliseconds, when that
-sixth allows. Runs are the worker's (docs/safety.md S15), on snapshots, which never change; the event loop adopts what
-they made, and plans again at once if meanwhile room was promised to a gang that the run did not know of.
+into at most one run per `_INTERVAL_S`, stretching to five times the last run's length, so that planning takes a sixth
+of a processor at most. A gang that changed since is waited for by its caller for some milliseconds, when that
+sixth allows. Runs are the worker's (docs/safety.md S15), on snapshots; the event loop adopts what they made, and plans
+again at once if meanwhile room was promised to a gang that the run did not know of.
 
-Why a plan is not reported at once: it can admit hundreds of gangs, or change the reason of a thousand that wait, and a
-hundred lines of the log take more than all else in the slice that ends a run. Rule: every plan is reported, in the
-order they were made, and the gangs of each in the plan's order.
+Plans are reported a few lines at a time, all of them and in order: one can change the reason of a thousand gangs, and a
+hundred lines of the log take more than all else in the slice that ends a run.
 """
 
 import asyncio
@@ -34,7 +33,7 @@ _TIMED = frozenset({Reason.SPILL_WAIT, Reason.BACKING_OFF})  # Such gangs are lo
 _TIMED_LOOK_S = 1.0
 _INLINE_NODES = 200  # Up to this many nodes are scored by the plan that needs them, within milliseconds
 _CALLER_WAITS_S = 0.008  # kube-scheduler schedules no other pod meanwhile
-INTERVAL_S = 0.05  # Changes closer together than this become one run: a Job's pods arrive tens of milliseconds apart
+_INTERVAL_S = 0.05  # Changes closer together than this become one run: a Job's pods arrive tens of milliseconds apart
 _EXPECTED_S = 0.3  # A plan that came true is renewed after this long at the latest
 _STRETCH = 5.0  # Pause after a run, in lengths of that run
 _LONGEST_PAUSE_S = 2.0  # What piles up in a pause makes the next run longer, also on a busy machine
@@ -47,9 +46,7 @@ class PlanReport:
     """What is still to be reported. Bounded by `_PLANS` plans."""
 
     def __init__(self, telemetry: Telemetry, log: DecisionLog, clock: Clock) -> None:
-        self._telemetry = telemetry
-        self._log = log
-        self._clock = clock
+        self._telemetry, self._log, self._clock = telemetry, log, clock
         self._left: deque[Iterator[Decision]] = deque()
         self._any = asyncio.Event()
 
@@ -62,13 +59,8 @@ class PlanReport:
             self._write_lines()
         self._any.set()
 
-    def finish(self) -> None:
-        """Report all that is left at once."""
-        while self._left:
-            self._write_lines()
-
     async def run(self) -> None:
-        """Report until cancelled, with a moment for others after every few lines."""
+        """Report until cancelled, with a moment for others after every few lines; what is left then, at once."""
         try:
             while True:
                 await self._any.wait()
@@ -77,12 +69,12 @@ class PlanReport:
                     self._write_lines()
                     await next_slice()
         finally:
-            self.finish()
+            while self._left:
+                self._write_lines()
 
     def _write_lines(self) -> None:
-        news = self._left[0]
         for _ in range(_LINES_A_STEP):
-            if (decision := next(news, None)) is None:
+            if (decision := next(self._left[0], None)) is None:
                 self._left.popleft()
                 return
             self._log.log_decision(decision, now_s=self._clock.monotonic_s())
@@ -92,14 +84,9 @@ def _news(before: Plan, now: Plan, took_s: float) -> Iterator[Decision]:
     """What `now` decides otherwise than `before`: which gangs it admits, and which have another reason to wait."""
     for key, admission in now.admitted.items():
         if key not in before.admitted:
-            yield Decision(
-                what="admit",
-                gang=key,
-                node=",".join(sorted(set(admission.members.values()))[:16]),
-                parts={"score": admission.score} if admission.score is not None else {},
-                snapshot_version=now.version,
-                duration_ms=took_s * 1000.0,
-            )
+            nodes = ",".join(sorted(set(admission.members.values()))[:16])
+            parts = {"score": admission.score} if admission.score is not None else {}
+            yield Decision("admit", "", key, nodes, "", parts, now.version, duration_ms=took_s * 1000.0)
     for key, waiting in now.waiting.items():
         old = before.waiting.get(key)
         if old is not waiting and (old is None or old.reason is not waiting.reason):
@@ -118,7 +105,6 @@ class Planner:
     _: KW_ONLY
     worker: Worker = at_once
     questions: Worker = at_once  # Another one, so that no plan waits for them
-    interval_s: float = INTERVAL_S
 
     def __post_init__(self) -> None:
         self.cache = PlannerCache()  # For looks on the event loop; another one with each plan
@@ -135,6 +121,8 @@ class Planner:
         self._turn = asyncio.Lock()  # Of what the worker keeps from run to run
         self._expected: asyncio.TimerHandle | None = None  # Will start a run for changes that were foreseen
         self._listeners: list[Callable[[Plan], None]] = []
+        self.subscribe = self._listeners.append
+        """Call the listener with each new plan; it must not await and not raise."""
         self._not_before_s = -float("inf")
         self._spot_not_before_s = -float("inf")
         self._places: tuple[int, Plan, PlanPlaces] | None = None
@@ -144,31 +132,26 @@ class Planner:
         """The moment by which it plans, Unix seconds."""
         return self.clock.now_s()
 
-    def subscribe(self, listener: Callable[[Plan], None]) -> None:
-        """Call `listener` with each new plan; it must not await and not raise."""
-        self._listeners.append(listener)
-
-    def mark_dirty(self) -> None:
-        """Something changed that may change the plan: run soon."""
+    def mark_dirty(self, expected: bool = False) -> None:
+        """Something changed that may change the plan: run soon. What the plan foresaw can wait for the next change."""
         self.changed_s = self.clock.monotonic_s()
         self.change.set()
-        self._dirty.set()
+        if not expected:
+            self._dirty.set()
+        elif self._expected is None and not self._dirty.is_set():
+            self._expected = asyncio.get_running_loop().call_later(_EXPECTED_S, self._dirty.set)
 
     def replan_soon(self) -> None:
         """Plan without waiting for others to change."""
         self._not_before_s = -float("inf")
         self.mark_dirty()
 
-    def mark_expected(self) -> None:
-        """What the plan foresaw happened, as for each pod of a burst: renew it with the next change, or later."""
-        self.changed_s = self.clock.monotonic_s()
-        self.change.set()
-        if self._expected is None and not self._dirty.is_set():
-            self._expected = asyncio.get_running_loop().call_later(_EXPECTED_S, self._dirty.set)
-
     def is_worth_a_wait(self, gang: Gang) -> bool:
         """Whether a plan of now may end a "no" to the gang, which costs a pod seconds, and may be made already."""
-        return not self.answers(gang) and self.clock.monotonic_s() >= self._spot_not_before_s
+        known = self.snapshot
+        same = known is not None and known.gangs.get(gang.key) is gang
+        answered = same and (gang.key in self.current.admitted or self.cluster.version == self.current.version)
+        return not answered and self.clock.monotonic_s() >= self._spot_not_before_s
 
     async def soon(self) -> None:
         """A short wait for a plan of the cluster as it is now."""
@@ -188,20 +171,17 @@ class Planner:
         """The answer to a long question, with a `cache` of its own that begins with what the last run knew."""
         return await self.questions(partial(work, *arguments, cache=self.cache.borrowed(), **named))
 
-    def answers(self, gang: Gang) -> bool:
-        """Whether the current plan says of the gang what a new one would say, as far as is known."""
-        snapshot = self.snapshot
-        return (
-            snapshot is not None
-            and snapshot.gangs.get(gang.key) is gang
-            and (gang.key in self.current.admitted or self.cluster.version == snapshot.version)
-        )
-
     async def run_once(self) -> None:
         """As `replan`, after a run that is under way."""
         try:
             async with self._turn:
-                if (snapshot := self._fresh_snapshot()) is None:
+                snapshot = self.cluster.snapshot()
+                self._dirty.clear()
+                if self._expected is not None:
+                    self._expected.cancel()
+                    self._expected = None
+                same = self.snapshot is not None and snapshot.version == self.current.version
+                if same and not self._time_may_decide():
                     return
                 began_s, now_s = self.clock.monotonic_s(), self.clock.now_s()
                 made, cache = await self.worker(partial(self._made, snapshot, self.current, now_s))
@@ -210,7 +190,15 @@ class Planner:
             raise
         finally:
             self._running = None
-        self._adopt(made, snapshot, cache, now_s=now_s, began_s=began_s)
+        self.recorded(now_s, snapshot, self.current, made)
+        before, self.current, self.snapshot, self.cache = self.current, made, snapshot, cache
+        ended_s = self.clock.monotonic_s()
+        took_s = ended_s - began_s
+        self._spot_not_before_s = ended_s + _STRETCH * took_s
+        self._not_before_s = ended_s + max(_INTERVAL_S, min(_STRETCH * took_s, _LONGEST_PAUSE_S))
+        self.report.made(before, made, took_s=took_s)
+        for listener in self._listeners:
+            listener(made)
         new = (one for key, one in self.cluster.commitments.items() if key not in snapshot.commitments)
         if any(made.node_of.get(uid) != node for one in new for uid, node in one.assignment.items()):
             self._dirty.set()  # what was committed during the run is not where the new plan has it
@@ -228,40 +216,20 @@ class Planner:
         made = plan(snapshot, self.policy, now_s=now_s, previous=previous, cache=self._cache)
         return made, self._cache.borrowed()
 
-    def _taken_over(self, scores: PlannerCache) -> PlannerCache:
-        self._cache.take_over(scores)
-        return self._cache.borrowed()
-
-    def _fresh_snapshot(self) -> Snapshot | None:
-        """What is to be planned now; `None`: the current plan is of just that."""
-        snapshot = self.cluster.snapshot()
-        self._dirty.clear()
-        if self._expected is not None:
-            self._expected.cancel()
-            self._expected = None
-        if self.snapshot is not None and snapshot.version == self.current.version and not self._time_may_decide():
-            return None
-        return snapshot
-
-    def _adopt(self, made: Plan, snapshot: Snapshot, cache: PlannerCache, *, now_s: float, began_s: float) -> None:
-        self.recorded(now_s, snapshot, self.current, made)
-        before, self.current, self.snapshot, self.cache = self.current, made, snapshot, cache
-        now_s = self.clock.monotonic_s()
-        took_s = now_s - began_s
-        self._spot_not_before_s = now_s + _STRETCH * took_s
-        self._not_before_s = now_s + max(self.interval_s, min(_STRETCH * took_s, _LONGEST_PAUSE_S))
-        self.report.made(before, made, took_s=took_s)
-        for listener in self._listeners:
-            listener(self.current)
-
     async def prepare(self, network: NetworkMatrix) -> None:
         """Score new network data before it is planned with; large clusters are scored in a thread."""
         snapshot = self.cluster.snapshot()
-        if len(snapshot.table.nodes) > _INLINE_NODES:
-            scores = await asyncio.to_thread(warmed, snapshot, network, self.policy)
-            async with self._turn:  # a run of the data of before would drop them: none begins before the caller goes on
-                self.cache = await self.worker(partial(self._taken_over, scores))
-                self._dirty.set()
+        if len(snapshot.table.nodes) <= _INLINE_NODES:
+            return
+        scores = await asyncio.to_thread(warmed, snapshot, network, self.policy)
+
+        def take_over() -> PlannerCache:
+            self._cache.take_over(scores)
+            return self._cache.borrowed()
+
+        async with self._turn:  # a run of the data of before would drop them: none begins before the caller goes on
+            self.cache = await self.worker(take_over)
+            self._dirty.set()
 
     async def run(self) -> None:
         """Plan after changes until cancelled."""

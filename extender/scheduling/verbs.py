@@ -7,39 +7,37 @@ Rules: pods of other schedulers keep all their nodes (docs/safety.md S1), plain 
 """
 
 import asyncio
-from collections.abc import Awaitable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 from typing import Any
 
 import msgspec
 import numpy as np
 from msgspec.structs import replace
 
+from extender.cache import ClusterCache
 from extender.controllers.context import ControllerContext
 from extender.convert import node_from_json, pod_from_json
 from extender.convert.wire import BindArgs, Failed, FilterAnswer, FilterArgs, Passed, Refused
 from extender.errors import BadRequestError
-from extender.ports import Binding
+from extender.ports import Binding, Clock
 from extender.runtime.decision_lines import Decision
-from extender.scheduling.answered_pods import Offers, StormGuard
+from extender.scheduling.answered_pods import Learning, Offers, StormGuard
 from extender.scheduling.held_binds import Binds
 from extender.scheduling.plain_pods import NativeZones, PlainPods
 from extender.scheduling.planner_loop import Planner
-from extender.scheduling.unfit_nodes import Learning
-from extender.scheduling.watch_catchup import CatchUp
 from scoring.ids import NodeName, PodUid
 from scoring.model import Gang, GangSource, NodeTable, Pod, Reason, Snapshot
-from scoring.plan import Plan
 from scoring.score.pairs import extender_scores
 from scoring.verbs.places import Alternative, PlanPlaces
-from scoring.verbs.prioritize import Preference, prefer
+from scoring.verbs.prioritize import prefer
 
 _SCORES_KEPT = 64
 _NEW_S = 2.0  # So long after a pod was created (to the second) the others of its gang may be on their way
-_OF_THE_MOMENT = frozenset({Reason.UNKNOWN_POD, Reason.NOT_PLANNED})
-_ENDED_BY_ROOM = frozenset(
-    {Reason.NO_ROOM, Reason.BEHIND, Reason.FILTERED, Reason.UNCOUNTED, Reason.IMPOSSIBLE, Reason.SURPLUS}
-)
+_OF_THE_MOMENT = (Reason.UNKNOWN_POD, Reason.NOT_PLANNED)
+_ENDED_BY_ROOM = (Reason.NO_ROOM, Reason.BEHIND, Reason.FILTERED, Reason.UNCOUNTED, Reason.IMPOSSIBLE, Reason.SURPLUS)
 
 
 @dataclass(eq=False, repr=False)
@@ -54,12 +52,14 @@ class Verbs:
     offers: Offers = field(default_factory=Offers, init=False)
     _guard: StormGuard = field(default_factory=StormGuard, init=False)
     _last_other: tuple[PlanPlaces, Pod, Sequence[NodeName], Alternative] | None = field(default=None, init=False)
-    _scores: "dict[object, _Scores]" = field(default_factory=dict, init=False)  # (versions, pod) → node → score
+    _scores: dict[object, tuple[Mapping[NodeName, int], list[int]]] = field(default_factory=dict, init=False)
+    """(versions, pod) → node → row, and the score of each row; last: of unknown nodes"""
 
     def __post_init__(self) -> None:
-        cache, clock, ttl_s = self.context.cache, self.context.clock, self.planner.policy.exclusion_ttl_s
-        self.plain, self._native = PlainPods(cache, self.planner, clock), NativeZones(self.planner)
-        self._catch_up = CatchUp(cache, clock, self.planner.change)
+        cache, clock, planner = self.context.cache, self.context.clock, self.planner
+        self.plain, self._native = PlainPods(cache, planner, clock), NativeZones(planner)
+        self._catch_up = CatchUp(cache, clock, planner.change)
+        ttl_s = planner.policy.exclusion_ttl_s
         self._learning = Learning(cache, clock, ttl_s=ttl_s, sees_all_nodes=self.sees_all_nodes)
 
     def forget(self) -> None:
@@ -72,35 +72,31 @@ class Verbs:
         if args.debug or self._not_now() is not None:
             return None
         wait = self._behind(args)
-        return self.planned(args) if wait is None else self._planned_after(wait, args)
+        return self.planned(args) if wait is None else _in_turn(lambda: wait, partial(self.planned, args))
 
     def _behind(self, args: FilterArgs) -> Awaitable[None] | None:
-        """Gives the watch a moment before a refusal, when kube-scheduler knows more than the cache; if set.
+        """A moment for the watch before a refusal, where kube-scheduler knows more than the cache; `None`: none."""
+        cache, uid, catch_up = self.context.cache, args.pod.uid, self._catch_up
+        idle, pod = catch_up.asked(), cache.pod(uid)
 
-        So it does while a new gang's members are being created, if kube-scheduler has nothing else to do.
-        """
-        idle = self._catch_up.asked()
-        pod = self.context.cache.pod(args.pod.uid)
+        def has_minimum() -> bool:
+            gang = cache.gang_of(uid)
+            return cache.pod(uid) is not None and (gang is None or not gang.own or len(gang.members) >= gang.min_member)
+
         new = pod is None or self.context.clock.now_s() - pod.created_s < _NEW_S
-        if idle and new and (wait := self._catch_up.for_gang(args.pod.uid)) is not None:
+        if idle and new and (wait := catch_up.until(has_minimum, uid, "gang")) is not None:
             return wait
         if pod is None:
-            return self._catch_up.for_pod(args.pod.uid)
-        gang = self.context.cache.gang_of(pod.uid)
+            return catch_up.until(lambda: cache.pod(uid) is not None, uid)
+        gang = cache.gang_of(uid)
         waiting = self.planner.current.waiting.get(gang.key) if gang is not None else None
         if waiting is not None and waiting.reason in _ENDED_BY_ROOM:
-            return self._catch_up.for_room(pod, args.node_names)
+            return catch_up.until(lambda: have_room(cache.snapshot(), pod, args.node_names), uid)
         return None
-
-    async def _planned_after(self, wait: Awaitable[None], args: FilterArgs) -> None:
-        await wait
-        if (planned := self.planned(args)) is not None:
-            await planned
 
     def planned(self, args: FilterArgs) -> Coroutine[Any, Any, None] | None:
         """Learn from the question. Gives a short wait for a plan, if the one there is does not know what it should."""
-        pod = self.context.cache.pod(args.pod.uid)
-        gang = self.context.cache.gang_of(pod.uid) if pod is not None else None
+        pod, gang = self.context.cache.pod(args.pod.uid), self.context.cache.gang_of(args.pod.uid)
         if pod is None or gang is None or pod.node is not None or not self.context.cache.is_own(pod):
             return None
         if gang.source is GangSource.NATIVE or _is_of_later_run(pod, gang):
@@ -110,58 +106,64 @@ class Verbs:
             self.binds.admissions.lapses.revoked(gang.key)
         committed = self.context.cache.committed_node(gang.key, pod.uid) is not None
         if not committed and self.planner.is_worth_a_wait(gang):
-            return self._planned_and_learned(pod, gang, args.node_names)
-        return self.planner.soon() if self._learned(pod, gang, args.node_names) else None
+            return _in_turn(self.planner.soon, partial(self._learn, pod, gang, args.node_names))
+        return self._learn(pod, gang, args.node_names)
 
     def _has_too_few_live(self, gang: Gang) -> bool:
         """Whether so many members are on lost nodes that the rest cannot start (docs/safety.md S12)."""
         lost = self.binds.health.lost_under(gang.members)
         return bool(lost) and self.binds.quorum(gang.key).incomplete
 
-    async def _planned_and_learned(self, pod: Pod, gang: Gang, asked: Sequence[NodeName]) -> None:
-        await self.planner.soon()
-        if self._learned(pod, gang, asked):
-            await self.planner.soon()
-
-    def _learned(self, pod: Pod, gang: Gang, asked: Sequence[NodeName]) -> bool:
-        """Whether the question taught that others refuse the planned node, so that the gang goes elsewhere."""
+    def _learn(self, pod: Pod, gang: Gang, asked: Sequence[NodeName]) -> Coroutine[Any, Any, None] | None:
+        """A wait for a plan, if the question taught that others refuse the planned node: the gang goes elsewhere."""
         node = self.context.cache.committed_node(gang.key, pod.uid) or self.planner.current.node_of.get(pod.uid)
         if node is None or node in asked or pod.nominated_node is not None or self._has_too_few_live(gang):
-            return False
-        if (
-            gang.source.is_native
-        ):  # its members are tried together, also zone by zone: a node is left out for that alone
-            return False
+            return None
+        if gang.source.is_native:  # its members are tried together, also zone by zone: that alone leaves nodes out
+            return None
         other, now_s = self._other(gang, pod, asked), self.context.clock.monotonic_s()
         if other.node is not None or not self._learning.refused(pod, node, asked, absent=other.absent, now_s=now_s):
-            return False
+            return None
         self.binds.admissions.lapses.abandoned(gang.key)
         self.binds.abandon(gang.key)
-        return True
+        return self.planner.soon()
 
     def filter(self, args: FilterArgs) -> FilterAnswer:
         """Which of the nodes the pod may use."""
         if (not_now := self._not_now()) is not None:
             return Failed(not_now)
         pod = self._pod(args)
-        gang = self.context.cache.gang_of(pod.uid)
+        gang, own = self.context.cache.gang_of(pod.uid), self.context.cache.is_own(pod)
         native = pod.group is not None and pod.group.source is GangSource.NATIVE  # kube-scheduler itself gangs these
-        if gang is None and pod.group is not None and not native and self.context.cache.is_own(pod):
-            # The watch will bring it in a moment.
-            answer: FilterAnswer = self._refuse(args, pod, Reason.UNKNOWN_POD, planned=None)
-        elif gang is None or not self.context.cache.is_own(pod):
-            answer = self._pass_plain(args, pod, None)
-        elif native:
-            answer = self._pass_plain(args, pod, gang)
+        if own and pod.group is not None and not native:  # if we do not know the gang, the watch brings it in a moment
+            answer = self._filter_member(args, pod, gang) if gang else self._refuse(args, pod, Reason.UNKNOWN_POD)
         else:
-            answer = self._filter_member(args, pod, gang)
-        self._log_filter(pod, gang, answer)
+            answer = self._pass_plain(args, pod, gang if own else None)
+        reason = "" if isinstance(answer, Passed) else answer.reason if isinstance(answer, Refused) else answer.error
+        if gang is not None or reason:  # plain pods pass by the thousand; kube-scheduler logs them
+            node = answer.names[0] if isinstance(answer, Passed) and len(answer.names) == 1 else ""
+            version = self.planner.current.version
+            decision = Decision("filter", pod.key, gang.key if gang else "", node, reason, snapshot_version=version)
+            self.context.log.log_decision(decision, now_s=self.context.clock.monotonic_s())
         return answer
 
     def prioritize(self, args: FilterArgs) -> Sequence[int]:
         """0–10 for each node asked, in the request's order; 0 for unknown nodes."""
-        pod = self._pod(args)
-        index, values = self._scores_for(pod, args)
+        pod, plan, policy = self._pod(args), self.planner.current, self.planner.policy
+        current = self.context.cache.snapshot()
+        snapshot = current if args.nodes_json is None else _with_nodes(current, args, zone_label=policy.zone_label)
+        is_watched = snapshot is current and self._known(args) is not None  # else the next request may differ
+        key = (snapshot.version, plan.version, pod.uid)
+        known = self._scores.get(key) if is_watched else None
+        if known is None:
+            gang, cache = self.context.cache.gang_of(pod.uid), self.planner.cache if snapshot is current else None
+            total = prefer(snapshot, plan, pod, gang, policy, cache=cache).total
+            known = snapshot.table.index, [*extender_scores(total).tolist(), 0]
+            if is_watched:
+                if len(self._scores) >= _SCORES_KEPT:
+                    self._scores.clear()
+                self._scores[key] = known
+        index, values = known
         return [values[index.get(name, -1)] for name in args.node_names]
 
     async def bind(self, args: BindArgs, gone: asyncio.Future[None]) -> Reason | None:
@@ -173,18 +175,14 @@ class Verbs:
             return pod
         if pod.node is not None:
             return None if pod.node == args.node else Reason.POD_CHANGED
-        gang = self.context.cache.gang_of(pod.uid)
+        gang, binding = self.context.cache.gang_of(pod.uid), Binding(pod.namespace, pod.name, pod.uid, args.node)
         if gang is None or gang.source is GangSource.NATIVE:
             with self.plain.binding(pod, args.node) as may_go:
-                if not may_go:
-                    return Reason.RESERVED
-                refused = await self.binds.bind_alone(Binding(pod.namespace, pod.name, pod.uid, args.node))
-        elif gang.problem is not None:
-            return gang.problem
-        elif _is_of_later_run(pod, gang):
-            return Reason.OTHER_RUN
+                refused = await self.binds.bind_alone(binding) if may_go else Reason.RESERVED
+        elif gang.problem is not None or _is_of_later_run(pod, gang):
+            return gang.problem or Reason.OTHER_RUN
         elif gang.source.is_native:  # kube-scheduler has found nodes for all that must start together
-            refused = await self.binds.bind_alone(Binding(pod.namespace, pod.name, pod.uid, args.node))
+            refused = await self.binds.bind_alone(binding)
         else:
             refused = await self.binds.bind_member(pod, gang, args.node, gone)
         if refused is None:
@@ -209,31 +207,26 @@ class Verbs:
             return Reason.UNKNOWN_POD
         return pod if self.context.cache.is_own(pod) else Reason.NOT_OURS
 
-    # -- filter -------------------------------------------------------------------------------------------------------
-
     def _pass_plain(self, args: FilterArgs, pod: Pod, native: Gang | None) -> FilterAnswer:
         """All nodes but those reserved for gangs (docs/safety.md S13); of a native group, those of its zone."""
         closed = self.plain.closed_to(pod)
         asked = [name for name in args.node_names if name not in closed] if closed else args.node_names
         if closed and not asked and args.node_names:
-            answer = self._refuse(args, pod, Reason.RESERVED, planned=None)
+            answer = self._refuse(args, pod, Reason.RESERVED)
             if not args.debug and isinstance(answer, Refused):
                 self.plain.refused(pod)
             return answer
         if len(asked) == len(args.node_names):
             asked = args.node_names  # the request's own list is the cheapest answer
-        near: Sequence[NodeName] = asked
-        if native is not None:
-            now_s = None if args.debug else self.context.clock.monotonic_s()
-            near = self._native.allowed(native, asked, now_s=now_s)
+        now_s = self.context.clock.monotonic_s()
+        near = asked if native is None else self._native.allowed(native, asked, now_s=None if args.debug else now_s)
         if asked and not near:
             return Refused(Reason.OTHER_ZONE)
         if not args.debug:
             if self.context.cache.is_own(pod):
                 # Reserved room is looked at again at /bind; what else was refused here is not offered.
                 names_json = args.names_json if near is asked else msgspec.json.encode(near)
-                names_json = names_json or msgspec.json.encode(args.node_names)
-                self.offers.note_asked(pod.uid, names_json, now_s=self.context.clock.monotonic_s())
+                self.offers.note(pod.uid, None, names_json or msgspec.json.encode(args.node_names), now_s=now_s)
             self.plain.passed(pod)
         if near is args.node_names:
             return Passed(near)
@@ -244,11 +237,11 @@ class Verbs:
         if pod.node is not None:  # bound already, and kube-scheduler is a moment behind
             return Passed([pod.node]) if pod.node in asked else Refused(Reason.OTHER_NODE_PLANNED)
         if _is_of_later_run(pod, gang):
-            return self._refuse(args, pod, Reason.OTHER_RUN, planned=None)
+            return self._refuse(args, pod, Reason.OTHER_RUN)
         plan = self.planner.current
         node = self.context.cache.committed_node(gang.key, pod.uid) or plan.node_of.get(pod.uid)
         if node is not None and self._has_too_few_live(gang):
-            return self._refuse(args, pod, Reason.INCOMPLETE, planned=node)
+            return self._refuse(args, pod, Reason.INCOMPLETE, node)
         offered = node is not None and node in asked
         if node is not None and not offered and not args.debug and pod.nominated_node is None:
             other = self._other(gang, pod, asked)
@@ -260,7 +253,11 @@ class Verbs:
                 self.binds.parking.offered(pod.uid, now_s=now_s)
                 self._guard.forget(pod.uid)
             return Passed([node])
-        return self._refuse(args, pod, _why(plan, pod.uid, gang), planned=node)
+        if (waiting := plan.waiting.get(gang.key)) is not None:
+            return self._refuse(args, pod, waiting.reason, node)
+        unplanned = Reason.SURPLUS if gang.key in plan.admitted else Reason.NOT_PLANNED
+        reason = Reason.NODE_NOT_OFFERED if pod.uid in plan.node_of else unplanned
+        return self._refuse(args, pod, reason, node)
 
     def _other(self, gang: Gang, pod: Pod, asked: Sequence[NodeName]) -> Alternative:
         """Another node for the pod, looked for once in a call that learns and answers."""
@@ -269,46 +266,15 @@ class Verbs:
             known = self._last_other = (beside, pod, asked, beside.instead(gang, pod, asked))
         return known[3]
 
-    def _refuse(self, args: FilterArgs, pod: Pod, reason: Reason, *, planned: NodeName | None) -> FilterAnswer:
+    def _refuse(self, args: FilterArgs, pod: Pod, reason: Reason, planned: NodeName | None = None) -> FilterAnswer:
         """Refuse, remember which pod is parked for it, and break a storm of the same question."""
         if args.debug:
             return Refused(reason)
         now_s = self.context.clock.monotonic_s()
         if self._guard.holds(pod.uid, reason, now_s=now_s, changed_s=self.planner.changed_s):
             return Failed(reason)  # kube-scheduler asks again by its timer: the pod is not parked
-        moment = reason in _OF_THE_MOMENT
-        self.binds.parking.refused(pod.uid, planned, now_s=now_s, for_a_moment=moment)
+        self.binds.parking.refused(pod.uid, planned, now_s=now_s, for_a_moment=reason in _OF_THE_MOMENT)
         return Refused(reason)
-
-    def _log_filter(self, pod: Pod, gang: Gang | None, answer: FilterAnswer) -> None:
-        reason = "" if isinstance(answer, Passed) else answer.reason if isinstance(answer, Refused) else answer.error
-        if gang is None and not reason:
-            return  # plain pods pass by the thousand; kube-scheduler logs them
-        node = answer.names[0] if isinstance(answer, Passed) and len(answer.names) == 1 else ""
-        version = self.planner.current.version
-        decision = Decision("filter", pod.key, gang.key if gang else "", node, reason, snapshot_version=version)
-        self.context.log.log_decision(decision, now_s=self.context.clock.monotonic_s())
-
-    # -- prioritize ---------------------------------------------------------------------------------------------------
-
-    def _scores_for(self, pod: Pod, args: FilterArgs) -> "_Scores":
-        gang = self.context.cache.gang_of(pod.uid)
-        plan, policy = self.planner.current, self.planner.policy
-        current = self.context.cache.snapshot()
-        snapshot = current if args.nodes_json is None else _with_nodes(current, args, zone_label=policy.zone_label)
-        if snapshot is not current or self._known(args) is None:  # the next request may differ
-            cache = self.planner.cache if snapshot is current else None
-            return _by_row(snapshot, prefer(snapshot, plan, pod, gang, policy, cache=cache))
-        key = (snapshot.version, plan.version, pod.uid)
-        known = self._scores.get(key)
-        if known is None:
-            if len(self._scores) >= _SCORES_KEPT:
-                self._scores.clear()
-            preference = prefer(snapshot, plan, pod, gang, policy, cache=self.planner.cache)
-            known = self._scores[key] = _by_row(snapshot, preference)
-        return known
-
-    # -- both ---------------------------------------------------------------------------------------------------------
 
     def _not_now(self) -> Reason | None:
         """Why filter and bind may not be answered: there is no plan yet, or another replica answers."""
@@ -332,21 +298,6 @@ class Verbs:
         return self.context.cache.pod_by_name(args.pod.namespace or "default", args.pod.name)
 
 
-_Scores = tuple[Mapping[NodeName, int], list[int]]  # Node → row, and the score of each row; last: of unknown ones
-
-
-def _by_row(snapshot: Snapshot, preference: Preference) -> _Scores:
-    return snapshot.table.index, [*extender_scores(preference.total).tolist(), 0]
-
-
-def _why(plan: Plan, uid: PodUid, gang: Gang) -> Reason:
-    if (waiting := plan.waiting.get(gang.key)) is not None:
-        return waiting.reason
-    if uid in plan.node_of:
-        return Reason.NODE_NOT_OFFERED
-    return Reason.SURPLUS if gang.key in plan.admitted else Reason.NOT_PLANNED
-
-
 def _is_of_later_run(pod: Pod, gang: Gang) -> bool:
     """Whether the pod waits until another run of its gang has ended (docs/safety.md S23)."""
     return bool(gang.later) and any(one.uid == pod.uid for one in gang.later)
@@ -357,12 +308,9 @@ def _with_nodes(snapshot: Snapshot, args: FilterArgs, *, zone_label: str) -> Sna
     unknown = [name not in snapshot.table.index for name in args.node_names]
     if not any(unknown):
         return snapshot
+    raws = [raw for raw, new in zip(args.nodes_json or (), unknown, strict=True) if new]
     try:
-        more = [
-            node_from_json(raw, zone_label=zone_label)
-            for raw, new in zip(args.nodes_json or (), unknown, strict=True)
-            if new
-        ]
+        more = [node_from_json(raw, zone_label=zone_label) for raw in raws]
     except ValueError as error:
         raise BadRequestError(str(error)) from error
     known = snapshot.table
@@ -372,3 +320,92 @@ def _with_nodes(snapshot: Snapshot, args: FilterArgs, *, zone_label: str) -> Sna
     for row, name in enumerate(snapshot.table.names):
         used[table.index[name], columns] = snapshot.used[row]
     return replace(snapshot, table=table, used=used, network=snapshot.network.with_nodes(node.name for node in more))
+
+
+async def _in_turn(*waits: Callable[[], Awaitable[None] | None]) -> None:
+    for begin in waits:
+        if (wait := begin()) is not None:
+            await wait
+
+
+LONGEST_S = 0.02
+AT_BIND_S = 0.5  # For a pod that is at /bind and that the watch has not brought
+_AT_BIND_LOOK_S = 0.02
+_AT_BIND_MAX = 64  # Pods waited for at /bind at a time; one more is refused, and kube-scheduler tries it again
+_SHARE = 4.0  # After a wait, no other one for this many times its length
+_REMEMBERED_MAX = 20_000
+
+
+class CatchUp:
+    """Waits for changes of the cache, before a pod is refused, on behalf of questions that are ahead of it.
+
+    Why: kube-scheduler asks at the very event that makes room, and its question often overtakes our copy of that event.
+    A "no" then costs the pod its backoff, seconds, although a millisecond later the answer is yes. The question shows
+    that the cache is behind: it names a node that we do not know, or one that is full in our view only, or a pod that
+    we have not seen. Rule: look again after each change of the cache, for at most `LONGEST_S`, once per pod and version
+    of the cache, and never more than a fifth of the time. At /bind kube-scheduler goes on, so it may be longer.
+
+    The first pods of a new gang are tried while its owner still creates the others, and each "no" is an Event that
+    looks like a failure. So the question about one waits for the others, too, by a fifth of its own, and only while
+    kube-scheduler has nothing else to do: after `LONGEST_S` without a question. In a burst no question waits for that.
+    """
+
+    def __init__(self, cache: ClusterCache, clock: Clock, change: asyncio.Event) -> None:
+        self._cache, self._clock = cache, clock
+        self._change = change  # Set at each change of the cache: every call that waits looks again
+        self._not_before_s = dict.fromkeys(("watch", "gang"), -float("inf"))  # what is waited for → no wait before
+        self._waited: set[PodUid] = set()  # Pods that have been waited for at the version `_waited_at` of the cache
+        self._waited_at = -1
+        self._at_bind = 0
+        self._asked_s = -float("inf")
+
+    def asked(self) -> bool:
+        """kube-scheduler asks; whether it had asked nothing for so long that a moment delays no other pod."""
+        before_s, self._asked_s = self._asked_s, self._clock.monotonic_s()
+        return self._asked_s - before_s >= LONGEST_S
+
+    async def until_known(self, uid: PodUid) -> Pod | None:
+        """The pod, as soon as a look finds it; `None`: not within `AT_BIND_S`, or too many pods are waited for."""
+        ends_s = self._clock.monotonic_s() + AT_BIND_S
+        self._at_bind += 1
+        try:
+            while (pod := self._cache.pod(uid)) is None:
+                if self._at_bind > _AT_BIND_MAX or self._clock.monotonic_s() >= ends_s:
+                    return None
+                await asyncio.sleep(_AT_BIND_LOOK_S)
+            return pod
+        finally:
+            self._at_bind -= 1
+
+    def until(self, caught_up: Callable[[], bool], uid: PodUid, what: str = "watch") -> Awaitable[None] | None:
+        """What waits for `caught_up`; a question that need not wait, or may not yet, costs no task to find that out."""
+        began_s = self._clock.monotonic_s()
+        has_waited = self._waited_at == self._cache.version and uid in self._waited
+        if began_s < self._not_before_s[what] or has_waited or caught_up():
+            return None
+        return self._wait(caught_up, uid, what, began_s)
+
+    async def _wait(self, caught_up: Callable[[], bool], uid: PodUid, what: str, began_s: float) -> None:
+        try:
+            with suppress(TimeoutError):  # then the answer is made from what is known
+                async with asyncio.timeout(LONGEST_S):
+                    while not caught_up():
+                        self._change.clear()
+                        await self._change.wait()
+        finally:
+            if self._waited_at != self._cache.version or len(self._waited) >= _REMEMBERED_MAX:
+                self._waited_at = self._cache.version
+                self._waited.clear()
+            self._waited.add(uid)
+            now_s = self._clock.monotonic_s()
+            self._not_before_s[what] = now_s + _SHARE * (now_s - began_s)
+
+
+def have_room(snapshot: Snapshot, pod: Pod, asked: Sequence[NodeName]) -> bool:
+    """Whether each of these nodes is known and has room for the pod in our view. Cost: O(asked)."""
+    request, index = snapshot.table.vector(pod.requests), snapshot.table.index
+    if not all(name in index for name in asked):
+        return False
+    wanted, rows = np.flatnonzero(request), [index[name] for name in asked]
+    left = snapshot.table.allocatable[:, wanted] - snapshot.used[:, wanted] - request[wanted]
+    return not bool((left.min(axis=1, initial=0) < 0).take(rows).any())

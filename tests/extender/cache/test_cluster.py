@@ -33,7 +33,7 @@ def used_cpu(cache: ClusterCache, where: str = "n1") -> int:
 
 def versions_reported(cache: ClusterCache) -> list[int]:
     found: list[int] = []
-    cache.on_change = lambda: found.append(cache.version)
+    cache.on_change = lambda _: found.append(cache.version)
     return found
 
 
@@ -73,8 +73,6 @@ def test_nonsense_requests_cannot_overflow() -> None:
     assert int(cache.snapshot().used.max()) == 2**62
     assert_consistent(cache)
 
-
-# -- version and snapshots ---------------------------------------------------------------------------------------------
 
 IDLE: dict[str, tuple[Pod, Pod]] = {  # case: (pod before, pod after)
     "resourceVersion of a member": (member("p", resource_version="1"), member("p", resource_version="2")),
@@ -157,9 +155,6 @@ def test_an_abandoned_relist_keeps_what_was_read() -> None:
     cache.pods.put(pod("b", node="n1"))
     cache.pods.list_ended()
     assert (used_cpu(cache), {one.name for one in cache.pods}) == (1000, {"b"})
-
-
-# -- what the service adds ---------------------------------------------------------------------------------------------
 
 
 def test_assumed_pods_count_as_bound() -> None:
@@ -269,8 +264,7 @@ def test_scheduler_names() -> None:
 
 def test_what_the_plan_foresaw_is_reported_apart() -> None:
     cache, reported = ClusterCache(), list[str]()
-    cache.on_change = lambda: reported.append("new")
-    cache.on_expected_change = lambda: reported.append("expected")
+    cache.on_change = lambda expected: reported.append("expected" if expected else "new")
     cache.nodes.replace([node("n1"), node("n2")])
     first, second = (pod(f"g-{i}", gang="g", min_available=2, gates=(GATE,)) for i in range(2))
     cache.pods.put(first)

@@ -15,7 +15,6 @@ from scoring.model import (
     GangSource,
     GroupRef,
     HostPort,
-    MemberClass,
     Node,
     NodeSelectorTerm,
     Phase,
@@ -69,20 +68,16 @@ def pods(draw: st.DrawFn) -> Pod:
         job=draw(st.none() | st.just("j")),
         resource_version=draw(st.sampled_from(["1", "2"])),
     )
+    limits = plain.member_class.constraints
+    if draw(st.booleans()):
+        limits = replace(limits, host_ports=(HostPort("TCP", "0.0.0.0", 80),))
     return replace(
         plain,
         uid=PodUid(f"{name}{draw(st.sampled_from('12'))}"),
         node=draw(maybe_node),
-        member_class=_class(plain, ports=draw(st.booleans())),
+        member_class=replace(plain.member_class, constraints=limits),
         group=None if key is None else GroupRef(key, source, draw(st.sampled_from([None, 1, 2]))),
     )
-
-
-def _class(plain: Pod, *, ports: bool) -> MemberClass:
-    limits = plain.member_class.constraints
-    if ports:
-        limits = replace(limits, host_ports=(HostPort("TCP", "0.0.0.0", 80),))
-    return MemberClass(plain.role, plain.member_class.requests, limits)
 
 
 class Model:
@@ -165,10 +160,11 @@ class CacheMachine(RuleBasedStateMachine):
     def start(self) -> None:
         self.model = Model()
         self.reported = 0
-        self.cache = ClusterCache(on_change=self._report)
+        self.cache = ClusterCache()
+        self.cache.on_change = self._report
         self.taken: list[tuple[Snapshot, Fingerprint]] = []
 
-    def _report(self) -> None:
+    def _report(self, _: bool) -> None:
         self.reported += 1
 
     @rule(one=pods())

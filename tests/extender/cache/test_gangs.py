@@ -99,16 +99,13 @@ PROBLEMS = {  # what the detail must hold: (reason, the same, pods, PodGroups)
 
 @pytest.mark.parametrize(("reason", "words", "pods", "groups"), PROBLEMS.values(), ids=PROBLEMS)
 def test_problems(reason: Reason, words: str, pods: list[Pod], groups: tuple[PodGroup, ...]) -> None:
-    """What contradicts itself is refused with a constant reason and a sentence that names the pods."""
+    """What contradicts itself is shown, and refused with a constant reason and a sentence that names the pods.
+
+    Of a gang of which only some pods are ours none is treated as ours (docs/safety.md S1).
+    """
     found = gang(pods, *groups)
-    assert found.problem is reason
+    assert (found.problem, found.own, len(found.members)) == (reason, pods is not MIXED, len(pods))
     assert words in found.problem_detail
-
-
-def test_a_mixed_gang_is_shown_but_not_own() -> None:
-    """A gang of which only some pods are ours is refused, and none of it is treated as ours (docs/safety.md S1)."""
-    found = gang(MIXED)
-    assert (found.own, len(found.members)) == (False, 2)
 
 
 def test_finished_and_going_members_no_longer_contradict() -> None:
@@ -154,8 +151,6 @@ def test_native_gangs_have_the_minimum_of_their_own_pod_groups() -> None:
     assert cache.sizes().pod_groups == 1
     assert_consistent(cache)
 
-
-# -- a status decides nothing, and other clients that write statuses are known ----------------------------------------
 
 SEEN = PodGroup(G, 2, uid="u1", resource_version="1")
 

@@ -53,8 +53,7 @@ async def test_a_gang_that_never_comes_lapses(gates: dict[str, Any]) -> None:
             says(world, NO_VOLUME, *never)
         await world.settle(ADMIT_S / 2 + 2.0)
         assert (world.waits_for("never"), sorted(world.plan.admitted)) == (Reason.BACKING_OFF, [key("next")])
-        await world.bind_and_settle(*names)
-        assert len(world.bound()) == 2
+        await world.starts(*names)
         [note] = world.told("AdmissionLapsed")
         assert ("2 node(s) had volume node affinity conflict" in note) is not bool(gates)
         assert "preemption" not in note
@@ -69,15 +68,13 @@ async def test_a_gang_whose_claim_does_not_exist_is_incomplete(gated: bool) -> N
         assert (world.waits_for("lacks"), world.committed) == (Reason.INCOMPLETE, {})
         assert 'persistentvolumeclaim "data" not found' in world.plan.waiting[key("lacks")].detail
         names = await world.planned_gang("next", 2)
-        await world.bind_and_settle(*names)
-        assert len(world.bound()) == 2
+        await world.starts(*names)
         world.delete(*names)
         assert [world.refusal(name) for name in lacks] == [Reason.INCOMPLETE] * 2, "the claim is there: it is asked"
         says(world, OURS, *lacks)
         await world.settle()
         assert sorted(world.plan.admitted) == [key("lacks")]
-        await world.bind_and_settle(*lacks)
-        assert sorted(world.bound()) == sorted(lacks)
+        await world.starts(*lacks)
 
 
 async def test_members_at_bind_are_let_go_when_another_cannot_come() -> None:
@@ -129,8 +126,7 @@ async def test_kube_scheduler_that_comes_back_ends_the_back_off_of_its_absence()
         names = world.gang("g", 2)
         await world.settle(2 * ADMIT_S + FIRST_S + 5.0)
         assert world.waits_for("g") is Reason.BACKING_OFF
-        await world.bind_and_settle(*names)
-        assert sorted(world.bound()) == sorted(names)
+        await world.starts(*names)
 
 
 async def test_a_gang_never_starves_while_its_claim_is_missing() -> None:
@@ -171,19 +167,14 @@ class Desk:
 def test_other_pods_end_count_and_back_off(looked_meanwhile: bool) -> None:
     desk = Desk()
     desk.lapse()
+    desk.cache.pods.put(pod("p", gang="g", min_available=2, options=(("near", "a"),)))  # the same pod still
+    desk.lapses.renew()
+    assert desk.lapse() == 2 * FIRST_S
     desk.cache.pods.put(pod("q", gang="g", min_available=2))
     if looked_meanwhile:
         desk.lapses.renew()
         assert desk.cache.snapshot().backing_off_until_s == {}
     assert desk.lapse() == FIRST_S
-
-
-def test_the_same_pods_keep_it() -> None:
-    desk = Desk()
-    desk.lapse()
-    desk.cache.pods.put(pod("p", gang="g", min_available=2, options=(("near", "a"),)))
-    desk.lapses.renew()
-    assert desk.lapse() == 2 * FIRST_S
 
 
 def test_a_refusal_that_comes_and_goes_with_each_try_ends_one_back_off() -> None:
@@ -223,4 +214,6 @@ def test_a_gang_without_pods_has_no_record() -> None:
     desk.lapse()
     desk.cache.pods.remove("default/p")
     desk.lapses.lapsed(G)
-    assert (desk.lapses.gangs, desk.cache.snapshot().backing_off_until_s) == (frozenset(), {})
+    assert desk.cache.snapshot().backing_off_until_s == {}
+    desk.cache.pods.put(pod("p", gang="g", min_available=2))
+    assert desk.lapse() == FIRST_S

@@ -1,7 +1,7 @@
 """What the verbs remember, all bounded: offers, first refusals, parked pods, storms (docs/safety.md S2, S7)."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -9,24 +9,9 @@ import pytest
 from msgspec.structs import replace
 
 from extender.cache import ClusterCache
-from extender.scheduling.answered_pods import (
-    AFTER,
-    BURST_S,
-    CALM_S,
-    FIRST_LOOK_S,
-    INHERITED_LATEST_S,
-    INHERITED_S,
-    PER_POD_S,
-    QUIET_S,
-    RETRY_S,
-    WINDOW_S,
-    Offers,
-    Parking,
-    StormGuard,
-)
-from extender.scheduling.answered_pods import LONGEST_S as LONGEST_PAUSE_S
-from extender.scheduling.unfit_nodes import TOGETHER_S, Learning
-from extender.scheduling.watch_catchup import LONGEST_S, CatchUp
+from extender.scheduling import answered_pods as limits
+from extender.scheduling.answered_pods import TOGETHER_S, Learning, Offers, Parking, StormGuard
+from extender.scheduling.verbs import LONGEST_S, CatchUp, have_room
 from scoring.ids import NodeName, PodUid
 from scoring.model import GATE, MemberClass, Pod
 from scoring.model.reasons import Reason
@@ -38,57 +23,49 @@ A, B, C = PodUid("a"), PodUid("b"), PodUid("c")
 N1, N2 = NodeName("n1"), NodeName("n2")
 
 
-# -- offers -----------------------------------------------------------------------------------------------------------
-
-
 def allowed(offers: Offers, *pairs: tuple[PodUid, str], now_s: float = 1.0) -> list[bool]:
     return [offers.allows(uid, NodeName(name), now_s=now_s) for uid, name in pairs]
 
 
 def test_an_offer_is_for_one_pod_and_one_node_for_a_time() -> None:
-    offers = Offers(ttl_s=10.0)
+    offers = Offers()
     offers.note(A, N2, now_s=0.0)
     offers.note(A, N1, now_s=0.0)
-    assert allowed(offers, (A, "n1"), (A, "n2"), (B, "n1"), now_s=9.9) == [True, False, False]
-    assert allowed(offers, (A, "n1"), now_s=10.0) == [False]
-    assert (offers.alone(A), len(offers)) == (False, 1)
+    assert allowed(offers, (A, "n1"), (A, "n2"), (B, "n1"), now_s=limits.TTL_S - 0.1) == [True, False, False]
+    assert allowed(offers, (A, "n1"), now_s=limits.TTL_S) == [False]
+    assert not offers.alone(A)
+    offers.note(B, N1, now_s=0.0)
+    for taken in (A, PodUid("unknown")):
+        offers.taken(taken)
+    assert allowed(offers, (A, "n1"), (B, "n1")) == [False, True]
 
 
 def test_a_plain_pod_may_go_where_it_was_asked_about() -> None:
     offers = Offers()
-    offers.note_asked(A, b'["n1","n3"]', now_s=0.0)
-    offers.note_asked(A, b'["n1", "n2"]', now_s=0.0)
+    offers.note(A, None, b'["n1","n3"]', now_s=0.0)
+    offers.note(A, None, b'["n1", "n2"]', now_s=0.0)
     assert allowed(offers, *[(A, name) for name in ("n1", "n2", "n3", "n", "")]) == [True, True, False, False, False]
     assert (offers.alone(A), offers.alone(B)) == (True, False)
-    offers.note_asked(A, b'["a\\"n2", "\\u006e1"]', now_s=0.0)
+    offers.note(A, None, b'["a\\"n2", "\\u006e1"]', now_s=0.0)
     assert allowed(offers, (A, 'a"n2'), (A, "n1"), (A, "n2")) == [True, True, False]
 
 
-def test_offers_are_bounded_in_number_and_bytes() -> None:
-    offers = Offers(limit=2)
+def test_offers_are_bounded_in_number_and_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "OFFERS_MAX", 2)
+    offers = Offers()
     for uid in (A, B, A, C):
         offers.note(uid, N1, now_s=0.0)
     assert allowed(offers, (A, "n1"), (B, "n1"), (C, "n1")) == [True, False, True]
-    offers = Offers(asked_max_bytes=12)
+    monkeypatch.setattr(limits, "OFFERS_MAX", 100)
+    monkeypatch.setattr(limits, "ASKED_MAX_BYTES", 12)
+    offers = Offers()
     for uid in (PodUid("gone"), A, A, B, C):
-        offers.note_asked(uid, b'["n1"]', now_s=0.0)
+        offers.note(uid, None, b'["n1"]', now_s=0.0)
         if uid == "gone":
             offers.taken(uid)
     assert allowed(offers, (A, "n1"), (B, "n1"), (C, "n1")) == [False, True, True]
-    offers.note_asked(A, b'["a-name-longer-than-all-that-is-kept"]', now_s=0.0)
-    assert len(offers) == 0
-
-
-def test_an_offer_that_was_taken_is_forgotten() -> None:
-    offers = Offers()
-    offers.note(A, N1, now_s=0.0)
-    offers.note_asked(B, b'["n1"]', now_s=0.0)
-    offers.taken(A)
-    offers.taken(PodUid("unknown"))
-    assert (len(offers), allowed(offers, (A, "n1")), offers.alone(B)) == (1, [False], True)
-
-
-# -- learning ---------------------------------------------------------------------------------------------------------
+    offers.note(A, None, b'["a-name-longer-than-all-that-is-kept"]', now_s=0.0)
+    assert not any(map(offers.alone, (A, B, C)))
 
 
 class Learned(ClusterCache):
@@ -146,15 +123,12 @@ def test_some_requests_teach_nothing(member: Pod, sees_all: bool, asked: tuple[N
 
 
 def test_first_refusals_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("extender.scheduling.unfit_nodes._REMEMBERED_MAX", 2)
+    monkeypatch.setattr("extender.scheduling.answered_pods._FIRST_MAX", 2)
     learned = Learned()
     kinds = [pod("p", cpu=str(number)) for number in (1, 2, 3)]
     for member in kinds:
         learned.refused(member, 0.0)
     assert [learned.refused(member, 5.0) for member in reversed(kinds)] == [True, True, False]
-
-
-# -- parking ----------------------------------------------------------------------------------------------------------
 
 
 def woken(parking: Parking, *, now_s: float = 0.0, **node_of: str) -> list[PodUid]:
@@ -169,11 +143,17 @@ def parked(*uids: PodUid, **how: Any) -> Parking:
     return parking
 
 
+def is_due_at(parking: Parking, now_s: float) -> bool:
+    """Whether A is to be woken then and not before."""
+    return [parking.overdue(now_s=now_s - 0.1), parking.overdue(now_s=now_s)] == [[], [A]]
+
+
 class Refused(ClusterCache):
     """Has any pod, as the watch shows it: kube-scheduler wrote that no node would do."""
 
-    def pod(self, uid: PodUid) -> Pod:
-        return replace(pod(uid), uid=uid, parked=True)
+    def __init__(self) -> None:
+        super().__init__()
+        self.pod = lambda uid: replace(pod(uid), uid=uid, parked=True)
 
 
 def inherited(*uids: PodUid) -> Parking:
@@ -217,15 +197,15 @@ def test_a_pod_that_was_refused_by_others_is_woken_late() -> None:
     """Events wake it, too: the first look is after ten seconds."""
     parking = Parking(Refused())
     assert woken(parking, a="n1") == []
-    assert [parking.overdue(now_s=FIRST_LOOK_S - 0.1), parking.overdue(now_s=FIRST_LOOK_S)] == [[], [A]]
+    assert is_due_at(parking, limits.FIRST_LOOK_S)
 
 
 def test_pods_of_a_process_before_us_are_woken_once_soon() -> None:
     parking = inherited(A, B)
-    assert [parking.overdue(now_s=INHERITED_S - 0.1), parking.overdue(now_s=INHERITED_S)] == [[], [A]]
+    assert is_due_at(parking, limits.INHERITED_S)
     woken(parking, now_s=5.0, a="n1", b="n2")
     assert parking.overdue(now_s=5.0) == [B]
-    assert [parking.overdue(now_s=1.0 + FIRST_LOOK_S - 0.1), parking.overdue(now_s=1.0 + FIRST_LOOK_S)] == [[], [A]]
+    assert is_due_at(parking, 1.0 + limits.FIRST_LOOK_S)
 
 
 COMING: Mapping[str, Callable[[Parking, PodUid, float], None]] = {  # kube-scheduler's answer
@@ -245,7 +225,7 @@ def test_pods_before_us_are_left_alone_while_others_of_them_come(
         now_s = 0.3 * number
         answered(parking, uid, now_s)
         assert parking.overdue(now_s=now_s + 0.2) == []
-    assert [parking.overdue(now_s=now_s + QUIET_S - 0.01), parking.overdue(now_s=now_s + QUIET_S)] == [[], [A]]
+    assert is_due_at(parking, now_s + limits.QUIET_S)
 
 
 def test_pods_before_us_wait_for_others_only_so_long() -> None:
@@ -256,14 +236,14 @@ def test_pods_before_us_wait_for_others_only_so_long() -> None:
     for number, uid in enumerate(coming):
         parking.offered(uid, now_s=number / 10)
         woken_s += [number / 10] * len(parking.overdue(now_s=number / 10))
-    assert woken_s == [INHERITED_LATEST_S]
+    assert woken_s == [limits.INHERITED_LATEST_S]
 
 
 def test_other_pods_that_come_do_not_count() -> None:
     parking = inherited(A)
     woken(parking, a="n1", b="n2")
-    parking.offered(B, now_s=INHERITED_S)
-    assert parking.overdue(now_s=INHERITED_S) == [A]
+    parking.offered(B, now_s=limits.INHERITED_S)
+    assert parking.overdue(now_s=limits.INHERITED_S) == [A]
 
 
 def test_a_plan_that_comes_and_goes_wakes_an_inherited_pod_once() -> None:
@@ -296,9 +276,9 @@ def test_a_planned_pod_that_does_not_come_is_woken_less_and_less_often() -> None
     woken(parking, a="n1")
     found = [tenths / 10 for tenths in range(1, 4000) if parking.overdue(now_s=tenths / 10)]
     pauses = [later - earlier for earlier, later in pairwise(found)]
-    assert found[0] == pytest.approx(RETRY_S, abs=0.11)
+    assert found[0] == pytest.approx(limits.RETRY_S, abs=0.11)
     assert pauses[:5] == pytest.approx([2.2, 4.4, 8.8, 17.6, 35.2], abs=0.11)
-    assert pauses[5:] == pytest.approx([LONGEST_PAUSE_S] * len(pauses[5:]), abs=0.11)
+    assert pauses[5:] == pytest.approx([limits.LONGEST_S] * len(pauses[5:]), abs=0.11)
 
 
 def test_a_refusal_of_the_planned_node_is_repeated_soon_and_then_less_often() -> None:
@@ -311,7 +291,7 @@ def test_a_refusal_of_the_planned_node_is_repeated_soon_and_then_less_often() ->
         waited.append(next(tenths for tenths in range(1000) if parking.overdue(now_s=start_s + tenths / 10)))
     assert waited == [11, 44, 176]  # each wake-up doubles the pause, and so does each refusal
     parking.refused(A, N2, now_s=300.0)
-    assert parking.overdue(now_s=300.0 + RETRY_S) == [A]
+    assert parking.overdue(now_s=300.0 + limits.RETRY_S) == [A]
 
 
 AWAITED_NO_MORE: Mapping[str, Callable[[Parking], object]] = {
@@ -343,7 +323,7 @@ def test_pods_that_do_not_exist_are_forgotten_at_the_second_look() -> None:
         parking.keep_only(known)
         assert parking.asleep([A]) == [A]
     parking.keep_only(set())
-    assert (len(parking), parking.overdue(now_s=100.0)) == (0, [])
+    assert (parking.empty, parking.overdue(now_s=100.0)) == (True, [])
 
 
 KEPT: Mapping[str, Callable[[Parking], object]] = {  # case: why something is kept of the pod
@@ -364,33 +344,6 @@ def test_pods_need_to_be_looked_at_only_while_something_is_kept_of_one(happens: 
     assert parking.empty
 
 
-# -- catching up with kube-scheduler ----------------------------------------------------------------------------------
-
-looptime = pytest.mark.looptime
-
-
-class Behind:
-    """A CatchUp over a cache that the watch has not filled yet."""
-
-    def __init__(self) -> None:
-        self.cache = ClusterCache()
-        change = asyncio.Event()
-        self.cache.on_change = change.set
-        self.catch_up = CatchUp(self.cache, LoopClock(), change)
-
-    def later(self, part: float, change: Callable[..., object], *what: object) -> None:
-        asyncio.get_running_loop().call_later(LONGEST_S * part, change, *what)
-
-    async def took_s(self, wait: Awaitable[None] | None) -> float:
-        began_s = asyncio.get_running_loop().time()
-        if wait is not None:
-            await wait
-        return asyncio.get_running_loop().time() - began_s
-
-    async def for_pod_s(self, name: str) -> float:
-        return await self.took_s(self.catch_up.for_pod(PodUid(name)))
-
-
 AHEAD = {  # case: (whether kube-scheduler knows more, nodes asked, GPUs asked for)
     "room in our view, too": (False, ["free"], 0),
     "full in our view": (True, ["free", "full"], 0),
@@ -400,39 +353,46 @@ AHEAD = {  # case: (whether kube-scheduler knows more, nodes asked, GPUs asked f
 }
 
 
-@looptime
 @pytest.mark.parametrize(("ahead", "asked", "gpu"), AHEAD.values(), ids=AHEAD)
-async def test_a_question_shows_that_we_are_behind(ahead: bool, asked: list[str], gpu: int) -> None:
+def test_a_question_shows_that_we_are_behind(ahead: bool, asked: list[str], gpu: int) -> None:
     """kube-scheduler's own filters passed a node that cannot be right in our view."""
-    behind = Behind()
-    behind.cache.nodes.replace([node("free"), node("full", cpu="1")])
-    behind.cache.pods.put(pod("x", node="full", cpu="1"))
-    wait = behind.catch_up.for_room(pod("p", gpu=gpu), [NodeName(name) for name in asked])
-    assert (wait is not None) is ahead
-    await behind.took_s(wait)
+    cache = ClusterCache()
+    cache.nodes.replace([node("free"), node("full", cpu="1")])
+    cache.pods.put(pod("x", node="full", cpu="1"))
+    assert have_room(cache.snapshot(), pod("p", gpu=gpu), [NodeName(name) for name in asked]) is not ahead
 
 
-@looptime
-async def test_a_question_waits_for_its_pod_to_be_known() -> None:
+class Behind:
+    """A CatchUp over a cache that the watch has not filled yet."""
+
+    def __init__(self) -> None:
+        self.cache, change = ClusterCache(), asyncio.Event()
+        self.cache.on_change = lambda _: change.set()
+        self.catch_up = CatchUp(self.cache, LoopClock(), change)
+
+    async def waited_s(self, uid: str, what: str = "watch") -> float:
+        """How long a question waits for the pod to be known."""
+        began_s = asyncio.get_running_loop().time()
+        wait = self.catch_up.until(lambda: self.cache.pod(PodUid(uid)) is not None, PodUid(uid), what)
+        if wait is not None:
+            await wait
+        return asyncio.get_running_loop().time() - began_s
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize("what", ["watch", "gang"])
+async def test_a_question_waits_for_what_it_knows_and_we_do_not(what: str) -> None:
+    """The share of the time that it takes is one of two: a wait for a gang leaves those for the watch as they were."""
     behind, member = Behind(), pod("p", gang="g", min_available=1)
-    behind.later(1 / 4, behind.cache.nodes.put, node("another change"))
-    behind.later(1 / 2, behind.cache.pods.put, member)
-    assert await behind.for_pod_s(member.uid) == pytest.approx(LONGEST_S / 2)
-    assert await behind.for_pod_s(member.uid) == 0.0
+    loop, [other] = asyncio.get_running_loop(), {"watch", "gang"} - {what}
+    loop.call_later(LONGEST_S / 4, behind.cache.nodes.put, node("another change"))
+    loop.call_later(LONGEST_S / 2, behind.cache.pods.put, member)
+    assert await behind.waited_s(member.uid, what) == pytest.approx(LONGEST_S / 2)
+    assert [await behind.waited_s(member.uid, what), await behind.waited_s("unknown", what)] == [0.0, 0.0]
+    assert await behind.waited_s("unknown", other) == pytest.approx(LONGEST_S)
 
 
-@looptime
-async def test_a_question_waits_while_the_gang_is_being_created() -> None:
-    """Its own share of the time: a wait for the gang leaves those for the watch as they were."""
-    behind, members = Behind(), [pod(name, gang="g", min_available=2) for name in "pq"]
-    behind.later(1 / 4, behind.cache.pods.put, members[0])
-    behind.later(1 / 2, behind.cache.pods.put, members[1])
-    assert await behind.took_s(behind.catch_up.for_gang(members[0].uid)) == pytest.approx(LONGEST_S / 2)
-    assert await behind.took_s(behind.catch_up.for_gang(members[0].uid)) == 0.0
-    assert await behind.for_pod_s("unknown") == pytest.approx(LONGEST_S)
-
-
-@looptime
+@pytest.mark.looptime
 async def test_kube_scheduler_is_idle_after_a_moment_without_a_question() -> None:
     behind, found = Behind(), []
     for pause in (0.0, 0.5, 0.9, 1.1, 0.5):
@@ -441,33 +401,17 @@ async def test_kube_scheduler_is_idle_after_a_moment_without_a_question() -> Non
     assert found == [True, False, False, True, False]
 
 
-@looptime
-async def test_a_question_waits_while_room_may_come() -> None:
-    """A node that is full in our view was passed by kube-scheduler: the pod that left it is about to be forgotten."""
+@pytest.mark.looptime
+async def test_a_question_does_not_wait_long_nor_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once for each pod while nothing changes; what was waited for is bounded."""
+    monkeypatch.setattr("extender.scheduling.verbs._REMEMBERED_MAX", 2)
     behind = Behind()
-    behind.cache.nodes.put(node("n1", cpu="1"))
-    behind.cache.pods.put(pod("old", node="n1"))
-    behind.later(1 / 4, behind.cache.pods.remove, "default/old")
-    assert await behind.took_s(behind.catch_up.for_room(pod("p"), [N1])) == pytest.approx(LONGEST_S / 4)
-    assert await behind.took_s(behind.catch_up.for_room(pod("p"), [N1])) == 0.0
-
-
-@looptime
-async def test_a_question_does_not_wait_long_nor_often() -> None:
-    behind = Behind()
-    assert await behind.for_pod_s("a") == pytest.approx(LONGEST_S)
-    assert [await behind.for_pod_s("a"), await behind.for_pod_s("b")] == [0.0, 0.0]
+    assert await behind.waited_s("a") == pytest.approx(LONGEST_S)
+    assert [await behind.waited_s("a"), await behind.waited_s("b")] == [0.0, 0.0]
     await asyncio.sleep(4 * LONGEST_S)
-    assert await behind.for_pod_s("a") == 0.0
-    assert await behind.for_pod_s("b") == pytest.approx(LONGEST_S)
-
-
-@looptime
-async def test_what_was_waited_for_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("extender.scheduling.watch_catchup._REMEMBERED_MAX", 2)
-    behind = Behind()
-    for name in ("a", "b", "c", "a"):
-        assert await behind.for_pod_s(name) == pytest.approx(LONGEST_S)
+    assert await behind.waited_s("a") == 0.0
+    for name in ("b", "c", "a"):
+        assert await behind.waited_s(name) == pytest.approx(LONGEST_S)
         await asyncio.sleep(5 * LONGEST_S)
 
 
@@ -488,19 +432,19 @@ def guarded() -> StormGuard:
 def test_a_burst_is_not_a_storm() -> None:
     """Any number of refusals within `BURST_S`: ten pods end together, and the last one makes room."""
     guard = StormGuard()
-    assert refuse(guard, *(i * BURST_S / 50 for i in range(50))) == "-" * 50
-    assert refuse(guard, BURST_S) == "e"
+    assert refuse(guard, *(i * limits.BURST_S / 50 for i in range(50))) == "-" * 50
+    assert refuse(guard, limits.BURST_S) == "e"
 
 
 def test_slow_refusals_never_become_errors() -> None:
     guard = StormGuard()
-    assert refuse(guard, *(i * (WINDOW_S + 1.0) for i in range(20))) == "-" * 20
-    assert refuse(StormGuard(), *(i * WINDOW_S / (AFTER - 1) for i in range(20))) == "-" * 20
+    assert refuse(guard, *(i * (limits.WINDOW_S + 1.0) for i in range(20))) == "-" * 20
+    assert refuse(StormGuard(), *(i * limits.WINDOW_S / (limits.AFTER - 1) for i in range(20))) == "-" * 20
 
 
 def test_who_keeps_coming_is_held_until_quiet_another_reason_or_being_let_through() -> None:
     assert refuse(guarded(), 7.0, 17.0, 27.0) == "eee"
-    for end_s, held in ((CALM_S - 1.0, True), (CALM_S, False)):
+    for end_s, held in ((limits.CALM_S - 1.0, True), (limits.CALM_S, False)):
         assert guarded().holds(POD, Reason.NO_ROOM, now_s=6.0 + end_s, changed_s=6.0) is held
     guard = guarded()
     assert refuse(guard, 7.0, reason=Reason.BEHIND) + refuse(guard, 7.0, uid=OTHER) == "--"
@@ -515,10 +459,10 @@ def test_many_pods_together_are_a_storm_however_slowly_each_comes(pods: int, eve
     guard = StormGuard()
     moments = ((turn * every_s + number * every_s / pods, number) for turn in range(40) for number in range(pods))
     ordinary = [at for at, number in moments if refuse(guard, at, uid=PodUid(f"p{number}")) == "-"]
-    settled_s = pods * PER_POD_S + WINDOW_S + every_s
+    settled_s = pods * limits.PER_POD_S + limits.WINDOW_S + every_s
     late = [at for at in ordinary if at >= settled_s]
-    assert len(late) <= 1.1 * AFTER / PER_POD_S * (40 * every_s - settled_s) or not late
-    if pods == 30 and every_s > WINDOW_S / AFTER:
+    assert len(late) <= 1.1 * limits.AFTER / limits.PER_POD_S * (40 * every_s - settled_s) or not late
+    if pods == 30 and every_s > limits.WINDOW_S / limits.AFTER:
         assert len(ordinary) == 40 * pods
 
 
@@ -526,7 +470,7 @@ def test_pods_that_are_gone_do_not_count() -> None:
     guard = StormGuard()
     for number in range(1000):
         refuse(guard, 0.0, uid=PodUid(f"gone{number}"))
-    slowly = [200.0 + turn * WINDOW_S * 0.6 for turn in range(20)]
+    slowly = [200.0 + turn * limits.WINDOW_S * 0.6 for turn in range(20)]
     assert refuse(guard, *slowly) == "-" * 20
 
 

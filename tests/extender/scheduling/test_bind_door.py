@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from extender.convert.wire import BindArgs
-from extender.scheduling.watch_catchup import AT_BIND_S
+from extender.scheduling.verbs import AT_BIND_S
 from scoring.ids import Namespace, NodeName, PodName
 from scoring.model.reasons import Reason
-from tests.extender.scheduling.world import args_of, node_json, pod_json, running
+from tests.extender.scheduling.world import Object, args_of, node_json, pod_json, running
 
 pytestmark = pytest.mark.looptime
 
@@ -36,7 +36,7 @@ async def test_a_pod_of_another_scheduler_is_not_bound(fields: dict[str, Any], k
         assert world.api.calls["bind"] == 0
 
 
-async def test_a_plain_pod_goes_only_where_it_was_asked_about() -> None:
+async def test_a_pod_goes_only_where_it_was_asked_about_and_a_member_where_it_is_planned() -> None:
     async with running(N1, N2) as world:
         await world.planned_pod("plain")
         world.filter("plain", nodes=["n1", "n2"])
@@ -45,6 +45,11 @@ async def test_a_plain_pod_goes_only_where_it_was_asked_about() -> None:
             answer = await world.bind_answer("plain", elsewhere)
             assert (answer, world.api.calls["bind"]) == (Reason.NEVER_OFFERED, 0)
         assert (await world.bind_answer("plain", "n1"), world.node_of("plain")) == (None, "n1")
+        [member] = await world.planned_gang("g", 1)
+        [other] = {"n1", "n2"} - {planned := world.offered(member)}
+        assert await world.bind_answer(member, other) is Reason.NEVER_OFFERED
+        await world.settle(601.0)
+        assert await world.bind_answer(member, planned) is Reason.NEVER_OFFERED, "that was long ago"
 
 
 async def test_a_pod_is_bound_under_its_own_name() -> None:
@@ -57,39 +62,28 @@ async def test_a_pod_is_bound_under_its_own_name() -> None:
         assert world.node_of("plain") == "n1"
 
 
-async def test_a_plain_pod_that_the_watch_brings_late_is_waited_for() -> None:
+LATE: dict[str, tuple[Object | None, Reason | None]] = {  # case: (what the watch brings, the answer)
+    "ours": (pod_json("late", uid="uid-late"), None),
+    "another scheduler's": (pod_json("late", uid="uid-late", scheduler="default-scheduler"), Reason.NOT_OURS),
+    "never": (None, Reason.UNKNOWN_POD),
+}
+
+
+@pytest.mark.parametrize(("brought", "answer"), LATE.values(), ids=LATE)
+async def test_a_plain_pod_that_the_watch_brings_late_is_waited_for(
+    brought: Object | None, answer: Reason | None
+) -> None:
     """kube-scheduler may be ahead of our watch; the Binding is posted as soon as the pod is known."""
     async with running(N1, N2) as world:
-        late = pod_json("late", uid="uid-late")
-        world.service.verbs.filter(args_of(late, nodes=["n1", "n2"]))
+        world.service.verbs.filter(args_of(pod_json("late", uid="uid-late"), nodes=["n1", "n2"]))
         call = world.bind("late", "n2", uid="uid-late")
         await world.settle(AT_BIND_S / 2.0)
         assert (call.waits, world.api.calls["bind"]) == (True, 0)
-        world.api.add(late)
-        await world.settle(0.05)
-        assert (call.answer, world.node_of("late")) == (None, "n2")
-
-
-async def test_a_pod_that_the_watch_never_brings_is_not_bound() -> None:
-    async with running(N1, N2) as world:
-        world.api.store.silence()
-        late = pod_json("late", uid="uid-late")
-        world.api.add(late)
-        world.service.verbs.filter(args_of(late, nodes=["n1", "n2"]))
-        call = world.bind("late", "n2")
-        await world.settle(AT_BIND_S + 0.1)
-        assert (call.answer, world.api.calls["bind"]) == (Reason.UNKNOWN_POD, 0)
-        world.api.store.speak()
-
-
-async def test_a_pod_that_turns_out_to_be_another_schedulers_is_not_bound() -> None:
-    async with running(N1) as world:
-        world.service.verbs.filter(args_of(pod_json("late", uid="uid-late"), nodes=["n1"]))
-        call = world.bind("late", "n1", uid="uid-late")
-        await world.settle(0.1)
-        world.api.add(pod_json("late", uid="uid-late", scheduler="default-scheduler"))
-        await world.settle(0.1)
-        assert (call.answer, world.api.calls["bind"]) == (Reason.NOT_OURS, 0)
+        if brought is not None:
+            world.api.add(brought)
+        await world.settle(0.05 if brought is not None else AT_BIND_S)
+        assert (call.answer, world.api.calls["bind"]) == (answer, int(answer is None))
+        assert answer is not None or world.node_of("late") == "n2"
 
 
 async def test_many_unknown_pods_wait_for_the_watch_in_bounded_number() -> None:

@@ -141,7 +141,7 @@ async def test_nothing_begins_while_it_is_closed() -> None:
     assert not await waiter
     assert not await limiter.take(group())
     given_back(limiter, 1, took_s=0.1)
-    limiter.open()
+    limiter.closed = False
     assert await limiter.take(group())
 
 

@@ -12,7 +12,7 @@ from scoring.ids import NodeName
 from scoring.model.reasons import Reason
 from scoring.network.matrix import NetworkMatrix
 from tests.builders import mesh
-from tests.extender.scheduling.world import GATED, Call, World, answers, key, node_json, running
+from tests.extender.scheduling.world import GATED, Call, World, key, node_json, running
 
 looptime = pytest.mark.looptime
 NAMES = [f"n{i}" for i in range(1, 7)]
@@ -41,7 +41,7 @@ async def meshed(
 
 async def started(world: World, *calls: Call, gang: Iterable[str] = ()) -> set[str]:
     """Bring these pods to bind beside the calls that wait: all succeed; the nodes of all that are bound then."""
-    assert answers([*calls, *await world.bind_and_settle(*gang)]) == [None, None]
+    await world.starts(*gang, beside=calls)
     return set(world.bound().values())
 
 

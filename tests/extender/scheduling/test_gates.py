@@ -44,8 +44,7 @@ async def test_a_gang_that_fits_is_let_in_with_its_nodes_and_spares() -> None:
             assert len(required_terms(pod)) == 5
             node = pod["metadata"]["annotations"]["netgang.io/admitted"].partition(" ")[0]
             assert node == world.committed[key("g")][pod["metadata"]["uid"]]
-        await world.bind_and_settle(*names)
-        assert len(world.api.bindings) == 3
+        await world.starts(*names)
 
 
 async def test_nobody_takes_back_what_is_being_admitted() -> None:
@@ -58,8 +57,7 @@ async def test_nobody_takes_back_what_is_being_admitted() -> None:
         await world.settle(3.0)
         assert sorted(world.api.admitted) == sorted(names)
         assert world.waits_for("urgent") is Reason.BEHIND
-        await world.bind_and_settle(*names)
-        assert len(world.api.bindings) == 3
+        await world.starts(*names)
 
 
 async def test_a_planned_node_that_dies_is_replaced_by_a_spare() -> None:
@@ -73,8 +71,7 @@ async def test_a_planned_node_that_dies_is_replaced_by_a_spare() -> None:
         assert victim not in after.values()
         assert {uid: node for uid, node in before.items() if node != victim}.items() <= after.items()
         assert all(after[world.uid(name)] in listed(world.api.pod(name)) for name in names)
-        await world.bind_and_settle(*names)
-        assert len(world.api.bindings) == 2
+        await world.starts(*names)
 
 
 async def test_an_admission_survives_a_restart() -> None:
@@ -90,8 +87,7 @@ async def test_an_admission_survives_a_restart() -> None:
         await world.settle()
         assert noted.items() <= world.committed[key("g")].items()
         assert sorted(set(api.admitted)) == sorted(names)
-        await world.bind_and_settle(*names)
-        assert len(api.bindings) == 5
+        await world.starts(*names)
 
 
 async def test_what_the_api_server_refuses_for_good_is_said_and_gives_room_back() -> None:
@@ -162,8 +158,7 @@ async def test_gated_and_ungated_members_start_together() -> None:
         world.pod("g-1", gang="g", size=3, **GATED)
         await world.planned_pod("g-2", gang="g", size=3, **GATED)
         assert sorted(world.api.admitted) == ["g-1", "g-2"]
-        await world.bind_and_settle("g-0", "g-1", "g-2")
-        assert len(world.api.bindings) == 3
+        await world.starts("g-0", "g-1", "g-2")
 
 
 async def test_two_terms_of_their_own_and_a_spread() -> None:
@@ -224,8 +219,7 @@ async def test_a_hold_that_ends_while_others_are_still_let_in_is_no_lapse() -> N
         await world.settle(26.0)
         assert early.answer is Reason.QUORUM_TIMEOUT
         assert world.committed[key("g")] == before
-        await world.bind_and_settle(*names)
-        assert len(world.api.bindings) == 3
+        await world.starts(*names)
 
 
 async def test_holding_again_and_again_does_not_put_off_the_lapse() -> None:
@@ -235,7 +229,7 @@ async def test_holding_again_and_again_does_not_put_off_the_lapse() -> None:
             if isinstance(world.filter(first), Passed):
                 world.bind_offered(first)
             await world.settle(26.0)
-        assert key("g") in world.service.binds.admissions.lapses.gangs
+        assert world.told("AdmissionLapsed")
 
 
 PER_S = 100.0

@@ -31,12 +31,21 @@ async def beside(*nodes: Any, **settings: Any) -> AsyncIterator[World]:
         yield world
 
 
-async def promised(world: World, **fields: Any) -> tuple[str, ...]:
+async def promise(world: World) -> tuple[str, ...]:
     """A gang of two that is admitted, with 3 CPUs each, on the two nodes of zone a; nobody of it is bound yet."""
-    names = world.gang("g", 2, cpu="3", scheduler=OURS, **GATED, **fields)
+    names = world.gang("g", 2, cpu="3", scheduler=OURS, annotations={"netgang.io/zones": "a"}, **GATED)
     await world.settle(1.0)
     assert set(world.committed["default/g"].values()) == {"a1", "a2"}
     return names
+
+
+@asynccontextmanager
+async def promised(*more: str) -> AsyncIterator[tuple[World, tuple[str, ...]]]:
+    """Such a gang, and these nodes beside its own; it starts at the end, if it is still there."""
+    async with beside(*nodes("a1", "a2", *more)) as world:
+        names = await promise(world)
+        yield world, names
+        await world.starts(*(names if "default/g" in world.plan.admitted else ()))
 
 
 def nodes(*names: str) -> list[Any]:
@@ -46,13 +55,6 @@ def nodes(*names: str) -> list[Any]:
 def passes(world: World, pod: str, **how: Any) -> list[str]:
     """Nodes that the pod may use; none: the room is reserved."""
     return world.passed(pod, unless=Reason.RESERVED, **how)
-
-
-async def start(world: World, names: tuple[str, ...]) -> None:
-    for call in world.bind_offered(*names):
-        await world.settle(0.1)
-        assert not call.waits or call.pod != names[-1]
-    await world.settle()
 
 
 PLAIN: dict[str, tuple[dict[str, Any], list[str]]] = {  # case: (the pod, where it may go beside 3 of 4 promised CPUs)
@@ -67,32 +69,26 @@ PLAIN: dict[str, tuple[dict[str, Any], list[str]]] = {  # case: (the pod, where 
 
 @pytest.mark.parametrize(("fields", "want"), PLAIN.values(), ids=PLAIN)
 async def test_who_may_have_promised_room(fields: dict[str, Any], want: list[str]) -> None:
-    async with beside(*nodes("a1", "a2")) as world:
-        names = await promised(world)
+    async with promised() as (world, _):
         world.pod("p", **{"scheduler": OURS, **fields})
         await world.settle(0.1)
         assert passes(world, "p") == want
         assert passes(world, "p", debug=True) == want
-        await start(world, names)
 
 
 async def test_the_rest_of_the_cluster_is_open() -> None:
-    async with beside(*nodes("a1", "a2", "b1")) as world:
-        names = world.gang("g", 2, cpu="3", scheduler=OURS, annotations={"netgang.io/zones": "a"}, **GATED)
-        await world.settle(1.0)
+    async with promised("b1") as (world, _):
         world.pod("p", cpu="2", scheduler=OURS)
         await world.settle(0.1)
         assert world.filter("p") == Passed([NodeName("b1")], others=Reason.RESERVED)
         refused, bound = world.bind("p", "a1"), world.bind("p", "b1")
         await world.settle(0.1)
         assert (refused.answer, bound.answer) == (Reason.RESERVED, None)
-        await start(world, names)
 
 
 async def test_two_plain_pods_in_a_row() -> None:
     """Each leaves the promise alone, both would not: the second one's Binding is not posted."""
-    async with beside(*nodes("a1", "a2")) as world:
-        names = await promised(world)
+    async with promised() as (world, _):
         for one in "pq":
             world.pod(one, cpu="600m", scheduler=OURS)
         await world.settle(0.1)
@@ -101,13 +97,11 @@ async def test_two_plain_pods_in_a_row() -> None:
         await world.settle(0.1)
         assert (first.answer, second.answer) == (None, Reason.RESERVED)
         assert passes(world, "q") == ["a2"]
-        await start(world, names)
 
 
 async def test_a_parked_plain_pod_is_woken_when_the_promise_ends() -> None:
     """The gang goes, and with it what kept the pod: kube-scheduler cannot know, so the pod is nudged, once."""
-    async with beside(*nodes("a1", "a2")) as world:
-        names = await promised(world)
+    async with promised() as (world, names):
         world.pod("p", cpu="2", scheduler=OURS)
         await world.settle(0.1)
         assert passes(world, "p") == []
@@ -130,7 +124,7 @@ async def test_a_daemon_sets_pod_has_its_node() -> None:
         made = {"name": "agent", "uid": "u", "creationTimestamp": "2023-11-14T22:13:20Z"}  # when the clock begins
         world.api.add({"kind": "DaemonSet", "metadata": made, "spec": {"template": {"spec": agent["spec"]}}})
         await world.settle(2.0)
-        names = await promised(world)
+        names = await promise(world)
         assert passes(world, "agent", nodes=["a1"]) == [], "whoever can pin a pod would have what is held"
         agent["metadata"]["ownerReferences"] = [
             {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "uid": "u", "controller": True}

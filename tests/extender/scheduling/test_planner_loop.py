@@ -54,9 +54,7 @@ class Desk:
         self.cache.nodes.put(node("n1"))
         clock = clock or LoopClock()
         telemetry = Telemetry()
-        self.planner = Planner(
-            self.cache, policy or Policy(), clock, telemetry, DecisionLog(), worker=worker, interval_s=0.05
-        )
+        self.planner = Planner(self.cache, policy or Policy(), clock, telemetry, DecisionLog(), worker=worker)
         self.cache.on_change = self.planner.mark_dirty
         self.plans: list[Plan] = []
         self.times_s: list[float] = []
@@ -187,7 +185,7 @@ async def test_a_run_that_did_not_know_of_a_commitment_is_made_again() -> None:
         desk.cache.nodes.put(node("n2"))
         gang = desk.gang(cpu="8")
         await asyncio.sleep(0.5)
-        desk.cache.on_change = lambda: None
+        desk.cache.on_change = lambda _: None
         desk.cache.set_commitment(gang.key, {gang.members[0].uid: NodeName("n2")})
         await asyncio.sleep(10.0)
         assert [made.admitted[G].committed for made in desk.plans] == [False, True]
@@ -290,54 +288,38 @@ async def _turns(number: int) -> None:
         await asyncio.sleep(0)
 
 
-async def test_a_long_plan_is_told_a_few_lines_a_turn() -> None:
+async def test_plans_are_told_in_order_and_a_few_lines_a_turn() -> None:
     heard, many = Heard(), range(300)
+    first = Plan(version=2, admitted=admitted(*many), waiting=waiting(Reason.NO_ROOM, *many))
+    second = Plan(version=3, admitted=admitted(*many), waiting=waiting(Reason.RESERVED, 1))
     async with reporting(heard):
-        made = Plan(version=2, admitted=admitted(*many), waiting=waiting(Reason.NO_ROOM, *many))
-        heard.report.made(Plan(version=1), made, took_s=0.01)
+        heard.report.made(Plan(version=1), first, took_s=0.01)
         assert heard.lines == []
-        await _turns(200)
-    assert heard.lines == [("admit", f"a-{n}") for n in many] + [("plan", f"w-{n}") for n in many]
-    assert max(heard.turns.count(turn) for turn in set(heard.turns)) <= 8
-
-
-async def test_a_plan_that_comes_meanwhile_is_told_after_the_one_before() -> None:
-    heard, none = Heard(), Plan(version=1)
-    first = Plan(version=2, admitted=admitted(*range(20)))
-    second = Plan(version=3, waiting=waiting(Reason.NO_ROOM, 1))
-    async with reporting(heard):
-        heard.report.made(none, first, took_s=0.01)
         await _turns(2)
         heard.report.made(first, second, took_s=0.01)
-        await _turns(20)
-    assert heard.lines == [("admit", f"a-{n}") for n in range(20)] + [("plan", "w-1")]
+        await _turns(200)
+        told = [*[("admit", f"a-{n}") for n in many], *[("plan", f"w-{n}") for n in many], ("plan", "w-1")]
+        assert heard.lines == told
+    assert max(heard.turns.count(turn) for turn in set(heard.turns)) <= 8
 
 
 async def test_only_what_is_new_is_told() -> None:
     heard = Heard()
     before = Plan(version=1, admitted=admitted(1), waiting=waiting(Reason.NO_ROOM, 1, 2))
-    now = Plan(
-        version=2, admitted=admitted(1, 2), waiting={**waiting(Reason.NO_ROOM, 1), **waiting(Reason.RESERVED, 2)}
-    )
-    heard.report.made(before, now, took_s=0.01)
-    heard.report.finish()
+    reasons = {**waiting(Reason.NO_ROOM, 1), **waiting(Reason.RESERVED, 2)}
+    async with reporting(heard):
+        heard.report.made(before, Plan(version=2, admitted=admitted(1, 2), waiting=reasons), took_s=0.01)
+        await _turns(5)
     assert heard.lines == [("admit", "a-2"), ("plan", "w-2")]
 
 
-async def test_plans_do_not_pile_up() -> None:
+async def test_plans_do_not_pile_up_and_what_is_left_is_told_at_the_end() -> None:
     heard = Heard()
     plans = [Plan(version=version, admitted=admitted(version)) for version in range(12)]
     for before, now in pairwise(plans):
         heard.report.made(before, now, took_s=0.01)
     assert heard.lines == [("admit", f"a-{version}") for version in (1, 2, 3)]
-    heard.report.finish()
-    assert heard.lines == [("admit", f"a-{version}") for version in range(1, 12)]
-
-
-async def test_what_is_left_is_told_at_the_end() -> None:
-    heard, many = Heard(), range(100)
     async with reporting(heard):
-        heard.report.made(Plan(version=1), Plan(version=2, admitted=admitted(*many)), took_s=0.01)
-        await _turns(3)
-        assert 0 < len(heard.lines) < 100
-    assert heard.lines == [("admit", f"a-{n}") for n in many]
+        await _turns(2)
+        assert len(heard.lines) < 11
+    assert heard.lines == [("admit", f"a-{version}") for version in range(1, 12)]

@@ -7,17 +7,7 @@ import pytest
 
 from extender.controllers.removal.removals import QUIET_S
 from scoring.model.reasons import Reason
-from tests.extender.scheduling.world import (
-    PARTIAL_S,
-    Object,
-    World,
-    answers,
-    group_json,
-    key,
-    node_json,
-    pod_json,
-    running,
-)
+from tests.extender.scheduling.world import PARTIAL_S, Object, World, answers, group_json, node_json, pod_json, running
 
 pytestmark = pytest.mark.looptime
 START = "2026-01-01T00:00:00Z"
@@ -58,8 +48,7 @@ async def test_a_run_waits_while_another_lives() -> None:
     async with running(node_json("n0")) as world:
         first = create(world, job("night-1", 2))
         await world.settle()
-        calls = await world.bind_and_settle(*first)
-        assert answers(calls) == [None, None]
+        await world.starts(*first)
         second = create(world, job("night-2", 2, created=LATER))
         await world.settle(7.0)
         assert {world.refusal(name) for name in second} == {Reason.OTHER_RUN}
@@ -75,8 +64,7 @@ async def test_a_run_waits_while_another_lives() -> None:
         world.change(first[1], phase="Succeeded")
         await world.settle()
         assert {uid for uid, _ in world.api.patches[nudged:]} == {world.uid(name) for name in second}
-        calls = await world.bind_and_settle(*second)
-        assert answers(calls) == [None, None]
+        await world.starts(*second)
 
 
 async def test_a_waiting_run_is_not_bound_by_an_old_offer() -> None:
@@ -185,6 +173,6 @@ async def test_a_started_gang_is_known_as_such_after_a_restart() -> None:
         assert second.refusal(names[2]) is Reason.NO_ROOM
         await second.settle(QUIET_S + 2.0 * PARTIAL_S)
         assert api.evictions == []
-        found = second.service.cache.gang(key("g"))
+        found = second.service.cache.gang_of(second.uid(names[0]))
         assert found is not None
         assert found.started

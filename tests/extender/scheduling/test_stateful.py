@@ -146,8 +146,6 @@ class ServiceMachine(RuleBasedStateMachine):
                 self.scheduler.step(self.world)
             await asyncio.sleep(0.1)
 
-    # -- people -------------------------------------------------------------------------------------------------------
-
     @step(name=st.sampled_from(GANGS), demand=DEMANDS)
     def create_gang(self, name: str, demand: Demand) -> None:
         self.delete(name)
@@ -219,8 +217,6 @@ class ServiceMachine(RuleBasedStateMachine):
                     self.spoiled.add(gang_of(pod))
                     self.world.delete(name_of(pod))
 
-    # -- faults -------------------------------------------------------------------------------------------------------
-
     @step(error=st.sampled_from(FAULTS), applied=st.booleans(), times=st.integers(1, 3))
     def posts_fail(self, error: Exception, applied: bool, times: int) -> None:
         self.api.fail_next("bind", error, times=times, applied=applied)
@@ -263,8 +259,6 @@ class ServiceMachine(RuleBasedStateMachine):
     @step()
     def nothing_happens(self) -> None:
         """Time alone."""
-
-    # -- promises -----------------------------------------------------------------------------------------------------
 
     def _posted(self, gang: str) -> None:
         """No Binding before quorum: with all that are posted now the gang is whole."""
@@ -322,7 +316,7 @@ class ServiceMachine(RuleBasedStateMachine):
         """Held room without a held call would be dead, unless the gang is just being admitted."""
         commitments = self.world.service.cache.snapshot().commitments
         for key in commitments:
-            if self.world.service.binds.admissions.keeps(key):
+            if key in self.world.service.binds.admissions.open:
                 continue
             state = self.world.service.binds.state(key)
             assert state is not None, f"{key} is committed without need"
@@ -364,8 +358,6 @@ class ServiceMachine(RuleBasedStateMachine):
             for task in rest:  # an eviction that has just started, and what its end begins
                 task.cancel()
             await asyncio.gather(*rest, return_exceptions=True)
-
-    # -- looks --------------------------------------------------------------------------------------------------------
 
     def _states(self) -> list[Any]:
         return [state for name in GANGS if (state := self.world.state(name)) is not None]

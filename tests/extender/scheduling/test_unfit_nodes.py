@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from extender.cache import ClusterCache
-from extender.scheduling.unfit_nodes import NodeHealth
+from extender.scheduling.held_binds import NodeHealth
 from scoring.ids import NodeName
 from scoring.model import Node
 from scoring.model.reasons import Reason
@@ -55,8 +55,7 @@ async def test_a_gang_does_not_take_what_a_daemon_sets_pod_will_ask_for() -> Non
         assert notes(world) == ""
         world.delete("g-0", "g-1")
         names = await world.planned_gang("h", 2, cpu="1500m")
-        await world.bind_and_settle(*names)
-        assert sorted(world.bound()) == sorted(names)
+        await world.starts(*names)
 
 
 async def test_pods_that_do_not_come_close_no_node_for_ever() -> None:
@@ -66,13 +65,12 @@ async def test_pods_that_do_not_come_close_no_node_for_ever() -> None:
         await world.settle(SETTLE_S - 10.0)
         assert key("g") not in world.plan.admitted
         await world.settle(15.0)
-        await world.bind_and_settle(*names)
-        assert sorted(world.bound()) == sorted(names)
+        await world.starts(*names)
         await world.planned_gang("next", 1)
         assert "DaemonSet default/cni has had no pod on 1 node in the time kept for it" in notes(world, "next")
 
 
-N1, N2 = NodeName("n1"), NodeName("n2")
+N1 = NodeName("n1")
 
 
 def health_of(*nodes: Node) -> tuple[ClusterCache, FakeClock, NodeHealth]:
@@ -82,38 +80,25 @@ def health_of(*nodes: Node) -> tuple[ClusterCache, FakeClock, NodeHealth]:
     return cache, clock, NodeHealth(cache, clock, node_lost_s=60.0)
 
 
-def test_a_deleted_node_is_lost_at_once() -> None:
-    _, _, health = health_of(node("n1"))
-    assert health.lost([N1, N2]) == {"n2"}
-
-
-def test_time_counts_from_when_it_was_seen() -> None:
-    _, clock, health = health_of(node("n1", ready=False))
-    clock.advance(1000.0)
-    assert health.lost([N1]) == frozenset()
-    health.look()
-    clock.advance(59.9)
-    health.look()
-    assert health.lost([N1]) == frozenset()
-    clock.advance(0.1)
-    assert health.lost([N1]) == {"n1"}
-
-
-def test_a_node_that_recovers_begins_anew() -> None:
+def test_a_node_that_is_not_ready_is_lost_after_a_time_from_when_that_was_seen() -> None:
+    """And anew after it was ready for a moment."""
     cache, clock, health = health_of(node("n1", ready=False))
-    health.look()
-    clock.advance(50.0)
-    cache.nodes.put(node("n1"))
-    health.look()
-    cache.nodes.put(node("n1", ready=False))
-    health.look()
-    clock.advance(59.0)
-    assert health.lost([N1]) == frozenset()
-    clock.advance(1.0)
-    assert health.lost([N1]) == {"n1"}
+    clock.advance(1000.0)
+    for _ in range(2):
+        assert health.lost([N1]) == frozenset()
+        health.look()
+        clock.advance(59.9)
+        health.look()
+        assert health.lost([N1]) == frozenset()
+        clock.advance(0.1)
+        assert health.lost([N1]) == {"n1"}
+        for ready in (True, False):
+            cache.nodes.put(node("n1", ready=ready))
+            health.look()
 
 
 def test_the_lost_nodes_of_a_gang_are_those_its_members_are_on() -> None:
+    """A deleted node is lost at once."""
     _, _, health = health_of(node("n1"))
     members = [bound(pod("a"), "n1"), bound(pod("b"), "gone"), pod("c")]
-    assert health.lost_under(members) == {"gone"}
+    assert health.lost_under(members) == health.lost([N1, NodeName("gone")]) == {"gone"}

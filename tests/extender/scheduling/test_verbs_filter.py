@@ -33,9 +33,6 @@ def ask(world: World, pod: Object, **how: Any) -> FilterAnswer:
     return world.service.verbs.filter(args_of(pod, nodes=world.node_names(), **how))
 
 
-# -- who is answered what ---------------------------------------------------------------------------------------------
-
-
 async def test_a_member_is_answered_its_planned_node() -> None:
     async with running(N1, N2) as world:
         first, second = await world.planned_gang("g", 2, cpu="3")
@@ -161,8 +158,7 @@ async def test_members_beyond_the_minimum_wait_without_holding_it_up() -> None:
         names = await world.planned_gang("g", 5, minimum=4)
         surplus = [name for name in names if isinstance(world.filter(name), Refused)]
         assert [world.refusal(name) for name in surplus] == [Reason.SURPLUS]
-        await world.bind_and_settle(*(name for name in names if name not in surplus))
-        assert len(world.bound()) == 4
+        await world.starts(*(name for name in names if name not in surplus))
         assert world.refusal(*surplus) is Reason.SURPLUS
         world.node("n2")
         await world.settle()
@@ -191,7 +187,7 @@ async def test_a_gang_that_lost_too_many_members_waits_for_them() -> None:
     """A further member is not sent to bind, where it could only fail, until the node is back (docs/safety.md S12)."""
     async with running(N1, node_lost_s=60.0) as world:
         first, second, late = await world.planned_gang("g", 3, minimum=2, cpu="2")
-        assert answers(await world.bind_and_settle(first, second)) == [None, None]
+        await world.starts(first, second)
         world.node("n1", ready=False)
         world.node("n2")
         await world.settle(59.0)
@@ -231,9 +227,6 @@ async def test_a_pod_that_keeps_coming_back_is_sent_to_the_timer() -> None:
         assert world.refusal(name) is Reason.NO_ROOM
 
 
-# -- kube-scheduler knows more than we do -----------------------------------------------------------------------------
-
-
 async def test_a_new_pod_is_answered_at_its_first_question() -> None:
     """The question overtakes the watch by a moment: it waits that moment, and gets its node."""
     async with running(N1) as world:
@@ -263,9 +256,6 @@ async def test_nobody_waits_without_need(debug: bool) -> None:
         if debug:
             await world.ask("large-0", nodes=["n7"], debug=True)
         assert world.now_s == began_s
-
-
-# -- what a question may change ---------------------------------------------------------------------------------------
 
 
 async def test_people_look_and_nothing_comes_of_it() -> None:
@@ -308,18 +298,6 @@ async def test_a_zone_refused_twice_is_left_out_and_another_one_answered() -> No
         await world.settle(1.2)
         assert world.offered(name, nodes=["n2"]) == "n2"
         assert list(world.service.cache.snapshot().exclusions.values()) == [{"n1", "n3"}]
-
-
-async def test_a_node_refused_twice_is_left_out_and_another_one_answered() -> None:
-    async with running(N1, B2) as world:
-        [name] = await world.planned_gang("g", 1)
-        refused = world.offered(name)
-        [other] = {"n1", "n2"} - {refused}
-        for _ in range(2):
-            assert world.refusal(name, nodes=[other]) is Reason.NODE_NOT_OFFERED
-            await world.settle(0.55)
-        assert world.offered(name, nodes=[other]) == other
-        assert list(world.service.cache.snapshot().exclusions.values()) == [{refused}]
 
 
 async def test_a_node_that_kube_scheduler_asks_about_again_is_used_at_once() -> None:

@@ -24,7 +24,7 @@ from extender.settings.settings import Settings
 from lab.testbed.netgang import split, with_limits
 from scoring.explain.gang import Explained
 from scoring.ids import GangKey, Namespace, NodeName, PodName, PodUid, gang_key
-from scoring.model import GATE, Pod
+from scoring.model import GATE
 from scoring.model.reasons import Reason
 from scoring.network.matrix import NetworkMatrix
 from scoring.permit import PermitState
@@ -141,8 +141,6 @@ class World(msgspec.Struct):
     clock: LoopClock
     calls: list[Call] = []
 
-    # -- the cluster --------------------------------------------------------------------------------------------------
-
     def node(self, name: str, **fields: Any) -> None:
         self.api.add(node_json(name, **fields))
 
@@ -181,6 +179,11 @@ class World(msgspec.Struct):
     def occupy(self, node: str, *, cpu: str = "4", name: str = "stranger") -> None:
         self.pod(name, cpu=cpu, scheduler="default-scheduler", nodeName=node)
 
+    def occupy_unseen(self, node: str) -> None:
+        """A stranger is there as soon as this returns, and nobody was told."""
+        stranger = pod_json("stranger", cpu="4", scheduler="other", nodeName=node)
+        self.service.cache.pods.put(pod_from_json(msgspec.json.encode(stranger)))
+
     def uid(self, pod: str) -> PodUid:
         return PodUid(self.api.pod(pod)["metadata"]["uid"])
 
@@ -195,8 +198,6 @@ class World(msgspec.Struct):
 
     def node_names(self) -> list[NodeName]:
         return sorted(NodeName(name) for _, name in self.api.store.bodies(NODES))
-
-    # -- kube-scheduler -----------------------------------------------------------------------------------------------
 
     def asking(self, pod: str, *, nodes: Iterable[str] | None = None, debug: bool = False) -> FilterArgs:
         return args_of(self.api.pod(pod), nodes=self.node_names() if nodes is None else nodes, debug=debug)
@@ -259,8 +260,6 @@ class World(msgspec.Struct):
     def bind_offered(self, *pods: str) -> list[Call]:
         return [self.bind(pod, self.offered(pod)) for pod in pods]
 
-    # -- time and what is seen ----------------------------------------------------------------------------------------
-
     async def settle(self, seconds: float = 0.5) -> None:
         """Let watch events arrive, plans be made and calls be answered."""
         await asyncio.sleep(seconds)
@@ -278,6 +277,13 @@ class World(msgspec.Struct):
         """Ask /filter and then /bind for each pod, and let those be answered that can be."""
         calls = self.bind_offered(*pods)
         await self.settle()
+        return calls
+
+    async def starts(self, *pods: str, beside: Iterable[Call] = ()) -> list[Call]:
+        """Bring these pods to bind, beside calls that wait: all of them are bound."""
+        calls = await self.bind_and_settle(*pods)
+        assert [(call.pod, call.answer) for call in (*beside, *calls) if call.answer is not None] == []
+        assert all(map(self.node_of, pods))
         return calls
 
     async def until(self, moment_s: float) -> None:
@@ -389,7 +395,3 @@ def answers(calls: Sequence[Call]) -> list[Reason | None]:
 
 def key(gang: str) -> GangKey:
     return gang_key("default", gang)
-
-
-def stranger_on(node: str) -> Pod:
-    return pod_from_json(msgspec.json.encode(pod_json("stranger", cpu="4", scheduler="other", nodeName=node)))

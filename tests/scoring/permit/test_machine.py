@@ -50,8 +50,6 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
         for slot in range(size):
             self.create_member(slot)
 
-    # -- the world ----------------------------------------------------------------------------------------------------
-
     def create_member(self, slot: int) -> None:
         """A new pod in the slot of a dead one, or in a new slot."""
         role = self.roles[min(slot, len(self.roles) - 1)]
@@ -83,8 +81,6 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
                     self.evictions.extend(uids)
                 case permit.Hold() | permit.Answer() | permit.Release() | permit.Nudge():
                     pass
-
-    # -- rules: kube-scheduler ----------------------------------------------------------------------------------------
 
     @precondition(lambda self: self.cache)
     @rule(data=st.data(), node=st.sampled_from(NODES), hold_s=st.sampled_from([10.0, 30.0]), full=st.integers(0, 9))
@@ -118,8 +114,6 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
         request = data.draw(st.sampled_from(sorted(self.asked)))
         if request not in self.open:
             self.feed(permit.ClientGone(request, self.now_s))
-
-    # -- rules: Bindings ----------------------------------------------------------------------------------------------
 
     def land(self, one: permit.PostBinding) -> NodeName | None:
         """The API server takes a Binding: the node the pod is on then; `None`: it is gone."""
@@ -158,8 +152,6 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
         if free:
             uid = data.draw(st.sampled_from(free))
             self.api[uid] = replace(self.api[uid], node=node)
-
-    # -- rules: pods and nodes ----------------------------------------------------------------------------------------
 
     def out_of_date(self) -> list[PodUid]:
         """Pods of which the watch has not told the latest."""
@@ -239,8 +231,6 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
         else:
             self.feed(permit.EvictionRefused((uid,), self.now_s))
 
-    # -- rules: time and leadership -----------------------------------------------------------------------------------
-
     @rule(passed_s=st.sampled_from([1.0, 9.0, 25.0, 60.0]))
     def time_passes(self, passed_s: float) -> None:
         """Time passes; the timer is late, as timers are."""
@@ -259,8 +249,6 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
     def lease_runs_out(self) -> None:
         """Another replica may act from now on."""
         self.feed(permit.LeadershipLost(self.now_s))
-
-    # -- always, and at the end ---------------------------------------------------------------------------------------
 
     @invariant()
     def books_agree(self) -> None:

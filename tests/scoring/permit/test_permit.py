@@ -1,58 +1,156 @@
 """The permit machine as short scripts: event, then exactly what the machine says to it; and its state as a value."""
 
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
+
 import pytest
 
-from scoring.feasibility.quorum import NO_MEMBERS
+from scoring import permit
+from scoring.feasibility.quorum import NO_MEMBERS, Quorum
 from scoring.ids import NodeName, PodUid
 from scoring.model.reasons import Reason
-from scoring.permit import (
-    ClientGone,
-    DeadlinePassed,
-    Evict,
-    EvictionRefused,
-    GangChanged,
-    Held,
-    Instruction,
-    LeadershipLost,
-    NodeLost,
-    PermitState,
-    PodDeleted,
-    Posting,
-    RequestId,
-    handle,
-    next_deadline_s,
-)
+from scoring.permit import PermitState, handle, next_deadline_s
 from tests.scoring.permit.auditor import validate_state
-from tests.scoring.permit.scripts import (
-    COMMITTED,
-    HELD_PAIR,
-    PAIR,
-    PAIR_OF_THREE,
-    PARTIAL,
-    PS_FIRST,
-    TRIO,
-    Step,
-    ask,
-    bound,
-    failed,
-    hold,
-    no,
-    nudge,
-    ok,
-    play,
-    post,
-    quorum,
-    release,
-    uids,
-)
 
+Step: TypeAlias = Quorum | tuple[permit.Event, list[permit.Instruction]]
+"""The gang's new quorum, or an event with the instructions that must follow."""
+
+START = PermitState(partial_timeout_s=100.0)
+HOLD_S = 30.0
+due = permit.DeadlinePassed
+
+
+def uids(letters: Iterable[str]) -> tuple[PodUid, ...]:
+    """Pods are single letters."""
+    return tuple(PodUid(letter) for letter in letters)
+
+
+def quorum(
+    live: str,
+    *,
+    need: int,
+    required: str | None = None,
+    placed: Mapping[str, str] | None = None,
+    dead: Mapping[str, str] | None = None,
+    finished: str = "",
+    started: bool = False,
+    lost: Iterable[str] = (),
+    problem: Reason | None = None,
+) -> Quorum:
+    """A gang of the `live` members of which `need` must run; `placed` and `dead` ones have the given nodes."""
+    nodes = {**(placed or {}), **(dead or {})}
+    return Quorum(
+        min_member=need,
+        required=None if required is None else frozenset(uids(required)),
+        live=frozenset(uids(live)),
+        placed=frozenset(uids(placed or "")),
+        finished=frozenset(uids(finished)),
+        started=started,
+        bound_to={PodUid(uid): NodeName(node) for uid, node in nodes.items()},
+        lost_nodes=frozenset(NodeName(node) for node in lost),
+        problem=problem,
+    )
+
+
+def ask(uid: str, request: int, *, at: float = 0.0, node: str = "", unusable: str = "") -> permit.BindRequested:
+    """kube-scheduler binds pod `a` to its node `na`, by default, and can wait for 30 s."""
+    where = NodeName(node or f"n{uid}")
+    return permit.BindRequested(
+        PodUid(uid), where, permit.RequestId(request), at, at + HOLD_S, frozenset(uids(unusable))
+    )
+
+
+def bound(uid: str, *, at: float = 0.0, node: str = "") -> permit.MemberBound:
+    """Pod `a` is seen or confirmed on its node `na`, by default."""
+    return permit.MemberBound(PodUid(uid), NodeName(node or f"n{uid}"), at)
+
+
+def failed(uid: str, *, at: float = 0.0, terminal: bool = False) -> permit.BindFailed:
+    return permit.BindFailed(PodUid(uid), "500 etcdserver: request timed out", terminal, at)
+
+
+def hold(request: int, *, until: float = HOLD_S) -> permit.Hold:
+    """The call is held until the default deadline of a request made at time 0."""
+    return permit.Hold(permit.RequestId(request), until)
+
+
+def post(uid: str, node: str = "") -> permit.PostBinding:
+    """Pod `a` is posted to its node `na`, by default."""
+    return permit.PostBinding(PodUid(uid), NodeName(node or f"n{uid}"))
+
+
+def ok(request: int) -> permit.Answer:
+    return permit.Answer(permit.RequestId(request), None)
+
+
+def no(request: int, reason: Reason) -> permit.Answer:
+    return permit.Answer(permit.RequestId(request), reason)
+
+
+def nudge(letters: str) -> permit.Nudge:
+    return permit.Nudge(uids(letters))
+
+
+def release(letters: str) -> permit.Release:
+    return permit.Release(uids(letters))
+
+
+def evict(letters: str) -> permit.Evict:
+    return permit.Evict(uids(letters))
+
+
+def changed(at: float, unusable: str = "") -> permit.GangChanged:
+    return permit.GangChanged(at, frozenset(uids(unusable)))
+
+
+def lost(node: str, at: float) -> permit.NodeLost:
+    return permit.NodeLost(NodeName(node), at)
+
+
+def deleted(uid: str, at: float) -> permit.PodDeleted:
+    return permit.PodDeleted(PodUid(uid), at)
+
+
+def left(request: int, at: float) -> permit.ClientGone:
+    """The call's client hung up."""
+    return permit.ClientGone(permit.RequestId(request), at)
+
+
+def play(script: Iterable[Step], state: PermitState = START) -> PermitState:
+    """Run a script from `state`; every step must say exactly what the script says, and leave a valid state."""
+    now = NO_MEMBERS
+    for number, step in enumerate(script):
+        if isinstance(step, Quorum):
+            now = step
+            continue
+        event, want = step
+        state, said = handle(state, event, now)
+        validate_state(state)
+        assert tuple(want) == said, f"step {number}: {event}"
+    return state
+
+
+PAIR = quorum("ab", need=2)
+TRIO = quorum("abc", need=3)
+PAIR_OF_THREE = quorum("abc", need=2)
+PS_FIRST = quorum("pxyz", need=3, required="pxy")
+"""A ps p and workers x, y, z by index, of which the last is beyond min-available."""
+
+HELD_PAIR: list[Step] = [TRIO, (ask("a", 1), [hold(1), nudge("bc")]), (ask("b", 2), [hold(2)])]
+COMMITTED: list[Step] = [*HELD_PAIR, (ask("c", 3), [post("a"), post("b"), post("c")])]
+PARTIAL: list[Step] = [  # a is bound, b and c are not; the clock runs from 10 to 110
+    *COMMITTED,
+    (bound("a", at=5), [ok(1)]),
+    (failed("c", at=6), [no(3, Reason.COMMIT_FAILED), release("c")]),
+    (failed("b", at=10), [no(2, Reason.COMMIT_FAILED), release("b")]),
+]
 HELD_AGAIN: list[Step] = [*PARTIAL, (ask("b", 4, at=11), [hold(4, until=41), nudge("c")])]
 POSTED_AGAIN: Step = (ask("c", 5, at=12), [post("b"), post("c")])
 WHOLE: list[Step] = [*COMMITTED, (bound("a"), [ok(1)]), (bound("b"), [ok(2)]), (bound("c"), [ok(3)])]
 B_FAILED: list[Step] = [*COMMITTED, (failed("b"), [no(2, Reason.COMMIT_FAILED), release("b")]), (bound("a"), [ok(1)])]
 
 
-def fail_both(reason: Reason) -> list[Instruction]:
+def fail_both(reason: Reason) -> list[permit.Instruction]:
     return [no(1, reason), no(2, reason), release("ab")]
 
 
@@ -123,7 +221,7 @@ SCRIPTS: dict[str, list[Step]] = {
     ],
     "… after its first client left": [
         *COMMITTED,
-        (ClientGone(RequestId(1), 0.0), []),
+        (left(1, 0.0), []),
         (ask("a", 4), []),
         (failed("a"), [no(4, Reason.COMMIT_FAILED), release("a")]),
     ],
@@ -139,7 +237,7 @@ SCRIPTS: dict[str, list[Step]] = {
         (bound("a"), []),
     ],
     # Seen bound by another client: another leader's Binding, or an answer that was lost.
-    "a held member is seen on the node it asked for": [*HELD_PAIR, (bound("a"), [ok(1)]), (DeadlinePassed(1.0), [])],
+    "a held member is seen on the node it asked for": [*HELD_PAIR, (bound("a"), [ok(1)]), (due(1.0), [])],
     "a held member is seen on another node": [
         *HELD_PAIR,
         (bound("a", node="nx"), [no(1, Reason.POD_CHANGED), release("a")]),
@@ -160,20 +258,20 @@ SCRIPTS: dict[str, list[Step]] = {
         *HELD_PAIR,
         quorum("abc", need=3, placed={"c": "nc"}),
         (bound("c"), []),
-        (GangChanged(0.0), [post("a"), post("b")]),
+        (changed(0.0), [post("a"), post("b")]),
     ],
     # All held members fail together.
     "deadline": [
         *HELD_PAIR,
-        (DeadlinePassed(29.9), []),
-        (DeadlinePassed(30.0), fail_both(Reason.QUORUM_TIMEOUT)),
-        (DeadlinePassed(30.0), []),
+        (due(29.9), []),
+        (due(30.0), fail_both(Reason.QUORUM_TIMEOUT)),
+        (due(30.0), []),
     ],
     "the earliest deadline counts for all": [
         TRIO,
         (ask("a", 1, at=10), [hold(1, until=40), nudge("bc")]),
         (ask("b", 2, at=0), [hold(2, until=30)]),
-        (DeadlinePassed(30.0), fail_both(Reason.QUORUM_TIMEOUT)),
+        (due(30.0), fail_both(Reason.QUORUM_TIMEOUT)),
     ],
     "a member that comes after the deadline does not save the others": [
         *HELD_PAIR,
@@ -190,14 +288,14 @@ SCRIPTS: dict[str, list[Step]] = {
     ],
     "room was taken, seen when the gang changed": [
         *HELD_PAIR,
-        (GangChanged(0.0, frozenset(uids("b"))), fail_both(Reason.ROOM_TAKEN)),
+        (changed(0.0, "b"), fail_both(Reason.ROOM_TAKEN)),
     ],
-    "room of a member that is not held is no matter": [*HELD_PAIR, (GangChanged(0.0, frozenset(uids("c"))), [])],
+    "room of a member that is not held is no matter": [*HELD_PAIR, (changed(0.0, "c"), [])],
     "a node that a held member waits for is lost": [
         *HELD_PAIR,
-        (NodeLost(NodeName("nb"), 1.0), fail_both(Reason.NODE_LOST)),
+        (lost("nb", 1.0), fail_both(Reason.NODE_LOST)),
     ],
-    "a node that no held member waits for is lost": [*HELD_PAIR, (NodeLost(NodeName("nx"), 1.0), [])],
+    "a node that no held member waits for is lost": [*HELD_PAIR, (lost("nx", 1.0), [])],
     "a member comes with a node that is lost": [
         quorum("ab", need=2, lost=["na"]),
         (ask("a", 1), [no(1, Reason.NODE_LOST), release("a")]),
@@ -205,7 +303,7 @@ SCRIPTS: dict[str, list[Step]] = {
     "the gang becomes invalid while enough of it is held": [
         *HELD_PAIR,
         quorum("abc", need=2, problem=Reason.INVALID_GROUP),
-        (GangChanged(1.0), fail_both(Reason.INVALID_GROUP)),
+        (changed(1.0), fail_both(Reason.INVALID_GROUP)),
     ],
     "a member of an invalid gang comes to bind": [
         quorum("ab", need=1, problem=Reason.INVALID_GROUP),
@@ -219,23 +317,23 @@ SCRIPTS: dict[str, list[Step]] = {
     ],
     "an invalid gang never starts, however many of it have nodes": [
         quorum("ab", need=2, placed={"a": "na", "b": "nb"}, problem=Reason.INVALID_GROUP),
-        (GangChanged(0.0), []),
+        (changed(0.0), []),
         quorum("ac", need=2, placed={"a": "na"}),
-        (GangChanged(0.0), []),
-        (DeadlinePassed(100.0), [Evict(uids("a"))]),
+        (changed(0.0), []),
+        (due(100.0), [evict("a")]),
     ],
     "a held member is deleted and the gang is incomplete": [
         *HELD_PAIR,
         quorum("bc", need=3),
         (
-            PodDeleted(PodUid("a"), 1.0),
+            deleted("a", 1.0),
             [no(1, Reason.POD_DELETED), release("a"), no(2, Reason.INCOMPLETE), release("b")],
         ),
     ],
     "… even if the cache still shows it": [
         *HELD_PAIR,
         (
-            PodDeleted(PodUid("a"), 1.0),
+            deleted("a", 1.0),
             [no(1, Reason.POD_DELETED), release("a"), no(2, Reason.INCOMPLETE), release("b")],
         ),
     ],
@@ -244,40 +342,40 @@ SCRIPTS: dict[str, list[Step]] = {
         (ask("a", 1), [hold(1), nudge("bcd")]),
         (ask("b", 2), [hold(2)]),
         quorum("bcd", need=3),
-        (PodDeleted(PodUid("a"), 1.0), [no(1, Reason.POD_DELETED), release("a")]),
+        (deleted("a", 1.0), [no(1, Reason.POD_DELETED), release("a")]),
         (ask("c", 3), [hold(3)]),
         (ask("d", 4), [post("b"), post("c"), post("d")]),
     ],
     "a held member is being deleted, seen with another event": [
         *HELD_PAIR,
         quorum("bcd", need=3),
-        (DeadlinePassed(1.0), [no(1, Reason.POD_DELETED), release("a")]),
+        (due(1.0), [no(1, Reason.POD_DELETED), release("a")]),
     ],
     "the last pods of the gang are gone": [
         *HELD_PAIR,
         NO_MEMBERS,
-        (GangChanged(0.0), [no(1, Reason.POD_DELETED), release("a"), no(2, Reason.POD_DELETED), release("b")]),
+        (changed(0.0), [no(1, Reason.POD_DELETED), release("a"), no(2, Reason.POD_DELETED), release("b")]),
     ],
     "leadership lost": [
         *HELD_PAIR,
-        (LeadershipLost(1.0), fail_both(Reason.NOT_LEADER)),
+        (permit.LeadershipLost(1.0), fail_both(Reason.NOT_LEADER)),
         (ask("a", 3), [no(3, Reason.NOT_LEADER)]),
-        (GangChanged(1.0), []),
+        (changed(1.0), []),
     ],
     "leadership lost while Bindings are under way: each call gets its own outcome": [
         *COMMITTED,
-        (LeadershipLost(1.0), []),
+        (permit.LeadershipLost(1.0), []),
         (bound("a"), [ok(1)]),
         (failed("b"), [no(2, Reason.COMMIT_FAILED), release("b")]),
         (bound("c"), [ok(3)]),
-        (DeadlinePassed(1000.0), []),
+        (due(1000.0), []),
     ],
     # The gang changes while it is held.
-    "the minimum shrinks to what is held": [*HELD_PAIR, PAIR_OF_THREE, (GangChanged(1.0), [post("a"), post("b")])],
+    "the minimum shrinks to what is held": [*HELD_PAIR, PAIR_OF_THREE, (changed(1.0), [post("a"), post("b")])],
     "the minimum shrinks, but no event with a room check came": [
         *HELD_PAIR,
         PAIR_OF_THREE,
-        (DeadlinePassed(1.0), []),
+        (due(1.0), []),
         (bound("z"), []),
     ],
     "the minimum grows": [
@@ -290,30 +388,30 @@ SCRIPTS: dict[str, list[Step]] = {
     # Clients that leave.
     "a held member whose client left is not bound": [
         *HELD_PAIR,
-        (ClientGone(RequestId(1), 1.0), [release("a")]),
+        (left(1, 1.0), [release("a")]),
         (ask("c", 3), [hold(3)]),
         (ask("a", 4), [post("a"), post("b"), post("c")]),
     ],
     "a later held member's client leaves, the earlier one stays": [
         *HELD_PAIR,
-        (ClientGone(RequestId(2), 1.0), [release("b")]),
+        (left(2, 1.0), [release("b")]),
         (ask("c", 3), [hold(3)]),
         (ask("b", 4), [post("a"), post("b"), post("c")]),
     ],
     "a client that left while its Binding was under way is owed nothing": [
         *COMMITTED,
-        (ClientGone(RequestId(1), 1.0), []),
+        (left(1, 1.0), []),
         (bound("a"), []),
     ],
     "a client that was answered before leaves": [
         *COMMITTED,
         (bound("a"), [ok(1)]),
-        (ClientGone(RequestId(1), 1.0), []),
+        (left(1, 1.0), []),
     ],
     "the first client of the round left: the next held member wakes the siblings again": [
         TRIO,
         (ask("a", 1), [hold(1), nudge("bc")]),
-        (ClientGone(RequestId(1), 1.0), [release("a")]),
+        (left(1, 1.0), [release("a")]),
         (ask("b", 2), [hold(2), nudge("ac")]),
     ],
     # Bindings that fail.
@@ -326,17 +424,17 @@ SCRIPTS: dict[str, list[Step]] = {
     "a failure of a member that is not under way says nothing": [*HELD_PAIR, (failed("a", terminal=True), [])],
     "a failure that no call waits for only releases": [
         *COMMITTED,
-        (ClientGone(RequestId(1), 1.0), []),
+        (left(1, 1.0), []),
         (failed("a"), [release("a")]),
     ],
     "a member under way is deleted: its call fails at once, its outcome is ignored": [
         *COMMITTED,
         quorum("bcd", need=3),
-        (PodDeleted(PodUid("a"), 1.0), [no(1, Reason.POD_DELETED), release("a")]),
+        (deleted("a", 1.0), [no(1, Reason.POD_DELETED), release("a")]),
         (bound("a"), []),
         (bound("b"), [ok(2)]),
     ],
-    "an unknown member is deleted": [*HELD_PAIR, (PodDeleted(PodUid("z"), 1.0), [])],
+    "an unknown member is deleted": [*HELD_PAIR, (deleted("z", 1.0), [])],
     # Roll-forward of a partial gang.
     "several missing members are posted only together": [*HELD_AGAIN, POSTED_AGAIN],
     "a member that can never be bound leaves no call waiting": [
@@ -366,7 +464,7 @@ SCRIPTS: dict[str, list[Step]] = {
     "a bound member whose node is lost counts no more, even if the cache is behind": [
         *PARTIAL,
         quorum("abcd", need=3, placed={"a": "na"}),
-        (NodeLost(NodeName("na"), 11.0), []),
+        (lost("na", 11.0), []),
         quorum("bcd", need=3, dead={"a": "na"}, lost=["na"]),
         (ask("b", 4, at=11), [hold(4, until=41), nudge("cd")]),
         (ask("c", 5, at=12), [hold(5, until=42)]),
@@ -376,7 +474,7 @@ SCRIPTS: dict[str, list[Step]] = {
         (ask("a", 1), [hold(1), nudge("bcd")]),
         (ask("b", 2), [hold(2)]),
         (ask("c", 3), [post("a"), post("b"), post("c")]),
-        (NodeLost(NodeName("na"), 1.0), []),
+        (lost("na", 1.0), []),
         quorum("abcd", need=3, lost=["na"]),
         (ask("d", 4), [post("d")]),
         (failed("b"), [no(2, Reason.COMMIT_FAILED), release("b")]),
@@ -386,35 +484,35 @@ SCRIPTS: dict[str, list[Step]] = {
     # Eviction of a gang that was never whole.
     "partial for too long: evicted once": [
         *PARTIAL,
-        (DeadlinePassed(109.9), []),
-        (DeadlinePassed(110.0), [Evict(uids("a"))]),
-        (DeadlinePassed(300.0), []),
+        (due(109.9), []),
+        (due(110.0), [evict("a")]),
+        (due(300.0), []),
     ],
     "… a call that comes too late is not held first": [
         *PARTIAL,
-        (ask("b", 4, at=110), [no(4, Reason.QUORUM_TIMEOUT), release("b"), Evict(uids("a"))]),
+        (ask("b", 4, at=110), [no(4, Reason.QUORUM_TIMEOUT), release("b"), evict("a")]),
     ],
     "… those held with it fail": [
         *PARTIAL,
         (ask("b", 4, at=100), [hold(4, until=130), nudge("c")]),
-        (DeadlinePassed(110.0), [no(4, Reason.QUORUM_TIMEOUT), release("b"), Evict(uids("a"))]),
+        (due(110.0), [no(4, Reason.QUORUM_TIMEOUT), release("b"), evict("a")]),
     ],
     "an evicted member counts no more, its successor takes its place": [
         *PARTIAL,
-        (DeadlinePassed(110.0), [Evict(uids("a"))]),
+        (due(110.0), [evict("a")]),
         (ask("b", 4, at=111), [hold(4, until=141), nudge("c")]),
         (ask("c", 5, at=112), [hold(5, until=142)]),
         quorum("bcd", need=3, dead={"a": "na"}),
-        (PodDeleted(PodUid("a"), 113.0), []),
+        (deleted("a", 113.0), []),
         (ask("d", 6, at=114), [post("b"), post("c"), post("d")]),
     ],
     "an eviction that was refused: the member counts again, the clock starts again": [
         *PARTIAL,
-        (DeadlinePassed(110.0), [Evict(uids("a"))]),
-        (EvictionRefused(uids("a"), 111.0), []),
-        (DeadlinePassed(210.0), []),
-        (DeadlinePassed(211.0), [Evict(uids("a"))]),
-        (EvictionRefused(uids("a"), 212.0), []),
+        (due(110.0), [evict("a")]),
+        (permit.EvictionRefused(uids("a"), 111.0), []),
+        (due(210.0), []),
+        (due(211.0), [evict("a")]),
+        (permit.EvictionRefused(uids("a"), 212.0), []),
         (ask("b", 4, at=213), [hold(4, until=243), nudge("c")]),
         (ask("c", 5, at=214), [post("b"), post("c")]),
     ],
@@ -424,15 +522,15 @@ SCRIPTS: dict[str, list[Step]] = {
         (ask("c", 5, at=91), [post("b"), post("c")]),
         (failed("b", at=92), [no(4, Reason.COMMIT_FAILED), release("b")]),
         (failed("c", at=93), [no(5, Reason.COMMIT_FAILED), release("c")]),
-        (DeadlinePassed(110.0), [Evict(uids("a"))]),
+        (due(110.0), [evict("a")]),
     ],
     "no eviction before the outcome of what is under way": [
         *PARTIAL,
         (ask("b", 4, at=108), [hold(4, until=138), nudge("c")]),
         (ask("c", 5, at=109), [post("b"), post("c")]),
-        (DeadlinePassed(115.0), []),
+        (due(115.0), []),
         (bound("b", at=116), [ok(4)]),
-        (failed("c", at=117), [no(5, Reason.COMMIT_FAILED), release("c"), Evict(uids("ab"))]),
+        (failed("c", at=117), [no(5, Reason.COMMIT_FAILED), release("c"), evict("ab")]),
     ],
     "made whole in time: never evicted": [
         *PARTIAL,
@@ -440,44 +538,44 @@ SCRIPTS: dict[str, list[Step]] = {
         (ask("c", 5, at=91), [post("b"), post("c")]),
         (bound("b", at=92), [ok(4)]),
         (bound("c", at=93), [ok(5)]),
-        (DeadlinePassed(500.0), []),
+        (due(500.0), []),
     ],
     "a started gang that lost a member is never evicted": [
         *WHOLE,
         quorum("abd", need=3, placed={"a": "na", "b": "nb"}),
-        (PodDeleted(PodUid("c"), 5.0), []),
-        (DeadlinePassed(1000.0), []),
+        (deleted("c", 5.0), []),
+        (due(1000.0), []),
         (ask("d", 4, at=1001), [post("d")]),
     ],
     "a gang known as started before a restart is never evicted": [
         quorum("ab", need=2, placed={"a": "na"}, started=True),
-        (GangChanged(0.0), []),
-        (DeadlinePassed(1000.0), []),
+        (changed(0.0), []),
+        (due(1000.0), []),
     ],
     "a partial gang found after a restart is evicted in time": [
         quorum("ab", need=2, placed={"a": "na"}),
-        (GangChanged(0.0), []),
-        (DeadlinePassed(100.0), [Evict(uids("a"))]),
+        (changed(0.0), []),
+        (due(100.0), [evict("a")]),
     ],
     "a gang that vanished and came again starts again": [
         *WHOLE,
         NO_MEMBERS,
-        (PodDeleted(PodUid("c"), 5.0), []),
+        (deleted("c", 5.0), []),
         quorum("xy", need=2, placed={"x": "nx"}),
-        (GangChanged(10.0), []),
-        (DeadlinePassed(110.0), [Evict(uids("x"))]),
+        (changed(10.0), []),
+        (due(110.0), [evict("x")]),
     ],
     "succeeded members are not evicted": [
         quorum("abc", need=3, placed={"a": "na", "b": "nb"}, finished="a"),
-        (GangChanged(0.0), []),
-        (DeadlinePassed(100.0), [Evict(uids("b"))]),
+        (changed(0.0), []),
+        (due(100.0), [evict("b")]),
     ],
     "a gang of which only succeeded members are there holds nothing": [
         quorum("abc", need=3, placed={"a": "na"}, finished="a"),
-        (GangChanged(0.0), []),
-        (DeadlinePassed(1000.0), []),
+        (changed(0.0), []),
+        (due(1000.0), []),
     ],
-    "without leadership nothing is evicted": [*PARTIAL, (LeadershipLost(20.0), []), (DeadlinePassed(110.0), [])],
+    "without leadership nothing is evicted": [*PARTIAL, (permit.LeadershipLost(20.0), []), (due(110.0), [])],
 }
 
 
@@ -493,7 +591,7 @@ DEADLINES: dict[str, tuple[float | None, list[Step]]] = {
     "a partial gang": (110.0, PARTIAL),
     "a held call before the eviction": (41.0, HELD_AGAIN),
     "a partial gang with Bindings under way again": (None, [*HELD_AGAIN, POSTED_AGAIN]),
-    "an evicted gang": (None, [*PARTIAL, (DeadlinePassed(110.0), [Evict(uids("a"))])]),
+    "an evicted gang": (None, [*PARTIAL, (due(110.0), [evict("a")])]),
 }
 
 
@@ -507,8 +605,8 @@ def test_the_old_state_stays_what_it_was() -> None:
     """A state is a value: stepping on from it twice gives the same, whatever happened in between."""
     held = play(HELD_PAIR)
     first = handle(held, ask("c", 3), TRIO)
-    handle(held, DeadlinePassed(100.0), TRIO)
-    handle(held, ClientGone(RequestId(1), 0.0), TRIO)
+    handle(held, due(100.0), TRIO)
+    handle(held, left(1, 0.0), TRIO)
     assert first == handle(held, ask("c", 3), TRIO)
 
 
@@ -519,13 +617,13 @@ def test_partial_timeout_must_be_a_duration(timeout_s: float) -> None:
 
 
 A, B = uids("ab")
-N, ONE = NodeName("n"), RequestId(1)
-HELD = {A: Held(N, ONE, 0.0)}
+N, ONE = NodeName("n"), permit.RequestId(1)
+HELD = {A: permit.Held(N, ONE, 0.0)}
 BROKEN: dict[str, tuple[str, PermitState]] = {
     "held and bound": ("two stages", PermitState(1.0, held=HELD, bound={A: N})),
-    "held and posting": ("two stages", PermitState(1.0, held=HELD, posting={A: Posting(N, None)})),
-    "posting and bound": ("two stages", PermitState(1.0, posting={A: Posting(N, None)}, bound={A: N})),
-    "one request twice": ("share one request", PermitState(1.0, held=HELD, posting={B: Posting(N, ONE)})),
+    "held and posting": ("two stages", PermitState(1.0, held=HELD, posting={A: permit.Posting(N, None)})),
+    "posting and bound": ("two stages", PermitState(1.0, posting={A: permit.Posting(N, None)}, bound={A: N})),
+    "one request twice": ("share one request", PermitState(1.0, held=HELD, posting={B: permit.Posting(N, ONE)})),
     "held by a standby": ("held without leadership", PermitState(1.0, held=HELD, leading=False)),
     "evicted by a standby": ("evicted without leadership", PermitState(1.0, partial_until_s=1.0, leading=False)),
     "started, to be evicted": ("started gang", PermitState(1.0, partial_until_s=1.0, started=True)),
