@@ -1,8 +1,8 @@
 """What the service needs of the world, as protocols: time, the Kubernetes API, network measurements.
 
-Why: use cases are tested with fakes (tests/fakes, named as these), the simulator drives the same code in virtual time,
-and only `bootstrap` knows the real adapters. Rule: a port speaks in our own records or in plain JSON values, never in a
-library's types; its errors are those of `extender.errors`.
+Why: use cases are tested with fakes (tests/fakes), the simulator drives the same code in virtual time. Rule: a port
+speaks in our own records or in plain JSON values, never in a library's types; its errors are those of
+`extender.errors`.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -15,9 +15,6 @@ from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import Measurement, MeasurementTable
 from scoring.plan import Plan, PlannerCache
-
-_PAGE = 500  # Objects of one page of a list
-
 
 T = TypeVar("T")
 
@@ -92,23 +89,16 @@ class ClusterApi(Protocol):
         """GET an owner of pods, consistent, as raw JSON. ValueError: a kind that netgang has no right to read."""
 
     async def labelled_owners(self, label: str) -> Sequence[Labelled]:
-        """All owners of pods, of the kinds that can be suspended and are served, that have this label; consistent.
-
-        `label` is written `name=value`.
-        """
+        """All owners of pods, of the kinds that can be suspended and are served, with this `name=value`; consistent."""
 
     async def patch_object(self, api_version: str, kind: str, namespace: str, name: str, patch: bytes) -> bytes:
-        """Merge patch of an owner of pods; the owner as it is now.
+        """Merge patch of an owner of pods; the owner as it is now. ValueError: a kind that netgang never patches.
 
         ConflictError: it is not the version that the patch names any more, and so perhaps another one of its name.
-        ValueError: a kind that netgang never patches.
         """
 
     async def evict(self, namespace: str, name: str, uid: PodUid, *, resource_version: str = "") -> None:
-        """Evict the very pod `uid` through the Eviction API (PodDisruptionBudgets are respected).
-
-        With `resource_version` only if the pod is unchanged since; ConflictError otherwise.
-        """
+        """Evict the very pod `uid`, as PodDisruptionBudgets allow; ConflictError: it has changed since the version."""
 
     async def patch_group_status(self, namespace: str, name: str, patch: bytes) -> bytes:
         """Merge patch of a coscheduling PodGroup's status, as our own field manager; the PodGroup as it is now.
@@ -128,7 +118,7 @@ async def read_all(api: ClusterApi, path: str) -> list[bytes]:
     found: list[bytes] = []
     token = ""
     while True:
-        page = await api.list_page(path, limit=_PAGE, continue_token=token)
+        page = await api.list_page(path, limit=500, continue_token=token)
         found.extend(page.items)
         if not (token := page.continue_token):
             return found
@@ -164,13 +154,10 @@ class Identity(msgspec.Struct, frozen=True):
 
 
 class Reviews(Protocol):
-    """What the API server says about callers that show us a token."""
+    """What the API server says about callers that show us a token. Errors: ApiError, ApiUnavailableError."""
 
     async def identity(self, token: str, *, audiences: Sequence[str] = ()) -> Identity | None:
-        """Whose token it is; None: no account's, or for none of `audiences` (none given: for the API server itself).
-
-        Errors: ApiError, ApiUnavailableError.
-        """
+        """Whose token it is; None: no account's, or for none of `audiences` (none given: for the API server itself)."""
 
 
 class EndpointInfo(msgspec.Struct, frozen=True):
@@ -221,8 +208,7 @@ class NetworkSource(Protocol):
         """Short constant name for metrics and messages, such as `maddash` or `file`."""
 
     async def fetch(self, *, now_s: float) -> Batch | None:
-        """Read the current measurements; `None`: nothing changed since the last call.
+        """Read the current measurements; `None`: nothing changed since the last call. Errors: NetworkSourceError.
 
-        Errors: NetworkSourceError. A source that fails in part answers with what it has and names the rest in
-        `problems`; keeping last good data is the source's own work where parts fail one by one.
+        A source that fails in part answers with what it has, or had of the failed parts, and names them in `problems`.
         """

@@ -38,8 +38,6 @@ from scoring.explain.words import expected_text
 from scoring.ids import GangKey, NodeName, gang_key
 from scoring.model import Gang
 
-_NAMED_IN_READINESS: Final = 10
-_GANGS_AHEAD: Final = 10  # That are named in /v1/explain; the others are counted
 STALE_S: Final = 300.0
 """Age of the last word about a kind of objects from which `/readyz` says no.
 
@@ -78,13 +76,10 @@ class Views:
         made = planned_gangs(self.planner.current, self.planner.snapshot or self.context.cache.snapshot())
         commitments = self.context.cache.snapshot().commitments
         return PlanInForce(
-            made.version,
-            made.admitted,
-            made.waiting,
+            made.version, made.admitted, made.waiting, held_binds=self.binds.held_count,
             committed={key: len(one.assignment) for key, one in sorted(commitments.items())},
             being_admitted=tuple(sorted(self.binds.admissions.open)),
-            held_binds=self.binds.held_count,
-        )
+        )  # fmt: skip
 
     async def queue(self) -> Queue:
         """The queue in order."""
@@ -96,32 +91,27 @@ class Views:
 
     async def explain(self, namespace: str, name: str) -> Explained | ExplainedPod | None:
         """Why a gang or a pod is where it is, with what the API server says of it; `None`: nothing of it is known."""
+        cache, planner = self.context.cache, self.planner
         known = self._gang(namespace, name)
         read = await self.circumstances(known) if known is not None else ()
         gang = self._gang(namespace, name)  # as it is once the API server has answered
         if gang is None:
-            pod = self.context.cache.pod_by_name(namespace, name)
-            if pod is None:
-                return None
-            own = self.context.cache.is_own(pod)
-            return ExplainedPod(pod=PodPlace(name=pod.key, uid=pod.uid, own=own, node=pod.node))
-        planner, snapshot, binds = self.planner, self.context.cache.snapshot(), self.binds.state(gang.key)
-        members = [self.context.cache.pod(pod.uid) for pod in gang.pending]
+            pod = cache.pod_by_name(namespace, name)
+            place = pod and PodPlace(name=pod.key, uid=pod.uid, own=cache.is_own(pod), node=pod.node)
+            return place and ExplainedPod(pod=place)
+        binds, members = self.binds.state(gang.key), [cache.pod(pod.uid) for pod in gang.pending]
+        notes = (*self.unreadable_objects.of_gang(gang.key), *read, *self.ignored_notes(gang))
+        if wants_nodes(planner.current.waiting.get(gang.key)):
+            notes += kept_notes(cache.daemon_sets.kept(), now_s=planner.now_s)
         found = await planner.ask(
-            explain,
-            snapshot,
-            planner.current,
-            gang,
-            planner.policy,
-            now_s=planner.now_s,
+            explain, cache.snapshot(), planner.current, gang, planner.policy, now_s=planner.now_s, notes=notes,
             held=tuple(binds.held) if binds is not None else (),
             refusals={pod.uid: pod.refusal for pod in members if pod is not None and pod.refusal},
-            notes=self._notes(gang, read),
-        )
+        )  # fmt: skip
         start = self.expected.of(gang.key) if gang.key in planner.current.waiting else None
         return replace(
             found,
-            turn=replace(found.turn, ahead=found.turn.ahead.first(_GANGS_AHEAD)),
+            turn=replace(found.turn, ahead=found.turn.ahead.first(10)),  # the others are counted
             preemption=replace(found.preemption, blocked=self.preemption_blocked(gang.key)),
             decisions=self.recent.of(gang.key),
             expected_start=start and replace(start, text=expected_text(start, now_s=planner.now_s)),
@@ -141,28 +131,15 @@ class Views:
         """What is wrong with objects of that name that cannot be read; `None`: there are none."""
         return self.unreadable_objects.named(namespace, name)
 
-    def _notes(self, gang: Gang, read: tuple[str, ...]) -> tuple[str, ...]:
-        """What stands in the gang's way besides the plan; `read`: what the API server says of it."""
-        notes = (*self.unreadable_objects.of_gang(gang.key), *read, *self.ignored_notes(gang))
-        if not wants_nodes(self.planner.current.waiting.get(gang.key)):
-            return notes
-        return (*notes, *kept_notes(self.context.cache.daemon_sets.kept(), now_s=self.planner.now_s))
-
     def network_status(self, *, most: int = MOST_NAMED) -> SourcesStatus | None:
         """How sources and mapping do, with `most` names of each list; `None`: there are no sources."""
         return self.refresh.status(most=most) if self.refresh is not None else None
 
     def network(self, *, zone: str | None = None, limit: int = USUAL_NODES) -> Network:
         """Sources, mapping and coverage of the network data, and the values between some nodes."""
-        snapshot = self.context.cache.snapshot()
-        return network_document(
-            snapshot,
-            self.network_status(),
-            zone=zone,
-            limit=limit,
-            degraded=self.alarms.bad_now(),
-            probe=self.probe_agents() or UNSET,
-        )
+        snapshot, probe = self.context.cache.snapshot(), self.probe_agents() or UNSET
+        degraded = self.alarms.bad_now()
+        return network_document(snapshot, self.network_status(), zone=zone, limit=limit, degraded=degraded, probe=probe)
 
     def link(self, source: str, target: str) -> LinkInFull | None:
         """Both directions of the link between two nodes: value, age and source; `None` if there is no such node."""
@@ -180,22 +157,17 @@ class Views:
         )
         if not reasons and self.planner.snapshot is None:
             reasons.append("the first plan is not made yet")
-        network = self.network_status(most=_NAMED_IN_READINESS)
+        network = self.network_status(most=10)
         if network is not None and network.crash is not None:  # failing sources alone do not make it unready
             reasons.append(f"reading network data failed inside: {network.crash}")
-        problem, started = self.context.notes.problem, self.started_problem()
+        probe, problem, started = self.probe_agents() or UNSET, self.context.notes.problem, self.started_problem()
+        sources = network and NetworkSources(network.sources, network.mapping or UNSET, probe)
         detail = PartStates(
             sync=sync,
             cache=self.context.cache.sizes(),
             notes=f"no gang is suspended and no job resized: {problem}" if problem else UNSET,
             started=f"the next netgang would not know which gangs have started: {started}" if started else UNSET,
             leadership=self.leadership() if self.leadership is not None else UNSET,
-            network=UNSET
-            if network is None
-            else NetworkSources(
-                sources=network.sources,
-                mapping=network.mapping or UNSET,
-                probe=self.probe_agents() or UNSET,
-            ),
+            network=sources or UNSET,
         )
         return Readiness(ready=not reasons, reasons=tuple(reasons), detail=detail)

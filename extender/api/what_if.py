@@ -1,10 +1,9 @@
 """POST /v1/what-if: what is supposed is read as what the API server has, and planned beside the service.
 
 Rules: pods and PodGroups go through the readers with their bounds (docs/safety.md S21) and a cache of their own, so
-that a supposed job is judged as the real one would be. Nothing of the service is changed: snapshots and plans are
-immutable, and a question has a planner's cache of its own (docs/safety.md S15). One thread answers one question after
-the other, as each costs a plan, up to a second with a thousand waiting gangs; beyond `MOST_WAITING` that wait the
-answer is 429.
+that a supposed job is judged as the real one would be. Nothing of the service is changed: a question has a planner's
+cache of its own (docs/safety.md S15). One thread answers one question after the other, as each costs a plan, up to a
+second with a thousand waiting gangs; beyond `MOST_WAITING` that wait the answer is 429.
 """
 
 import asyncio
@@ -110,7 +109,8 @@ def gangs_of(cache: ClusterCache, what: WhatIf) -> tuple[Gang, ...]:
     if sum(one.count for one in what.pods) > MOST_PODS:
         raise MisfitError(f"pods: more than {MOST_PODS}")
     groups = [_read(f"pod_groups.{n}", pod_group_from_json, raw) for n, raw in enumerate(what.pod_groups)]
-    native = [msgspec.json.decode(raw, type=_GroupHead).native for raw in what.pod_groups]
+    heads = [msgspec.json.decode(raw, type=_GroupHead) for raw in what.pod_groups]
+    native = [head.apiVersion.startswith("scheduling.k8s.io/") for head in heads]
     pods = [_as_admitted(cache, pod) for n, one in enumerate(what.pods) for pod in _pods(f"pods.{n}", one)]
     if len({pod.uid for pod in pods}) < len(pods):
         raise MisfitError("pods: two have one name")
@@ -131,11 +131,6 @@ def gangs_of(cache: ClusterCache, what: WhatIf) -> tuple[Gang, ...]:
 
 class _GroupHead(msgspec.Struct):
     apiVersion: str = ""
-
-    @property
-    def native(self) -> bool:
-        """Whether it is a PodGroup of Kubernetes' own."""
-        return self.apiVersion.startswith("scheduling.k8s.io/")
 
 
 def _as_admitted(cache: ClusterCache, pod: Pod) -> Pod:

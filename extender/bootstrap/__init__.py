@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from extender import convert
-from extender.bootstrap.common import LIMITS, Candidacy, Common, Limits, candidacy, empty_cache
+from extender.bootstrap.common import LIMITS, Common, Limits, candidacy, empty_cache
 from extender.bootstrap.feeds import Follow, feeds_of
 from extender.bootstrap.service import Service
 from extender.cache import ClusterCache
@@ -28,11 +28,11 @@ from extender.kube.reflector import Comeback, Reflector
 from extender.kube.transport import FEW, Transport
 from extender.network.refresh import Polled
 from extender.notes import NoteReader, Notes, notes_of
-from extender.ports import Clock, ClusterApi, Reviews, TextStore
+from extender.ports import Clock, ClusterApi
 from extender.runtime.clock import SystemClock
-from extender.runtime.slices import Worker, WorkerThread, at_once
+from extender.runtime.slices import WorkerThread
 from extender.server.app import Callers
-from extender.settings.settings import OwnPod, Settings, lease_namespace
+from extender.settings.settings import HOME, Settings, own_pod
 
 __all__ = ["Service", "embedded", "empty_cache", "fill", "following", "in_memory", "live"]
 
@@ -45,8 +45,7 @@ async def live(settings: Settings, *, clock: Clock | None = None, limits: Limits
     async with AsyncExitStack() as stack:
         worker, questions = stack.enter_context(WorkerThread("plan")), stack.enter_context(WorkerThread("ask"))
         server = load_credentials(settings.kubeconfig, clock=clock)
-        kube = KubeClient(server, clock=clock, rng=rng)
-        api = await stack.enter_async_context(kube)
+        api = await stack.enter_async_context(KubeClient(server, clock=clock, rng=rng))
         reviews = None
         if settings.reports.port is not None:
             reviews = KubeReviews(await stack.enter_async_context(Transport(server, concurrency=FEW)))
@@ -54,7 +53,7 @@ async def live(settings: Settings, *, clock: Clock | None = None, limits: Limits
         stands = await stack.enter_async_context(
             candidacy(settings, server, rng, environment=os.environ, host=socket.gethostname())
         )
-        home = lease_namespace(OwnPod.of(os.environ))
+        home = own_pod(os.environ)[0] or HOME
         started = KubeTextStore(await stack.enter_async_context(Transport(server, concurrency=FEW)), home)
         yield following(
             settings, api, clock, rng, notes_of(settings.note_keys_dir),
@@ -64,42 +63,24 @@ async def live(settings: Settings, *, clock: Clock | None = None, limits: Limits
 
 
 def following(
-    settings: Settings,
-    api: ClusterApi,
-    clock: Clock,
-    rng: random.Random,
-    notes: Notes,
-    *,
-    sources: Sequence[Polled] = (),
-    reviews: Reviews | None = None,
-    stands: Candidacy | None = None,
-    started_store: TextStore | None = None,
-    limits: Limits = LIMITS,
-    worker: Worker = at_once,
-    questions: Worker = at_once,
-) -> Service:
-    """The service over any ClusterApi; `stands`: acts only while it leads."""
+    settings: Settings, api: ClusterApi, clock: Clock, rng: random.Random, notes: Notes, *,
+    limits: Limits = LIMITS, **more: Any,
+) -> Service:  # fmt: skip
+    """The service over any ClusterApi; `more`: other fields of `Common`, such as `stands`."""
     cache = empty_cache(settings, limits)
     cache.expire(clock.now_s())
     comeback, unreadable = Comeback(), UnreadableObjects()
     follow = partial(Reflector, api, clock=clock, rng=rng, comeback=comeback)
-    reflectors = reflectors_of(settings, cache, follow, unreadable, notes)
-    feeds = feeds_of(settings, follow, unreadable, notes)
     common = Common(
-        settings, cache, api, clock, rng,
-        notes=notes, reflectors=reflectors, unreadable=unreadable, stands=stands, feeds=feeds, limits=limits,
-        worker=worker, questions=questions, started_store=started_store, sources=sources, reviews=reviews,
-        heard=comeback.heard,
+        settings, cache, api, clock, rng, notes=notes, unreadable=unreadable, heard=comeback.heard, limits=limits,
+        reflectors=reflectors_of(settings, cache, follow, unreadable, notes),
+        feeds=feeds_of(settings, follow, unreadable, notes), **more,
     )  # fmt: skip
     return Service(common)
 
 
 def reflectors_of(
-    settings: Settings,
-    cache: ClusterCache,
-    follow: Follow,
-    unreadable: UnreadableObjects,
-    notes: NoteReader,
+    settings: Settings, cache: ClusterCache, follow: Follow, unreadable: UnreadableObjects, notes: NoteReader
 ) -> dict[str, Reflector[Any]]:
     """Reflectors for every kind that decides, by its plural."""
     kinds = (
@@ -128,13 +109,10 @@ def reflectors_of(
 @asynccontextmanager
 async def embedded(settings: Settings, *, clock: Clock | None = None) -> AsyncIterator[Service]:
     """The service over the saved cluster `settings.snapshot`, in memory. Errors: ConfigError for a bad file."""
-    clock = clock or SystemClock()
-    if settings.snapshot is None:
-        raise ValueError("settings.snapshot is not set")
+    assert settings.snapshot is not None
     saved = read_cluster(settings.snapshot, zone_label=settings.zone_label)
     async with AsyncExitStack() as stack:
-        sources = await _sources(settings, stack)
-        yield in_memory(settings, saved, clock=clock, sources=sources)
+        yield in_memory(settings, saved, clock=clock, sources=await _sources(settings, stack))
 
 
 async def _sources(settings: Settings, stack: AsyncExitStack) -> list[Polled]:

@@ -1,7 +1,4 @@
-"""What every part of the service is built on: the cluster as seen, the plan, whether we may act, what starts gangs.
-
-Nothing of it runs yet.
-"""
+"""What the service is built on: the cluster as seen, the plan, whether we may act, what starts gangs. Nothing runs."""
 
 import random
 import socket
@@ -41,7 +38,7 @@ from extender.scheduling.planner_loop import Planner
 from extender.scheduling.unfit_nodes import NodeHealth
 from extender.scheduling.verbs import Verbs
 from extender.server.app import Callers
-from extender.settings.settings import COMMIT_TIMEOUT_S, LEASE_NAME, LeaderElection, OwnPod, Settings, lease_namespace
+from extender.settings.settings import COMMIT_TIMEOUT_S, HOME, LEASE_NAME, LeaderElection, Settings, own_pod
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -63,11 +60,8 @@ LIMITS: Final = Limits()
 
 def empty_cache(settings: Settings, limits: Limits = LIMITS) -> ClusterCache:
     """A cache that knows which pods are ours."""
-    return ClusterCache(
-        scheduler_names=frozenset(settings.scheduler_names),
-        extender=settings.extender,
-        node_settle_s=limits.node_settle_s,
-    )
+    ours, settle_s = frozenset(settings.scheduler_names), limits.node_settle_s
+    return ClusterCache(scheduler_names=ours, extender=settings.extender, node_settle_s=settle_s)
 
 
 class Candidacy(msgspec.Struct, frozen=True):
@@ -86,15 +80,12 @@ async def candidacy(
     if settings.leader_election is LeaderElection.OFF:
         yield None
         return
-    lease = settings.lease
-    pod = OwnPod.of(environment)
-    times = LeaseTimes.of(lease.duration_s)
-    identity = f"{pod.name if pod is not None else host}_{uuid.UUID(int=rng.getrandbits(128), version=4)}"
+    (ours, name), times = own_pod(environment), LeaseTimes.of(settings.lease.duration_s)
+    identity = f"{name or host}_{uuid.UUID(int=rng.getrandbits(128), version=4)}"
     async with Transport(server, concurrency=FEW) as transport:
-        home, ours = lease_namespace(pod), pod.namespace if pod is not None else ""
         call_s = times.renew_deadline_s / 2.0  # one lost answer costs no lease
-        api = KubeLeases(transport, home, LEASE_NAME, pods_namespace=ours, call_s=call_s)
-        yield Candidacy(Election(identity, times, rng=rng), api, pod.name if pod is not None else "")
+        api = KubeLeases(transport, ours or HOME, LEASE_NAME, pods_namespace=ours, call_s=call_s)
+        yield Candidacy(Election(identity, times, rng=rng), api, name)
 
 
 @dataclass(eq=False, repr=False)
@@ -140,31 +131,16 @@ class Common:
         self.health = NodeHealth(cache, clock, node_lost_s=limits.node_lost_s)
         self.events = Events(self.api, clock, self.telemetry, instance=socket.gethostname())
         self.context = ControllerContext(
-            cache,
-            self.api,
-            clock,
-            self.telemetry,
-            self.log,
-            self.notes,
-            quiet=Quiet(clock, relists=self.interruptions),
-            disruptions=Disruptions(self.api, self.events, cache),
-            events=self.events,
-            planner=self.planner,
-            lost_of=self.health.lost_under,
-            acting=self.acting,
-        )
+            cache, self.api, clock, self.telemetry, self.log, self.notes,
+            quiet=Quiet(clock, relists=self.interruptions), disruptions=Disruptions(self.api, self.events, cache),
+            events=self.events, planner=self.planner, lost_of=self.health.lost_under, acting=self.acting,
+        )  # fmt: skip
         self.admissions = Admissions(self.context, self.planner, timeout_s=limits.admit_timeout_s)
         self.wakes = UngateQueue(self.context, self.admissions, per_s=limits.writes_per_s, rng=self.rng)
         self.binds = Binds(
-            self.context,
-            self.planner,
-            self.health,
-            self.admissions,
-            Parking(cache),
-            self.wakes,
-            commit_s=limits.commit_timeout_s,
-            held_max=limits.max_held_binds,
-        )
+            self.context, self.planner, self.health, self.admissions, Parking(cache), self.wakes,
+            commit_s=limits.commit_timeout_s, held_max=limits.max_held_binds,
+        )  # fmt: skip
         self.verbs = Verbs(self.context, self.planner, self.binds, sees_all_nodes=self.settings.sees_all_nodes)
 
     @property

@@ -1,7 +1,4 @@
-"""What is followed for elastic jobs.
-
-Reflectors of their own: the plan needs none of these objects, so a missing right must not keep gangs from starting.
-"""
+"""What is followed for elastic jobs. The plan needs none of it: a missing right must not keep gangs from starting."""
 
 import asyncio
 import logging

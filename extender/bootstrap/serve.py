@@ -28,8 +28,7 @@ from extender import bootstrap
 from extender.bootstrap import Service
 from extender.bootstrap.common import LIMITS, Limits
 from extender.runtime.memory import can_watch_memory, keep_one_heap
-from extender.settings.ports import is_loopback
-from extender.settings.settings import Settings
+from extender.settings.settings import Settings, is_loopback
 
 _KEPT_S = 120
 """How long a connection may idle after an answer. Above the 90 s after which kube-scheduler's client drops an idle
@@ -37,11 +36,7 @@ connection: it must never meet a closed one. Go's client repeats no POST of whic
 that fails costs its pod a second. Agents of the probe keep theirs, too: 38 KiB each with TLS, a new one costs 1.3 ms of
 CPU (measured)."""
 _CROWD = 16384  # Agents of 15,000 nodes each keep one
-_HANDSHAKE_S = 5.0
 _FILES = 65536
-_DRAIN_S = 10
-_DEBUG_DRAIN_S = 1  # Nothing is held for people, and their connections must not delay the end
-_CANNOT_LISTEN = 3  # Exit code; the log says which address and why
 
 _log = logging.getLogger("netgang.server")
 
@@ -51,31 +46,28 @@ def run(settings: Settings, *, limits: Limits = LIMITS) -> None:
     favour_the_loop()
     allow_open_files()
     with asyncio.Runner(loop_factory=_Loop) as runner:
-        listened = runner.run(_serve(settings, limits))
-    if not listened:
-        sys.exit(_CANNOT_LISTEN)
+        if not runner.run(_serve(settings, limits)):
+            sys.exit(3)
 
 
 class _Loop(uvloop.Loop):
-    """The event loop; a TLS handshake at our ports takes no longer than a body may (docs/safety.md S28)."""
+    """A TLS handshake at our ports takes no longer than a body may (docs/safety.md S28): uvicorn has no setting."""
 
     async def create_server(self, *arguments: Any, **more: Any) -> asyncio.Server:
-        """Listen; uvicorn has no setting for this, and the default is a minute."""
         if more.get("ssl") is not None:
-            more.setdefault("ssl_handshake_timeout", _HANDSHAKE_S)
+            more.setdefault("ssl_handshake_timeout", 5.0)
         return cast("asyncio.Server", await super().create_server(*arguments, **more))
 
 
 def favour_the_loop() -> None:
     """Set the interpreter so that it stops the event loop for little at a time (docs/safety.md S15).
 
-    - Garbage is collected when memory grows, and memory that arrays come and go in is kept (`extender.runtime.memory`).
-    - Threads that read network data hand the interpreter over after 1 ms instead of 5: the loop waits for it at each of
-      its system calls, which added up to 0.4 s while new data of 15,000 nodes was read (measured).
+    Threads that read network data hand the interpreter over after 1 ms instead of 5: the loop waits for it at each of
+    its system calls, which added up to 0.4 s while new data of 15,000 nodes was read (measured).
     """
-    keep_one_heap()
-    (gc.disable if can_watch_memory() else gc.enable)()
     sys.setswitchinterval(0.001)
+    keep_one_heap()
+    (gc.disable if can_watch_memory() else gc.enable)()  # for `collect_when_grown`
 
 
 def allow_open_files() -> None:
@@ -89,8 +81,7 @@ def allow_open_files() -> None:
 async def _serve(settings: Settings, limits: Limits) -> bool:
     """Whether all ports were listened on. All end at once: they stop accepting, and what is held is answered."""
     saved = settings.snapshot is not None
-    made = bootstrap.embedded(settings) if saved else bootstrap.live(settings, limits=limits)
-    async with running(made) as service:
+    async with running(bootstrap.embedded(settings) if saved else bootstrap.live(settings, limits=limits)) as service:
         service.telemetry.built_from(os.environ.get("SOURCE_COMMIT", ""))  # the image sets it; no setting of ours
         servers = [PortServer(setting, config) for setting, config in configs(settings, service)]
         answering: list[asyncio.Task[None]] = []
@@ -99,8 +90,7 @@ async def _serve(settings: Settings, limits: Limits) -> bool:
             for server in servers:
                 server.should_exit = True
             if not answering:
-                loop = asyncio.get_event_loop()
-                answering.append(loop.create_task(service.shut_down(), name="answer held calls"))
+                answering.append(asyncio.create_task(service.shut_down(), name="answer held calls"))
 
         def signalled(_number: int, _frame: FrameType | None) -> None:
             for server in servers:  # the second signal: wait for nothing
@@ -145,21 +135,13 @@ def port_config(
     Of uvicorn's protocols the one for `verbs` is fast and bounds no head; the others' callers may be anybody.
     """
     return uvicorn.Config(
-        app,
-        host=host,
-        port=port,
+        app, host=host, port=port, ws="none", interface="asgi3", lifespan="off", log_config=None, access_log=False,
         http="httptools" if verbs else _Crowded,
-        ws="none",
-        interface="asgi3",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
         timeout_keep_alive=_KEPT_S,
-        timeout_graceful_shutdown=_DRAIN_S if verbs else _DEBUG_DRAIN_S,
-        server_header=False,
-        proxy_headers=False,
+        timeout_graceful_shutdown=10 if verbs else 1,  # nothing is held for people, who must not delay the end
+        server_header=False, proxy_headers=False,
         ssl_context_factory=(lambda _config, _make: tls) if tls is not None else None,
-    )
+    )  # fmt: skip
 
 
 class _Crowded(H11Protocol):

@@ -25,7 +25,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
@@ -87,11 +87,8 @@ async def collect_when_grown(memory_bytes: Callable[[], int] = resident_bytes) -
             _log.info("memory grew to %d MiB: collected %d objects", now_bytes >> 20, found)
 
 
+_libc = cache(partial(ctypes.CDLL, None))  # once: each has a type of its own, which is garbage in a cycle
+
+
 def _of_glibc(name: str) -> Callable[..., int] | None:
     return getattr(_libc(), name, None) if sys.platform.startswith("linux") else None
-
-
-@cache  # each has a type of its own, which is garbage in a cycle
-def _libc() -> ctypes.CDLL:
-    """Once: each has a type of its own, which is garbage in a cycle."""
-    return ctypes.CDLL(None)

@@ -32,7 +32,7 @@ from extender.api.problems import TooLargeError, problem_response, whole_body
 from extender.api.routes import create_documents_app
 from extender.api.views import Views
 from extender.convert import wire
-from extender.convert.wire import BindArgs, Failed, FilterArgs, Passed, Refused
+from extender.convert.wire import Failed, FilterArgs, Passed, Refused
 from extender.errors import BadRequestError
 from extender.runtime.telemetry import Telemetry
 from extender.scheduling.verbs import Verbs
@@ -199,25 +199,19 @@ class VerbsApp:
             return VerbReply(wire.encode_scores(args, ()), "empty")
         return VerbReply(wire.encode_scores(args, self.verbs.prioritize(args)), "scored")
 
-    def _bind(self, body: bytes, gone: asyncio.Future[None], looks: bool) -> Answer:
+    async def _bind(self, body: bytes, gone: asyncio.Future[None], looks: bool) -> VerbReply:
         args = wire.decode_bind(body)
-        return VerbReply(wire.encode_bind(DEBUG_BINDS_NOTHING), "debug") if looks else self._bind_in_time(args, gone)
-
-    async def _bind_in_time(self, args: BindArgs, gone: asyncio.Future[None]) -> VerbReply:
+        if looks:
+            return VerbReply(wire.encode_bind(DEBUG_BINDS_NOTHING), "debug")
         refusal = await self.verbs.bind(args, gone)
         if gone.done():
             return _GONE
         return VerbReply(wire.encode_bind(refusal), "bound" if refusal is None else "refused", refusal or "")
 
 
-class ForPeople(msgspec.Struct, frozen=True):
+def for_people(app: ASGIApp) -> ASGIApp:
     """The same service, documents and readiness, for another port: every call of a verb there only looks."""
-
-    app: ASGIApp
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass one request on, marked whatever its path is."""
-        await self.app({**scope, _LOOKS: True}, receive, send)
+    return lambda scope, receive, send: app({**scope, _LOOKS: True}, receive, send)
 
 
 async def _heard(answer: Coroutine[Any, Any, VerbReply], receive: Receive, gone: asyncio.Future[None]) -> VerbReply:

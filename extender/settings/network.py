@@ -17,8 +17,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 from msgspec import Meta
 from msgspec.structs import force_setattr
 
-from extender.settings.ports import Text
-from extender.settings.reading import Section
+from extender.settings.reading import Section, Text
 from scoring.ids import NodeName, ZoneName
 from scoring.model.policy import Positive, ScorePolicy, Ttl
 from scoring.network.measurement import METRICS, Metric

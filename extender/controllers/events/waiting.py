@@ -122,10 +122,12 @@ class WaitingTimes(ControlLoop):
         self._admitted_s.clear()
 
     def _started(self, gang: Gang) -> None:
-        metrics, since_s = self.context.telemetry.gang_metrics, running_since_s(gang)
+        metrics, since_s = self.context.telemetry, running_since_s(gang)
         until_s = self.context.clock.now_s() if since_s is None else since_s
         waiting_s = waiting_since_s(gang)
-        metrics.waited(namespace_of(gang), max(until_s - (gang.created_s if waiting_s is None else waiting_s), 0.0))
+        metrics.gang_waited(
+            namespace_of(gang), max(until_s - (gang.created_s if waiting_s is None else waiting_s), 0.0)
+        )
         if (admitted_s := self._admitted_s.pop(gang.key, None)) is not None:
             metrics.started_after(max(until_s - admitted_s, 0.0))
 

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from extender.api.auth import Reporters
-from extender.api.reports import MAX_BODY_BYTES, ProbePort, ReportsDoor, create_reports_app
+from extender.api.reports import MAX_BODY_BYTES, ProbePort, create_reports_app, reports_door
 from extender.bootstrap.serve import port_config
 from extender.errors import ApiUnavailableError, NotFoundError
 from extender.network.probe_agents import POD_NAME, POD_UID, AgentPods, Agents
@@ -56,7 +56,7 @@ class Port:
         probe = ProbePort(self.agents, AgentPods(self._get_pod, self.clock), ACCOUNT)
         app = create_reports_app(None, acting=lambda: self.leads, probe=probe)
         reporters = Reporters(FakeReviews(owners=OWNERS), agents=ACCOUNT)
-        self.door = ReportsDoor(app, reporters, self.clock, count=self._other, count_probe=self._count)
+        self.door = reports_door(app, reporters, self.clock, count=self._other, count_probe=self._count)
 
     def _count(self, outcome: str) -> None:
         self.counted[outcome] += 1

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from extender.bootstrap.metrics import Reporting
+from extender.bootstrap.service import Reporting
 from extender.network.mapping import map_nodes
 from extender.ports import EndpointInfo
 from extender.runtime.telemetry import Telemetry

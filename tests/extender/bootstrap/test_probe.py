@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from extender.bootstrap.probe import nodes_of_gangs, zones_of_waiting
+from extender.bootstrap.controllers import nodes_of_gangs, zones_of_waiting
 from scoring.model import Snapshot
 from scoring.model.policy import Policy
 from tests.builders import bound, gang, node, pod, snapshot

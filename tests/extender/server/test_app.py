@@ -16,7 +16,7 @@ from starlette.types import ASGIApp
 from extender.convert.wire import INTERNAL_ERROR, BindArgs, Failed, FilterAnswer, Passed, Refused
 from extender.errors import BadRequestError
 from extender.runtime.telemetry import Telemetry
-from extender.server.app import DEBUG_BINDS_NOTHING, UNREADY_AFTER_ERROR_S, Callers, ForPeople, VerbsApp
+from extender.server.app import DEBUG_BINDS_NOTHING, UNREADY_AFTER_ERROR_S, Callers, VerbsApp, for_people
 from scoring.explain.queue_report import PlanInForce
 from scoring.ids import Namespace, NodeName, PodName, PodUid
 from scoring.model.reasons import Reason
@@ -37,7 +37,7 @@ class Service:
 
     def for_people(self) -> "Service":
         other = copy(self)
-        other.app = ForPeople(self.app)
+        other.app = for_people(self.app)
         return other
 
     def asked(self) -> int:

@@ -25,9 +25,9 @@ from extender.bootstrap.serve import configs, running
 from extender.errors import ConfigError
 from extender.runtime.clock import SystemClock
 from extender.runtime.telemetry import Telemetry
+from extender.server import tls as server_tls
 from extender.server.tls import CLIENT_CA, SERVER, Rotation, load, marks_of
-from extender.settings.ports import TlsSettings
-from extender.settings.settings import Settings
+from extender.settings.settings import Settings, TlsSettings
 from scoring.model.reasons import Reason
 from tests.authority import Authority, Pair
 from tests.extender.server.served import listening
@@ -193,9 +193,10 @@ async def test_a_broken_pair_leaves_the_old_one_in_force(
         assert [ports.count("tls_reloads_total", outcome=one) for one in ("refused", "loaded")] == [1, 1]
 
 
-async def test_the_files_are_followed(certificates: Certificates, pair: Pair) -> None:
+async def test_the_files_are_followed(certificates: Certificates, pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     telemetry = Telemetry()
-    rotation = Rotation(certificates.settings(pair), SystemClock(), telemetry, reload_s=0.01)
+    monkeypatch.setattr(server_tls, "RELOAD_S", 0.01)
+    rotation = Rotation(certificates.settings(pair), SystemClock(), telemetry)
     following = asyncio.create_task(rotation.follow())
     certificates.ours.server(file="renewed").into(pair.cert.parent)
     loaded = partial(telemetry.registry.get_sample_value, "netgang_tls_reloads_total", {"outcome": "loaded"})
