@@ -1,10 +1,9 @@
 """Notes: what netgang writes on tenants' objects for its own successor, signed so that no other client can write one.
 
-The API server's objects are the only memory that netgang has, and users may write the same annotations. Rule
-(docs/safety.md S22): a note is believed only with an HMAC by a key of ours over what kind of note it is, the object
-that carries it and its content; all others are ignored, counted, reported. None names anything in another namespace.
-Written: the content, a space, `hmac1.MAC`; a copy on another object, or under another annotation, is worth nothing. The
-length is looked at first and the MAC before anything is parsed. Cost: 3 µs for a note.
+Rule (docs/safety.md S22): a note is believed only with an HMAC by a key of ours over what kind of note it is, the
+object that carries it and its content; all others are ignored, counted, reported. None names anything in another
+namespace. Written: the content, a space, `hmac1.MAC`. The length is looked at first and the MAC before anything is
+parsed. Cost: 3 µs for a note.
 """
 
 import hmac

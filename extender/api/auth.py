@@ -1,6 +1,4 @@
-"""Who may report: a service account, by its token (TokenReview).
-
-Why the API server: its tokens are already in every pod. A list of passwords of our own would be a second truth.
+"""Who may report: a service account, by its token (TokenReview), which every pod has already.
 
 Rules:
 - A pod reports for jobs of its own namespace, which its token's service account names; an agent of the probe at the
@@ -8,9 +6,9 @@ Rules:
 - No answer means no: what cannot be checked now is refused with 503, never let through.
 - An answer is remembered for a short time, a yes longer than a no; a token only as its SHA-256. Unknown tokens have
   a memory of their own, so that they cannot push out what is known of others.
-- Only so many questions are asked at a time, and so many callers wait for theirs; one more gets 503. Each
-  address may cause a bounded number that are answered no (docs/safety.md S28); what was answered yes once is asked all
-  the same, so that other clients at the same address do not keep a caller out.
+- Only so many questions are asked at a time, and so many callers wait for theirs. Each address may cause a bounded
+  number that are answered no (docs/safety.md S28); what was answered yes once is asked all the same, so that other
+  clients at the same address do not keep a caller out.
 """
 
 import asyncio

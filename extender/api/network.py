@@ -1,10 +1,8 @@
 """The network in numbers: sources, mapping, and the values between a few nodes, for people and `netgang network`.
 
-Why bounded: 5,000 nodes have 25 million pairs, which neither the event loop nor a reader could take. Rule: the nodes of
-one zone, or of the whole cluster, in the order of their names, and never more than `MOST_NODES` of them.
-
-Of one link it shows what the scores use and where it is from, and leaves out nothing that was measured, however old.
-Points are as among the nodes of the zone: bandwidth is compared with its best rate, what is unknown with its median.
+Why bounded: 5,000 nodes have 25 million pairs, which neither the event loop nor a reader could take. Of one link it
+shows what the scores use and where it is from, and leaves out nothing that was measured, however old. Points are as
+among the nodes of the zone: bandwidth is compared with its best rate, what is unknown with its median.
 """
 
 from collections.abc import Iterable

@@ -1,7 +1,6 @@
 """Problem documents (RFC 9457): how everything except the three verbs says what went wrong.
 
-Rule: a caller's mistake is 4xx and says what to change; a mistake of ours is 503 with a constant text (the log has the
-rest), because a caller may well try again.
+Rule: a caller's mistake is 4xx and says what to change; one of ours is 503 with a constant text: it may try again.
 """
 
 import asyncio

@@ -1,9 +1,8 @@
 """The app that answers at a port, and the documents in it; verbs, page and reports of jobs have modules of their own.
 
-Rules: a view is asked at each request, on the event loop, in slices where it is long, and answers from memory with a
-record of its schema, which is encoded once; it changes nothing, /v1/what-if included. /v1/record says everything that
-decides of every pod and node; it has the same callers as all documents, and is off unless the settings say otherwise.
-/docs has Swagger's page from a wheel: a cluster without internet shows it too.
+Rules: a view answers from memory, in slices where it is long, and changes nothing, /v1/what-if included. /v1/record
+says everything that decides of every pod and node; it has the same callers as all documents, and is off unless the
+settings say otherwise. /docs has Swagger's page from a wheel: a cluster without internet shows it too.
 """
 
 import asyncio

@@ -6,10 +6,8 @@ cache of its own (docs/safety.md S15). One thread answers one question after the
 second with a thousand waiting gangs; beyond `MOST_WAITING` that wait the answer is 429.
 """
 
-import asyncio
 import re
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -20,6 +18,7 @@ from msgspec.structs import replace
 from extender.cache import ClusterCache
 from extender.convert import pod_from_json, pod_group_from_json
 from extender.errors import ConfigError
+from extender.runtime.slices import WorkerThread
 from extender.scheduling.planner_loop import Planner
 from extender.settings.settings import Settings
 from scoring.ids import PodName, PodUid
@@ -44,9 +43,8 @@ class WhatIfs:
     settings: Settings
     empty_cache: Callable[[], ClusterCache]
     _asked: int = field(default=0, init=False)
-    _worker: ThreadPoolExecutor = field(  # A question whose caller hung up is still answered, and the next waits
-        default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="what-if"), init=False
-    )
+    _worker: WorkerThread = field(default_factory=lambda: WorkerThread("what-if"), init=False)
+    """A question whose caller hung up is still answered, and the next waits"""
 
     async def suppose(self, what: WhatIf) -> Supposed:
         """What the plan would be. Errors: MisfitError, BusyError."""
@@ -62,7 +60,7 @@ class WhatIfs:
         )  # fmt: skip
         self._asked += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._worker, answer)
+            return await self._worker(answer)
         finally:
             self._asked -= 1
 

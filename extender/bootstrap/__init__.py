@@ -31,7 +31,6 @@ from extender.notes import NoteReader, Notes, notes_of
 from extender.ports import Clock, ClusterApi
 from extender.runtime.clock import SystemClock
 from extender.runtime.slices import WorkerThread
-from extender.server.app import Callers
 from extender.settings.settings import HOME, Settings, own_pod
 
 __all__ = ["Service", "embedded", "empty_cache", "fill", "following", "in_memory", "live"]
@@ -132,7 +131,7 @@ def in_memory(
     api = EmbeddedCluster(cache, saved.pods_json, clock)
     rng = random.Random()  # noqa: S311 - jitter, nothing secret
     notes = Notes(secrets.token_bytes(32))
-    return Service(Common(settings, cache, api, clock, rng, notes=notes, sources=sources, callers=Callers.SCHEDULER))
+    return Service(Common(settings, cache, api, clock, rng, notes=notes, sources=sources, curl_looks=False))
 
 
 def fill(cache: ClusterCache, saved: ClusterFile, *, now_s: float) -> None:

@@ -37,7 +37,6 @@ from extender.scheduling.held_binds import Binds
 from extender.scheduling.planner_loop import Planner
 from extender.scheduling.unfit_nodes import NodeHealth
 from extender.scheduling.verbs import Verbs
-from extender.server.app import Callers
 from extender.settings.settings import COMMIT_TIMEOUT_S, HOME, LEASE_NAME, LeaderElection, Settings, own_pod
 
 
@@ -109,7 +108,7 @@ class Common:
     started_store: TextStore | None = None  # Where gangs that have started are kept; `None`: they are not
     sources: Sequence[Polled] = ()
     reviews: Reviews | None = None  # Whose tokens reports carry
-    callers: Callers = Callers.SCHEDULER_AND_CURL
+    curl_looks: bool = True  # Calls of curl are a person's
     heard: Callable[[], None] = lambda: None  # The API server answered the election
 
     def __post_init__(self, stands: Candidacy | None) -> None:
@@ -132,7 +131,7 @@ class Common:
         self.events = Events(self.api, clock, self.telemetry, instance=socket.gethostname())
         self.context = ControllerContext(
             cache, self.api, clock, self.telemetry, self.log, self.notes,
-            quiet=Quiet(clock, relists=self.interruptions), disruptions=Disruptions(self.api, self.events, cache),
+            quiet=Quiet(clock, relists=self._interruptions), disruptions=Disruptions(self.api, self.events, cache),
             events=self.events, planner=self.planner, lost_of=self.health.lost_under, acting=self.acting,
         )  # fmt: skip
         self.admissions = Admissions(self.context, self.planner, timeout_s=limits.admit_timeout_s)
@@ -148,7 +147,6 @@ class Common:
         """Every reflector by name: of what decides, and of elastic jobs."""
         return {**self.reflectors, **(self.feeds.reflectors if self.feeds is not None else {})}
 
-    def interruptions(self) -> int:
-        """Lists that were read again, and take-overs: each restarts the quiet time."""
+    def _interruptions(self) -> int:
         relists = sum(reflector.status().relists for reflector in self.followed.values())
         return relists + (self.leadership.terms if self.leadership is not None else 0)

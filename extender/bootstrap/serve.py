@@ -1,8 +1,7 @@
 """Run the service behind uvicorn: one worker, one event loop, one to four ports, a graceful end.
 
 Why servers of our own: uvicorn waits at its end for open connections, and ours are held binds; so they are answered
-first, within the time a pod is given to terminate. Rule: the ports begin and end together. Half a service would look
-alive, so the end of one, or its not getting its port, is the end of all.
+first. Rule: the ports begin and end together: half a service would look alive.
 """
 
 import asyncio

@@ -1,7 +1,6 @@
 """The running service: the use cases over whatever cluster and sources there are, what runs, and what answers.
 
-The order of these lines is the order of listeners; what each part is made of stands in the modules beside this one.
-Rule: nothing runs before `Service.run`, and nothing is served here.
+The order of these lines is the order of listeners. Nothing runs before `Service.run`, and nothing is served here.
 """
 
 import asyncio
@@ -63,7 +62,7 @@ class Service:
             self.leadership.duties = Duties(self._take_up, self._lay_down, heard=common.heard, over=self._over)
         self.views = self._views()
         routers = [page_router(self.views)]
-        app = VerbsApp(self.verbs, self.views, self.telemetry, callers=common.callers, routers=routers)
+        app = VerbsApp(self.verbs, self.views, self.telemetry, curl_looks=common.curl_looks, routers=routers)
         # With client certificates nothing else is beside the verbs.
         alone = only(app, PATHS | PROBES, elsewhere="this port is kube-scheduler's alone; documents are at debug_port")
         self.app: ASGIApp = app if settings.tls.client_ca_file is None else alone

@@ -1,7 +1,6 @@
-"""The configured sources of measurements.
+"""The configured sources of measurements; making one sends nothing and reads no secret.
 
-Making a source sends nothing and reads no secret; one that keeps connections is closed with the service. Rule: imported
-only where a source is configured, for httpx and the adapters take an eighth of the time of a start.
+Rule: imported only where a source is configured, for httpx and the adapters take an eighth of the time of a start.
 """
 
 from collections import Counter

@@ -1,6 +1,5 @@
-"""The time of this machine, as the Clock port.
+"""The time of this machine, as the Clock port: exactly one module may ask for it.
 
-Why: decisions and tests take time as a value, so exactly one module may ask the machine for it.
 Rule: durations come from the event loop's own clock, so that deadlines of the loop and of our code never disagree and
 a test that replaces the loop's time replaces ours.
 """

@@ -53,11 +53,6 @@ class DecisionLog:
     _second: int = field(default=0, init=False)
     _written_this_second: int = field(default=0, init=False)
 
-    @property
-    def remembered(self) -> int:
-        """Refusals that would be left out, or counted, if they came again."""
-        return len(self._seen)
-
     def log_decision(self, decision: Decision, *, now_s: float) -> bool:
         """Write `decision`, or leave it out as a repeated refusal; `False`: left out. `now_s`: monotonic."""
         repeated = 0
@@ -148,8 +143,7 @@ class RecentDecisions:
             self._changes.appendleft((now_s, decision))
             self.count += 1
         if decision.gang and what not in _OF_PODS:
-            pod, node = decision.pod, decision.node
-            where = f"{pod} on {node}" if pod and node else pod or node
+            where = " on ".join(filter(None, (decision.pod, decision.node)))
             self._add_to(GangKey(decision.gang), Past(now_s, what, decision.reason, where))
 
     def changes(self) -> Sequence[tuple[float, Decision]]:
@@ -159,9 +153,6 @@ class RecentDecisions:
     def of(self, gang: GangKey) -> tuple[Past, ...]:
         """The last decisions about a gang, newest first, as they are explained."""
         return self._of.get(gang, ())
-
-    def __len__(self) -> int:
-        return len(self._of)
 
     def _add_to(self, gang: GangKey, made: Past) -> None:
         before = self._of.get(gang, ())

@@ -1,22 +1,16 @@
 """TLS of our own ports: whose certificate we show, whose we demand, and how both change while calls are held.
 
 Why: the extender protocol knows no credentials, so a client certificate is the only proof that a Binding is asked for
-by kube-scheduler; and certificates are renewed by a kubelet or a person while the process runs, where a restart would
-fail every held gang.
-
+by kube-scheduler; and certificates are renewed while the process runs, where a restart would fail every held gang.
 Why a context of contexts: a server is given its context once, and loading a new pair into a living one is not atomic: a
 certificate whose key does not fit stays in it, and authorities can only be added. So every change makes a new context,
-checked as a whole beforehand, and `LivingContext` hands it to each new connection; the others keep what they have.
+checked beforehand: OpenSSL finds some mistakes, and shows a certificate's dates, only in a connection, so the first
+client is one in this process (`_shown_until_s`).
 
-OpenSSL finds some mistakes only when the first client comes, and shows the dates of a certificate only in a connection:
-so the first client is one in this process (`_shown_until_s`). Files are looked at by device, inode, time and size
-behind all links, so a kubelet's swap is seen; one that happens while they are read is read again.
-
-Rules:
-- A connection whose client may not speak never reaches HTTP: names are checked at the end of the handshake.
-- A refused client gets a TLS alert, so that its own log names the cause and not just a lost connection.
-- The files are looked at every `RELOAD_S` in a thread, never on the event loop. Files that cannot be used are a
-  sentence that names the field and the way out: logged once, counted, tried again.
+Rules: a connection whose client may not speak never reaches HTTP: names are checked at the end of the handshake. A
+refused client gets a TLS alert, so that its own log names the cause. Files are looked at by device, inode, time and
+size behind all links, so a kubelet's swap is seen; one that happens while they are read is read again. Files that
+cannot be used are a sentence that names the field and the way out: logged once, counted, tried again.
 """
 
 import asyncio
@@ -248,7 +242,6 @@ class Rotation:
         allowed = frozenset(settings.client_names)
         self.for_verbs = LivingContext.of(self._loaded.for_verbs, self._refused, allowed=allowed)
         self.for_people = LivingContext.of(self._loaded.for_people, self._refused)  # Asks clients for no certificate
-        self._show_expiry()
 
     async def follow(self) -> None:
         """Look at the files until cancelled."""
@@ -265,7 +258,6 @@ class Rotation:
                     self.for_verbs.use(self._loaded.for_verbs)
                     self.for_people.use(self._loaded.for_people)
                     self._telemetry.tls_reloaded("loaded")
-                    self._show_expiry()
                     _log.info("new certificates are in force; open connections keep the old ones")
                 self._problem = ""
             except ConfigError as error:
@@ -275,11 +267,10 @@ class Rotation:
                     _log.error("the certificates of before stay in force, the new ones cannot be used: %s", error)
 
     def _load(self) -> Loaded:
-        return load(self._settings, now_s=self._clock.now_s())
-
-    def _show_expiry(self) -> None:
-        for certificate, ends_s in self._loaded.ends_s.items():
+        loaded = load(self._settings, now_s=self._clock.now_s())
+        for certificate, ends_s in loaded.ends_s.items():
             self._telemetry.tls_expiry.labels(certificate).set(ends_s)
+        return loaded
 
     def _refused(self, why: str) -> None:
         """Say why a client was refused, at most once in ten seconds."""

@@ -1,18 +1,19 @@
 """Where values of settings come from, how they become one record, and how a mistake in them is reported.
 
-Why apart from the settings: this knows no setting by name; the records' own types and bounds say what is accepted.
-Rule: command line over environment over file; mappings are merged name by name and lists are replaced whole; a name
-that is none, or in a record's `fixed`, is refused; every refusal is one line that names the setting, where it was set,
-its value and what is accepted.
+This knows no setting by name: the records' own types and bounds say what is accepted. Rule: command line over
+environment over file; mappings are merged name by name and lists are replaced whole; a name that is none, or in a
+record's `fixed`, is refused; every refusal is one line with the setting, where it was set, its value, what is accepted.
 """
 
 import difflib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from enum import EnumMeta
-from functools import cache
+from functools import cache, reduce
 from math import isfinite
+from operator import getitem
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -215,11 +216,10 @@ def _why(error: msgspec.ValidationError) -> str:
 
 
 def _holds(values: Any, place: Place) -> bool:
-    for part in place:
-        try:
-            values = values[part]
-        except (KeyError, IndexError, TypeError):
-            return False
+    try:
+        reduce(getitem, place, values)
+    except (KeyError, IndexError, TypeError):
+        return False
     return True
 
 
@@ -271,16 +271,14 @@ def from_environment(variables: Mapping[str, str]) -> dict[str, Any]:
     >>> from_environment({"NETGANG_LEASE__NAME": "a", "NETGANG_DEBUG_PORT": "null", "NETGANG_RULES": "[]", "HOME": "/"})
     {'lease': {'name': 'a'}, 'debug_port': None, 'rules': []}
     """
-    mine = {name: text for name, text in variables.items() if name.startswith(ENV_PREFIX)}
-    return unfold({name.removeprefix(ENV_PREFIX).lower().replace("__", "."): _value(mine[name]) for name in mine})
-
-
-def _value(text: str) -> Any:
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return text
-    return value if isinstance(value, list | dict) or value is None else text
+    values: dict[str, Any] = {}
+    for name in (name for name in variables if name.startswith(ENV_PREFIX)):
+        value: Any = variables[name]
+        with suppress(ValueError):
+            read = json.loads(value)
+            value = read if isinstance(read, list | dict) or read is None else value
+        values[name.removeprefix(ENV_PREFIX).lower().replace("__", ".")] = value
+    return unfold(values)
 
 
 def unfold(flat: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,14 +1,13 @@
-"""What the page shows of one moment, in sections that change apart from each other.
+"""What the page shows of one moment, in sections that change apart from each other, all from memory.
 
 Why sections: a cluster of 5,000 nodes changes every second somewhere, and a viewer draws only what is new. So nothing
-in a section moves with the clock alone: times are given as moments, and the viewer counts. Rule: lists are bounded and
-say of how many they are; all is from memory.
+in a section moves with the clock alone: times are moments, and the viewer counts. Rule: lists are bounded and say of
+how many they are.
 
-The heat-map of the mesh is of one metric, zone by zone or node by node in one zone. Why two sizes: 5,000 nodes have 25
-million pairs; people look at which zones are bad, and then into one. Rule: a cell of two zones shows the **median** of
-what is measured between them, and beside it how many of its pairs are bad, the worst value and the node with most bad
-pairs: one bad node among nine must be seen, and must not look like a bad zone. Everything comes from one snapshot.
-Units as everywhere: ratio, ms, bit/s, seconds.
+The heat-map is of one metric, zone by zone or node by node in one zone: 5,000 nodes have 25 million pairs, and people
+look at which zones are bad, and then into one. Rule: a cell of two zones shows the **median** between them, and beside
+it how many of its pairs are bad, the worst value and the node with most bad pairs: one bad node among nine must be
+seen, and must not look like a bad zone. Units: ratio, ms, bit/s, seconds.
 """
 
 from collections.abc import Container, Mapping, Sequence

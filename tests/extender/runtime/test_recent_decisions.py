@@ -44,7 +44,7 @@ def test_the_gang_that_was_silent_longest_is_forgotten_first() -> None:
     recent.add(Decision(what="admit", gang="a/g"))
     for number in range(MOST_GANGS):
         recent.add(Decision(what="plan", gang=key(number)))
-    assert (len(recent), recent.of(GangKey("a/g"))) == (MOST_GANGS, ())
+    assert (len(recent._of), recent.of(GangKey("a/g"))) == (MOST_GANGS, ())
     assert recent.of(key(0))
 
 
@@ -56,7 +56,7 @@ def test_gangs_that_are_gone_are_few(living: int) -> None:
         recent.add(Decision(what="plan", gang=gang))
     for number in range(10_000, 13_000):
         recent.add(Decision(what="admit", gang=key(number)))
-        assert len(recent) <= living + MOST_GONE
+        assert len(recent._of) <= living + MOST_GONE
     assert all(recent.of(gang) for gang in alive)
 
 

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp
 from extender.convert.wire import INTERNAL_ERROR, BindArgs, Failed, FilterAnswer, Passed, Refused
 from extender.errors import BadRequestError
 from extender.runtime.telemetry import Telemetry
-from extender.server.app import DEBUG_BINDS_NOTHING, UNREADY_AFTER_ERROR_S, Callers, VerbsApp, for_people
+from extender.server.app import DEBUG_BINDS_NOTHING, UNREADY_AFTER_ERROR_S, VerbsApp, for_people
 from scoring.explain.queue_report import PlanInForce
 from scoring.ids import Namespace, NodeName, PodName, PodUid
 from scoring.model.reasons import Reason
@@ -126,10 +126,7 @@ async def test_a_refused_bind_is_counted_by_its_reason() -> None:
     assert service.counted("refusals_total", verb="bind", reason=Reason.QUORUM_TIMEOUT) == 1
 
 
-BOTH, PLAYED = (
-    Service,
-    partial(Service, callers=Callers.SCHEDULER),
-)  # the default is the careful one: curl is a person
+BOTH, PLAYED = Service, partial(Service, curl_looks=False)  # the default is the careful one: curl is a person
 CALLS: dict[str, tuple[bool, Callable[[], Service], str, str]] = {  # case: (debugging, service, query, User-Agent)
     "kube-scheduler": (False, BOTH, "", KUBE_SCHEDULER),
     "kube-scheduler by way of a proxy with HTTP/2": (False, BOTH, "", "Go-http-client/2.0"),
