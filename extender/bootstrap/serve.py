@@ -12,10 +12,9 @@ import resource
 import signal
 import ssl
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from socket import socket
-from types import FrameType
 from typing import Any, cast
 
 import uvicorn
@@ -91,7 +90,7 @@ async def _serve(settings: Settings, limits: Limits) -> bool:
             if not answering:
                 answering.append(asyncio.create_task(service.shut_down(), name="answer held calls"))
 
-        def signalled(_number: int, _frame: FrameType | None) -> None:
+        def signalled() -> None:
             for server in servers:  # the second signal: wait for nothing
                 server.force_exit = server.should_exit
             end()
@@ -102,11 +101,12 @@ async def _serve(settings: Settings, limits: Limits) -> bool:
 
         if service.leadership is not None:
             service.leadership.duties.turn_away = servers[0].turn_away
-        with _on_signals(signalled):
-            async with asyncio.TaskGroup() as group:
-                for server in servers:
-                    group.create_task(serve(server), name=f"serve port {server.config.port}")
-            await asyncio.gather(*answering)
+        for number in (signal.SIGINT, signal.SIGTERM):  # uvicorn's own handler would let the process die half way out
+            asyncio.get_running_loop().add_signal_handler(number, signalled)
+        async with asyncio.TaskGroup() as group:
+            for server in servers:
+                group.create_task(serve(server), name=f"serve port {server.config.port}")
+        await asyncio.gather(*answering)
         return all(server.started for server in servers)
 
 
@@ -198,14 +198,3 @@ class PortServer(uvicorn.Server):
         else:
             scheme = "https" if self.config.is_ssl else "http"
             _log.info("%s: %s://%s:%d", self._setting, scheme, *self.servers[0].sockets[0].getsockname()[:2])
-
-
-@contextmanager
-def _on_signals(signalled: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """SIGTERM and SIGINT: uvicorn's own handler would raise the signal again, and the process die half way out."""
-    before = {number: signal.signal(number, signalled) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
