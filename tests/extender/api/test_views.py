@@ -20,7 +20,6 @@ from extender.network.refresh import NetworkRefresh, Polled
 from extender.schemas import KnownPairs
 from extender.settings.settings import Settings
 from scoring.explain.gang import ExplainedPod
-from scoring.explain.queue_report import Queue
 from scoring.ids import EndpointId, NodeName, ZoneName
 from scoring.model.policy import ScorePolicy, Ttl
 from scoring.network.matrix import METRICS, Known, Measurement, MeasurementTable, Metric, NetworkMatrix, Zones
@@ -184,10 +183,6 @@ NODES = [node_json(f"n{i}") for i in range(3)]
 PATIENT = {"starve_limit_s": 1e12}  # the pods of these tests say nothing of their age
 
 
-def queue_of(world: World) -> Queue:
-    return at_once(world.service.views.queue())
-
-
 async def test_the_queue_of_a_running_service() -> None:
     async with running(*NODES, queue=PATIENT) as world, world.client() as client:
         names = world.gang("runs", 3, cpu="4")
@@ -197,7 +192,7 @@ async def test_the_queue_of_a_running_service() -> None:
         world.gang("light", 1)
         world.gang("heavy", 3)
         await world.settle(0.75)  # no look, which is once a second, between the two answers
-        document = msgspec.json.decode(msgspec.json.encode(queue_of(world)))
+        document = msgspec.json.decode(msgspec.json.encode(at_once(world.service.views.queue())))
         assert document == (await client.get("/v1/queue")).json()
     assert [(one["gang"], one["queue"], one["rank"]) for one in document["gangs"]] == [
         ("default/heavy", "WQ", 1),
@@ -293,7 +288,3 @@ def test_a_link_in_a_large_cluster_costs_no_more(zones: int, compared: int) -> N
     document = link_document(snapshot(nodes, network=mesh([one, other])), one, other, POLICY)
     assert document is not None
     assert (document.compared_with, document.metrics["delay"].counts) == (compared, 1.0)
-
-
-def test_a_node_that_is_not_known() -> None:
-    assert link_document(snapshot(LINKED), A, NodeName("mars"), POLICY) is None
