@@ -13,8 +13,7 @@ from functools import partial
 from typing import Any
 
 from extender import convert
-from extender.bootstrap.common import LIMITS, Common, Limits, candidacy, empty_cache
-from extender.bootstrap.feeds import Follow, feeds_of
+from extender.bootstrap.common import LIMITS, Common, Follow, Limits, candidacy, empty_cache, feeds_of
 from extender.bootstrap.service import Service
 from extender.cache import ClusterCache
 from extender.cache.unreadable import UnreadableObjects

@@ -1,5 +1,7 @@
 """What the service is built on: the cluster as seen, the plan, whether we may act, what starts gangs. Nothing runs."""
 
+import asyncio
+import logging
 import random
 import socket
 import uuid
@@ -10,13 +12,15 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from extender.bootstrap.feeds import Feeds
 from extender.cache import ClusterCache
 from extender.cache.unreadable import UnreadableObjects
 from extender.controllers.context import ControllerContext
+from extender.controllers.elastic.followed import FollowedJobs, reduce_by, target_from_json
+from extender.controllers.elastic.kinds import KINDS
 from extender.controllers.events.recorder import Events
 from extender.controllers.removal.removals import Disruptions, Quiet
 from extender.controllers.ungate_queue import UngateQueue
+from extender.kube.calls import AUTOSCALERS
 from extender.kube.credentials import ApiServer
 from extender.kube.own_objects import KubeLeases
 from extender.kube.reflector import Reflector
@@ -26,7 +30,7 @@ from extender.leadership.lease_loop import FencedApi, Leadership, RoleLabel
 from extender.network.probe_agents import ProbeOptions
 from extender.network.probe_bursts import BurstOptions
 from extender.network.refresh import Polled
-from extender.notes import Notes
+from extender.notes import NoteReader, Notes
 from extender.ports import Clock, ClusterApi, Reviews, TextStore
 from extender.runtime.decision_lines import DecisionLog, RecentDecisions
 from extender.runtime.slices import Worker, at_once
@@ -55,12 +59,61 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 LIMITS: Final = Limits()
+_log = logging.getLogger(__name__)
 
 
 def empty_cache(settings: Settings, limits: Limits = LIMITS) -> ClusterCache:
     """A cache that knows which pods are ours."""
     ours, settle_s = frozenset(settings.scheduler_names), limits.node_settle_s
     return ClusterCache(scheduler_names=ours, extender=settings.extender, node_settle_s=settle_s)
+
+
+Follow = Callable[..., Reflector[Any]]  # Make a reflector: `path`, `reduce` and `sink` are still to be given
+
+
+class Feeds(msgspec.Struct, frozen=True):
+    """Elastic jobs that are followed. The plan needs none: a missing right must not keep gangs from starting."""
+
+    jobs: FollowedJobs = msgspec.field(default_factory=FollowedJobs)
+    reflectors: Mapping[str, Reflector[Any]] = {}
+
+    async def synced(self) -> None:
+        """Wait until everything was read once, or is absent. What cannot be read is said: mostly a right."""
+        for name, reflector in self.reflectors.items():
+            try:
+                async with asyncio.timeout(20.0):
+                    await reflector.synced.wait()
+            except TimeoutError:
+                why = reflector.status().last_error or "no answer yet"
+                _log.warning("elastic jobs wait for %s: %s (helm upgrade gives the rights)", name, why)
+                await reflector.synced.wait()
+
+    def ready(self) -> bool:
+        """Whether everything has been read once."""
+        return all(reflector.synced.is_set() for reflector in self.reflectors.values())
+
+
+def feeds_of(settings: Settings, follow: Follow, unreadable: UnreadableObjects, notes: NoteReader) -> Feeds | None:
+    """Reflectors for every kind that we know; `None`: elastic jobs are switched off."""
+    if not settings.elastic.enabled:
+        return None
+    jobs = FollowedJobs()
+    reflectors = {
+        f"{kind.plural}.{kind.group}": follow(
+            path=kind.collection,
+            reduce=reduce_by(kind, notes),
+            sink=jobs.sink(kind),
+            unreadable=unreadable.of(kind.api_version, kind.kind),
+        )
+        for kind in KINDS.values()
+    }
+    reflectors["horizontalpodautoscalers"] = follow(
+        path=AUTOSCALERS.collection(),
+        reduce=target_from_json,
+        sink=jobs.autoscalers,
+        unreadable=unreadable.of("autoscaling/v2", "HorizontalPodAutoscaler"),
+    )
+    return Feeds(jobs, reflectors)
 
 
 class Candidacy(msgspec.Struct, frozen=True):

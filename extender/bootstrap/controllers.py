@@ -5,8 +5,7 @@ from collections.abc import Set as AbstractSet
 
 from extender.api.jobs import JobsView
 from extender.api.reports import ProbePort
-from extender.bootstrap.common import Common
-from extender.bootstrap.feeds import Feeds
+from extender.bootstrap.common import Common, Feeds
 from extender.controllers.context import ControllerContext, ControlLoop
 from extender.controllers.elastic.controller import Elastic
 from extender.controllers.elastic.records import ElasticParts, Records

@@ -227,8 +227,7 @@ class Service:
         common, resizing, chosen = self._common, self._controllers.resizing, self._common.settings.reports
         if chosen.port is None or (resizing is None and probe is None):
             return None
-        if common.reviews is None:
-            raise ValueError("reports.port is set, and no API server is there to review tokens")
+        assert common.reviews is not None  # the settings refuse a port of reports over a saved cluster
         app = create_reports_app(resizing.reports if resizing is not None else None, acting=common.acting, probe=probe)
         reporters = Reporters(common.reviews, chosen.audiences, agents=probe.account if probe is not None else None)
         telemetry = common.telemetry

@@ -38,8 +38,6 @@ class Backoff(msgspec.Struct, frozen=True):
         >>> [Backoff(1.0, 600.0).whole_s(failures) for failures in (1, 2, 10, 100)]
         [1.0, 2.0, 512.0, 600.0]
         """
-        if failures < 1:
-            raise ValueError("failures counts from 1")
         return min(self.limit_s, self.first_s * 2.0 ** min(failures - 1, 60))
 
     def delay_s(self, failures: int, *, rng: random.Random, retry_after_s: float | None = None) -> float:
