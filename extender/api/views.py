@@ -7,6 +7,7 @@ from typing import Final
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from extender import schemas
 from extender.api.jobs import JobsView
 from extender.api.network import USUAL_NODES, link_document, network_document
 from extender.api.what_if import WhatIfs
@@ -21,17 +22,6 @@ from extender.network.refresh import NetworkRefresh
 from extender.runtime.decision_lines import RecentDecisions
 from extender.scheduling.held_binds import Binds
 from extender.scheduling.planner_loop import Planner
-from extender.schemas import (
-    LinkInFull,
-    Network,
-    NetworkSources,
-    PartStates,
-    ProbeAgents,
-    Readiness,
-    SourcesStatus,
-    Standing,
-    Watch,
-)
 from scoring.explain.gang import Explained, ExplainedPod, PodPlace, explain, wants_nodes
 from scoring.explain.queue_report import PlanInForce, Queue, planned_gangs, report
 from scoring.explain.words import expected_text
@@ -55,11 +45,11 @@ class Views:
     _: KW_ONLY
     jobs: JobsView | None
     recorder: Recorder | None
-    sync: Callable[[], dict[str, Watch]]  # kind → how its reflector does
+    sync: Callable[[], dict[str, schemas.Watch]]  # kind → how its reflector does
     refresh: NetworkRefresh | None  # `None`: there are no sources
     alarms: NetworkAlarms
-    probe_agents: Callable[[], ProbeAgents | None]  # `None`: the probe is off, or this replica does not lead
-    leadership: Callable[[], Standing] | None  # How the election stands; `None`: there is none
+    probe_agents: Callable[[], schemas.ProbeAgents | None]  # `None`: the probe is off, or this replica does not lead
+    leadership: Callable[[], schemas.Standing] | None  # How the election stands; `None`: there is none
     repair: Callable[[GangKey], str]  # What is wrong with a gang that lost members; empty: nothing
     preemption_blocked: Callable[[GangKey], str | None]
     recent: RecentDecisions
@@ -131,22 +121,22 @@ class Views:
         """What is wrong with objects of that name that cannot be read; `None`: there are none."""
         return self.unreadable_objects.named(namespace, name)
 
-    def network_status(self, *, most: int = MOST_NAMED) -> SourcesStatus | None:
+    def network_status(self, *, most: int = MOST_NAMED) -> schemas.SourcesStatus | None:
         """How sources and mapping do, with `most` names of each list; `None`: there are no sources."""
         return self.refresh.status(most=most) if self.refresh is not None else None
 
-    def network(self, *, zone: str | None = None, limit: int = USUAL_NODES) -> Network:
+    def network(self, *, zone: str | None = None, limit: int = USUAL_NODES) -> schemas.Network:
         """Sources, mapping and coverage of the network data, and the values between some nodes."""
         snapshot, probe = self.context.cache.snapshot(), self.probe_agents() or UNSET
         degraded = self.alarms.bad_now()
         return network_document(snapshot, self.network_status(), zone=zone, limit=limit, degraded=degraded, probe=probe)
 
-    def link(self, source: str, target: str) -> LinkInFull | None:
+    def link(self, source: str, target: str) -> schemas.LinkInFull | None:
         """Both directions of the link between two nodes: value, age and source; `None` if there is no such node."""
         snapshot = self.context.cache.snapshot()
         return link_document(snapshot, NodeName(source), NodeName(target), self.planner.policy.score)
 
-    def readiness(self) -> Readiness:
+    def readiness(self) -> schemas.Readiness:
         """Ready once every kind that decides was read (or is absent) and planned from, and while it is followed."""
         sync = self.sync()
         reasons = [f"{kind} are not read yet" for kind, watch in sync.items() if not watch.synced]
@@ -161,8 +151,8 @@ class Views:
         if network is not None and network.crash is not None:  # failing sources alone do not make it unready
             reasons.append(f"reading network data failed inside: {network.crash}")
         probe, problem, started = self.probe_agents() or UNSET, self.context.notes.problem, self.started_problem()
-        sources = network and NetworkSources(network.sources, network.mapping or UNSET, probe)
-        detail = PartStates(
+        sources = network and schemas.NetworkSources(network.sources, network.mapping or UNSET, probe)
+        detail = schemas.PartStates(
             sync=sync,
             cache=self.context.cache.sizes(),
             notes=f"no gang is suspended and no job resized: {problem}" if problem else UNSET,
@@ -170,4 +160,4 @@ class Views:
             leadership=self.leadership() if self.leadership is not None else UNSET,
             network=sources or UNSET,
         )
-        return Readiness(ready=not reasons, reasons=tuple(reasons), detail=detail)
+        return schemas.Readiness(ready=not reasons, reasons=tuple(reasons), detail=detail)

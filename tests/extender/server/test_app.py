@@ -3,7 +3,7 @@
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from copy import copy
 from functools import partial
 from typing import Any
@@ -20,6 +20,7 @@ from extender.server.app import DEBUG_BINDS_NOTHING, UNREADY_AFTER_ERROR_S, Verb
 from scoring.explain.queue_report import PlanInForce
 from scoring.ids import Namespace, NodeName, PodName, PodUid
 from scoring.model.reasons import Reason
+from tests.extender.server.served import call
 from tests.fakes.verbs import ARGS, BINDING, FakeVerbs, FakeViews
 
 BODIES: Mapping[str, Mapping[str, Any]] = {"filter": ARGS, "prioritize": ARGS, "bind": BINDING}  # well-formed ones
@@ -191,8 +192,8 @@ async def test_too_large(verb: str) -> None:
     service = Service(max_body_bytes=100)
     unread = iter([b"x" * 60, b"x" * 60, b"x" * 60])
     for sent in (
-        await raw_call(service, verb, [b"{}"], headers=[(b"content-length", b"101")]),
-        await raw_call(service, verb, unread),
+        await call(service.app, verb, [b"{}"], headers=[(b"content-length", b"101")]),
+        await call(service.app, verb, unread),
     ):
         assert nothing_passes(verb, json.loads(sent[1]["body"]))
         assert (b"connection", b"close") in sent[0]["headers"]
@@ -203,14 +204,14 @@ async def test_a_body_in_pieces_is_put_together() -> None:
     body = json.dumps(BINDING).encode()
     service = Service(max_body_bytes=len(body))
     assert await service.post("bind", body) == {"Error": ""}
-    sent = await raw_call(service, "bind", [body[i : i + 7] for i in range(0, len(body), 7)])
+    sent = await call(service.app, "bind", [body[i : i + 7] for i in range(0, len(body), 7)])
     assert json.loads(sent[1]["body"]) == {"Error": ""}
 
 
 @pytest.mark.parametrize("verb", VERBS)
 async def test_a_caller_that_hangs_up_early_gets_nothing(verb: str) -> None:
     service = Service()
-    assert not [sent for sent in await raw_call(service, verb, []) if sent.get("body")]
+    assert not [sent for sent in await call(service.app, verb, []) if sent.get("body")]
     assert service.asked() == 0
     assert service.counted("requests_total", verb=verb, outcome="gone") == 1
 
@@ -259,26 +260,6 @@ async def test_an_impossible_answer_is_a_bug(verb: str, verbs: FakeVerbs) -> Non
     service = Service(verbs)
     assert nothing_passes(verb, await service.post(verb, ARGS))
     assert service.counted("internal_errors_total", place=verb) == 1
-
-
-async def raw_call(
-    service: Service, verb: str, chunks: Any, *, headers: Sequence[tuple[bytes, bytes]] = ()
-) -> list[Any]:
-    """POST chunk by chunk, then hang up; the messages sent. A list is a whole body, an iterator may go on."""
-    last = len(chunks) if isinstance(chunks, list) else None
-    pieces, sent = enumerate(chunks, start=1), list[Any]()
-
-    async def receive() -> Any:
-        for count, piece in pieces:
-            return {"type": "http.request", "body": piece, "more_body": count != last}
-        return {"type": "http.disconnect"}
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    scope = {"type": "http", "method": "POST", "path": f"/{verb}", "query_string": b"", "headers": list(headers)}
-    await service.app(scope, receive, send)
-    return sent
 
 
 def plain(document: Any) -> Any:
