@@ -122,9 +122,9 @@ def _mac(key: bytes, kind: NoteKind, bearer: Bearer, content: str) -> str:
 
 
 def notes_of(directory: Path) -> Notes:
-    """Notes signed with the keys in the files there, a mounted Secret (docs/reference/notes.md), which is read once.
+    """Notes signed with the keys in a mounted Secret (docs/reference/notes.md), else with one that the process forgets.
 
-    Without a key a process signs with one that ends with it, and says so. Errors: ConfigError for what is no key.
+    Errors: ConfigError for what is no key.
     """
     key = _key_in(directory / KEY_FILE)
     if key is None:

@@ -101,10 +101,7 @@ class ClusterApi(Protocol):
         """Evict the very pod `uid`, as PodDisruptionBudgets allow; ConflictError: it has changed since the version."""
 
     async def patch_group_status(self, namespace: str, name: str, patch: bytes) -> bytes:
-        """Merge patch of a coscheduling PodGroup's status, as our own field manager; the PodGroup as it is now.
-
-        ConflictError: it is not the version that the patch names any more.
-        """
+        """Merge patch of a coscheduling PodGroup's status, as our own field manager. Errors as `patch_object`."""
 
     async def patch_pod_status(self, namespace: str, name: str, uid: PodUid, patch: bytes) -> None:
         """Strategic merge patch of the status of the very pod `uid`, as our own field manager (409: replaced)."""

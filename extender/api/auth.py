@@ -162,10 +162,9 @@ class _Memory(msgspec.Struct, Generic[_Value]):
 
 
 class Questions:
-    """How many questions to the API server each peer may cause that are answered no (docs/safety.md S28).
+    """Questions that each peer may cause that are answered no (docs/safety.md S28): some, and now and then one more.
 
-    Each address has some in hand and gets one more now and then. Of too many the one that asked longest ago is
-    forgotten.
+    Of too many peers the one that asked longest ago is forgotten.
     """
 
     def __init__(self, now_s: Callable[[], float], *, peers_max: int = 4096) -> None:

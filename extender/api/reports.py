@@ -27,7 +27,6 @@ from extender.ports import Clock
 from extender.schemas import Accepted, ProbeOrders, ProbeReport
 
 MAX_BODY_BYTES: Final = 64 * 2**10  # Several times the 256 points of a report, twice the most links of an agent's
-BODY_TIMEOUT_S: Final = 5.0
 _REFUSALS: Final[Mapping[int, str]] = {  # status → what is counted
     400: "bad report", 401: "no token", 403: "other namespace", 404: "unknown job", 405: "bad report", 408: "too slow",
     409: "step goes back", 413: "too large", 429: "too many", 503: "unavailable",
@@ -86,16 +85,13 @@ def _direct(app: ASGIApp, handle: Callable[[Request], Awaitable[Response]]) -> A
 
 
 def create_reports_app(
-    reports: Reports | None,
+    reports: Reports | None,  # Of jobs; `None`: they cannot report
     *,
     acting: Callable[[], bool],
-    body_timeout_s: float = BODY_TIMEOUT_S,
+    body_timeout_s: float = 5.0,
     probe: ProbePort | None = None,
 ) -> FastAPI:
-    """The app behind authentication; it does not check the caller. A standby (not `acting`) takes no report.
-
-    `reports` are those of jobs; `None`: jobs cannot report. `probe`: what takes those of the probe's agents.
-    """
+    """The app behind authentication, which does not check the caller; a standby (not `acting`) takes no report."""
     app = with_schemas(FastAPI(title="netgang reports", openapi_url=None))
     answer_with_problems(app)
 

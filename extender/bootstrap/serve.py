@@ -58,11 +58,8 @@ class _Loop(uvloop.Loop):
 
 
 def favour_the_loop() -> None:
-    """Set the interpreter so that it stops the event loop for little at a time (docs/safety.md S15).
-
-    Threads that read network data hand the interpreter over after 1 ms instead of 5: the loop waits for it at each of
-    its system calls, which added up to 0.4 s while new data of 15,000 nodes was read (measured).
-    """
+    """Set the interpreter so that it stops the event loop for little at a time (docs/safety.md S15)."""
+    # With 5 ms the loop waited for threads that read network data of 15,000 nodes, up to 0.4 s in all (measured).
     sys.setswitchinterval(0.001)
     keep_one_heap()
     (gc.disable if can_watch_memory() else gc.enable)()  # for `collect_when_grown`
@@ -129,10 +126,7 @@ def configs(settings: Settings, service: Service) -> Iterator[tuple[str, uvicorn
 def port_config(
     app: ASGIApp, host: str, port: int, *, verbs: bool = False, tls: ssl.SSLContext | None = None
 ) -> uvicorn.Config:
-    """How a port is served: as uvicorn does it, with time to answer what is under way when it ends.
-
-    Of uvicorn's protocols the one for `verbs` is fast and bounds no head; the others' callers may be anybody.
-    """
+    """Of uvicorn's protocols the one for `verbs` is fast and bounds no head; the others' callers may be anybody."""
     return uvicorn.Config(
         app, host=host, port=port, ws="none", interface="asgi3", lifespan="off", log_config=None, access_log=False,
         http="httptools" if verbs else _Crowded,
@@ -173,10 +167,9 @@ class PortServer(uvicorn.Server):
         self._there_before: set[Any] = set()  # Connections at the last `turn_away`
 
     def turn_away(self) -> None:
-        """Close idle connections, and the others with their answer: a standby's callers belong to the leader.
+        """Close connections, those with a call after its answer: kube-scheduler keeps its own, and is the leader's.
 
-        Why: a Service chooses when a connection is made, and kube-scheduler keeps its connections. One that is new
-        since the last call has not had the time to ask, as a probe does.
+        One that is new since the last time has not had the time to ask, as a probe does.
         """
         there = set(self.server_state.connections)
         for connection in there & self._there_before:

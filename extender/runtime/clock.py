@@ -41,10 +41,9 @@ class Backoff(msgspec.Struct, frozen=True):
         return min(self.limit_s, self.first_s * 2.0 ** min(failures - 1, 60))
 
     def delay_s(self, failures: int, *, rng: random.Random, retry_after_s: float | None = None) -> float:
-        """Delay after the `failures`-th failure in a row: half to all of `first_s` × 2^(failures − 1), or the limit's.
+        """Delay after the `failures`-th failure in a row: half to all of `whole_s`, so that clients spread out.
 
-        Never shorter than `retry_after_s`, on top of which comes up to a tenth: clients that got the same spread out
-        too.
+        Never shorter than `retry_after_s`, on top of which comes up to a tenth.
 
         >>> one = Backoff(first_s=0.5, limit_s=30.0)
         >>> [0.5 * 2**k / 2 <= one.delay_s(k + 1, rng=random.Random(7)) <= 0.5 * 2**k for k in range(3)]

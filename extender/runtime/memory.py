@@ -68,12 +68,8 @@ def resident_bytes() -> int:
 
 
 async def collect_when_grown(memory_bytes: Callable[[], int] = resident_bytes) -> None:
-    """Collect all that is garbage whenever memory has grown by half; until cancelled.
-
-    Memory that shrinks by itself counts as the new beginning. What is there when this begins is set aside: it was read
-    at the start, and most of it stays.
-    """
-    gc.freeze()
+    """Collect all that is garbage whenever memory has grown by half since the last time, or since it was least."""
+    gc.freeze()  # what was read at the start mostly stays
     base_bytes = memory_bytes()
     while True:
         await asyncio.sleep(LOOK_EVERY_S)

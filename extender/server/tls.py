@@ -75,10 +75,7 @@ class _Connection(ssl.SSLObject):
     _failure: ssl.SSLError | None = None
 
     def do_handshake(self) -> None:
-        """Go on with the handshake. Errors: as SSLObject's; a failure with an alert is raised at the next call.
-
-        Event loops send what is outgoing when the handshake wants to read, and drop it when it fails, with the alert.
-        """
+        """A failure with an alert is raised at the next call: event loops drop what is outgoing when it is raised."""
         if self._failure is not None:
             raise self._failure
         try:

@@ -57,9 +57,8 @@ class EndpointRule(Section, frozen=True):
         try:
             re.compile(self.pattern).sub(self.endpoint, "")
         except (re.error, IndexError) as error:
-            raise ValueError(
-                f"endpoint {self.endpoint!r} does not go with pattern {self.pattern!r}: {error}"
-            ) from error
+            why = f"endpoint {self.endpoint!r} does not go with pattern {self.pattern!r}: {error}"
+            raise ValueError(why) from error
 
 
 def why_not(pattern: str) -> str | None:
@@ -192,10 +191,7 @@ def _listed(names: Any) -> Any:
 
 
 class OpenSearchSettings(HttpSource, frozen=True):
-    """Measurements from a perfSONAR 5 archive (OpenSearch).
-
-    Without a path in `url` /opensearch is meant, and a `/` at the end means OpenSearch itself.
-    """
+    """A perfSONAR 5 archive. Without a path in `url` /opensearch is meant; a `/` at the end means OpenSearch itself."""
 
     kind: Literal["opensearch"] = "opensearch"
     """The word that makes this a perfSONAR archive."""

@@ -44,20 +44,16 @@ _Record = TypeVar("_Record", bound=msgspec.Struct)
 
 
 class Section(msgspec.Struct, frozen=True):
-    """A group of settings; what stands below a name explains it.
+    """A group of settings; what stands below a name explains it; what `__post_init__` says of "name: " is about that.
 
-    A record may have `written`, which makes a mapping (or the record) of another form of it. What `__post_init__`
-    refuses with "name: why" is about that field.
+    A record may have `written`, which makes a mapping (or the record) of another form of it.
     """
 
 
 def read_record(
     base: _Record, values: Mapping[str, Any], layers: Sequence[Layer] = (), *, fixed: bool = False
 ) -> _Record:
-    """`base` with these values, which `layers` hold, strongest first. ConfigError: all that is wrong, a line each.
-
-    `fixed`: fields that are no settings may be given too.
-    """
+    """`base` with these values, which `layers` hold, strongest first. ConfigError: all that is wrong, a line each."""
     reader = _Reader(layers, fixed=fixed)
     changed: _Record = reader.record(type(base), values, base, ())
     if reader.mistakes:

@@ -300,8 +300,7 @@ class Settings(Policy, frozen=True, kw_only=True):
     def load(cls, file: Path | None = None, overrides: Mapping[str, Any] | None = None) -> "Settings":
         """Read `file`, the environment and `overrides`, the last one wins. ConfigError names every mistake.
 
-        Keys of `overrides` are settings' names, nested ones joined by dots (`network.sources`) or as mappings; a
-        value of `None` means "not given", as command-line options have it; inside a mapping it is a value.
+        Names of `overrides` may be joined by dots; its `None` is "not given", inside a mapping it is a value.
         """
         given = unfold({name: value for name, value in (overrides or {}).items() if value is not None})
         names = set(cls.__struct_fields__) - cls.fixed
