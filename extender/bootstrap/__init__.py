@@ -4,12 +4,12 @@
 """
 
 import os
-import random
 import secrets
 import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from random import Random
 from typing import Any
 
 from extender import convert
@@ -36,10 +36,9 @@ __all__ = ["Service", "embedded", "empty_cache", "fill", "following", "in_memory
 
 
 @asynccontextmanager
-async def live(settings: Settings, *, clock: Clock | None = None, limits: Limits = LIMITS) -> AsyncIterator[Service]:
+async def live(settings: Settings, *, limits: Limits = LIMITS) -> AsyncIterator[Service]:
     """The service over a cluster's API server. Errors: ConfigError for credentials that cannot be used."""
-    clock = clock or SystemClock()
-    rng = random.Random()  # noqa: S311 - jitter, nothing secret
+    clock, rng = SystemClock(), Random()  # noqa: S311 - jitter, nothing secret
     async with AsyncExitStack() as stack:
         worker, questions = stack.enter_context(WorkerThread("plan")), stack.enter_context(WorkerThread("ask"))
         server = load_credentials(settings.kubeconfig, clock=clock)
@@ -61,9 +60,8 @@ async def live(settings: Settings, *, clock: Clock | None = None, limits: Limits
 
 
 def following(
-    settings: Settings, api: ClusterApi, clock: Clock, rng: random.Random, notes: Notes, *,
-    limits: Limits = LIMITS, **more: Any,
-) -> Service:  # fmt: skip
+    settings: Settings, api: ClusterApi, clock: Clock, rng: Random, notes: Notes, limits: Limits = LIMITS, **more: Any
+) -> Service:
     """The service over any ClusterApi; `more`: other fields of `Common`, such as `stands`."""
     cache = empty_cache(settings, limits)
     cache.expire(clock.now_s())
@@ -105,12 +103,12 @@ def reflectors_of(
 
 
 @asynccontextmanager
-async def embedded(settings: Settings, *, clock: Clock | None = None) -> AsyncIterator[Service]:
+async def embedded(settings: Settings) -> AsyncIterator[Service]:
     """The service over the saved cluster `settings.snapshot`, in memory. Errors: ConfigError for a bad file."""
     assert settings.snapshot is not None
     saved = read_cluster(settings.snapshot, zone_label=settings.zone_label)
     async with AsyncExitStack() as stack:
-        yield in_memory(settings, saved, clock=clock, sources=await _sources(settings, stack))
+        yield in_memory(settings, saved, sources=await _sources(settings, stack))
 
 
 async def _sources(settings: Settings, stack: AsyncExitStack) -> list[Polled]:
@@ -121,14 +119,11 @@ async def _sources(settings: Settings, stack: AsyncExitStack) -> list[Polled]:
     return [await stack.enter_async_context(closing(one)) for one in sources_of(settings)]
 
 
-def in_memory(
-    settings: Settings, saved: ClusterFile, *, clock: Clock | None = None, sources: Sequence[Polled] = ()
-) -> Service:
+def in_memory(settings: Settings, saved: ClusterFile, *, sources: Sequence[Polled] = ()) -> Service:
     """The service over a cluster in memory. People play kube-scheduler: curl's calls count as its calls would."""
-    cache, clock = empty_cache(settings), clock or SystemClock()
+    cache, clock, rng = empty_cache(settings), SystemClock(), Random()  # noqa: S311 - jitter, nothing secret
     fill(cache, saved, now_s=clock.now_s())
     api = EmbeddedCluster(cache, saved.pods_json, clock)
-    rng = random.Random()  # noqa: S311 - jitter, nothing secret
     notes = Notes(secrets.token_bytes(32))
     return Service(Common(settings, cache, api, clock, rng, notes=notes, sources=sources, curl_looks=False))
 

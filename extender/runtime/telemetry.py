@@ -188,7 +188,7 @@ def _metric(kind: type[_Kind], registry: CollectorRegistry, name: str, text: str
 
 
 def _replace_all(gauge: Gauge, shown: dict[str, int], counts: Mapping[str, int]) -> None:
-    """Show these and nothing else. `shown` is what is shown now: to make a series costs ten times as much as setting."""
+    """Show these and nothing else. `shown` is what is shown now: making a series costs ten times as much as setting."""
     for gone in shown.keys() - counts.keys():
         gauge.remove(gone)
         del shown[gone]
