@@ -87,8 +87,9 @@ class Views:
         gang = self._gang(namespace, name)  # as it is once the API server has answered
         if gang is None:
             pod = cache.pod_by_name(namespace, name)
-            place = pod and PodPlace(name=pod.key, uid=pod.uid, own=cache.is_own(pod), node=pod.node)
-            return place and ExplainedPod(pod=place)
+            if pod is None:
+                return None
+            return ExplainedPod(pod=PodPlace(name=pod.key, uid=pod.uid, own=cache.is_own(pod), node=pod.node))
         binds, members = self.binds.state(gang.key), [cache.pod(pod.uid) for pod in gang.pending]
         notes = (*self.unreadable_objects.of_gang(gang.key), *read, *self.ignored_notes(gang))
         if wants_nodes(planner.current.waiting.get(gang.key)):
