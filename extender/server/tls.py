@@ -137,15 +137,13 @@ def marks_of(settings: TlsSettings) -> Sequence[object]:
 
 def load(settings: TlsSettings, *, now_s: float) -> Loaded:
     """Read, check and load the files; `now_s` by the wall clock. Blocks: file system. Errors: ConfigError."""
-    before = marks_of(settings)
-    while True:
-        try:
-            return _loaded(settings, before, now_s=now_s)
-        except ConfigError:
-            after = marks_of(settings)
-            if after == before:
-                raise
-            before = after  # changed while it was read: perhaps a certificate of before and a key of after
+    marks = marks_of(settings)
+    try:
+        return _loaded(settings, marks, now_s=now_s)
+    except ConfigError:
+        if marks_of(settings) == marks:
+            raise
+        return load(settings, now_s=now_s)  # changed while it was read: perhaps a certificate of before, a key of after
 
 
 def _loaded(settings: TlsSettings, marks: Sequence[object], *, now_s: float) -> Loaded:

@@ -58,7 +58,6 @@ async def test_a_decision_that_cannot_be_written_is_counted_and_the_next_is_in_t
 
 
 async def test_another_decision_is_noticed() -> None:
-    """By age instead of weight another gang goes first."""
     older, heavy = gang("older", 1, cpu="8", created_s=1.0), gang("heavy", 2, cpu="4", created_s=2.0)
     state, rules = snapshot([node("n1")], [older, heavy]), Policy(queue=QueuePolicy(order=Order.WEIGHT))
     recorder = Recorder(rules, most_bytes=1)

@@ -219,7 +219,6 @@ async def test_a_caller_that_hangs_up_early_gets_nothing(verb: str) -> None:
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "HEAD", "OPTIONS"])
 async def test_other_methods(verb: str, method: str) -> None:
-    """The verbs are called with POST; anything else gets a problem document that says so."""
     async with Service().client() as client:
         reply = await client.request(method, f"/{verb}")
     assert (reply.status_code, reply.headers["allow"]) == (405, "POST")
@@ -267,7 +266,6 @@ def plain(document: Any) -> Any:
 
 
 async def test_probes() -> None:
-    """Alive as long as the event loop turns; 503 with sentences and details until the service is ready."""
     ready, waiting = Service(), Service(views=FakeViews(not_ready=("pods are not listed yet",)))
     alive = await ready.get("/healthz")
     assert (alive.status_code, alive.text) == (200, "ok\n")
@@ -304,7 +302,6 @@ PROBLEMS = {  # case: (status, path)
 
 @pytest.mark.parametrize(("status", "path"), PROBLEMS.values(), ids=PROBLEMS)
 async def test_problem_documents(status: int, path: str) -> None:
-    """A caller's mistake is a problem document with its status inside."""
     reply = await Service().get(path)
     assert (status, "application/problem+json") == (reply.status_code, reply.headers["content-type"])
     assert reply.json()["status"] == status

@@ -71,7 +71,6 @@ async def test_a_body_that_does_not_come_is_answered(verb: str) -> None:
 
 @pytest.mark.parametrize("held", [200, pytest.param(4000, marks=pytest.mark.slow)])
 async def test_many_binds_are_held_at_once(held: int) -> None:
-    """Each on a connection of its own, as kube-scheduler holds them."""
     waiting: list[asyncio.Future[None]] = []
 
     async def hold(*_: object) -> None:

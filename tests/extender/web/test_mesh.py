@@ -53,7 +53,6 @@ def test_what_is_old_is_hatched() -> None:
 
 
 def test_nothing_measured() -> None:
-    """No value is neither good nor bad."""
     made = shown(NetworkMatrix(), Metric.LOSS)
     assert (made["grades"], made["worst"], made["pairs"]) == (["..", ".."], [], [[0, 0], [0, 0]])
     assert shown(NetworkMatrix(), Metric.THROUGHPUT, "a")["grades"] == [" ..", ". .", ".. "]
