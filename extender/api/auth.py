@@ -99,7 +99,9 @@ class TokenAuth:
 
     async def _caller(self, scope: Scope) -> Identity | Response:
         """Whose the token is, or why it is nobody's or that cannot be said."""
-        if not (token := _bearer_token(scope)):
+        shown = [value.decode("latin-1") for name, value in scope["headers"] if name == b"authorization"]
+        scheme, _, token = (shown[0] if len(shown) == 1 else "").partition(" ")
+        if scheme.lower() != "bearer" or not (token := token.strip()):
             return _unauthorized("show a token: Authorization: Bearer TOKEN")
         try:
             caller = await self._identity(token, str(scope["client"][0]) if scope.get("client") else "")
@@ -187,15 +189,6 @@ class Questions:
 
     def _of(self, peer: str) -> float:
         return max(self._all_at_s.get(peer) or 0.0, self._now_s())
-
-
-def _bearer_token(scope: Scope) -> str:
-    """The token in the one Authorization header; "" if there is none, another kind, or several."""
-    found = [value for name, value in scope["headers"] if name == b"authorization"]
-    if len(found) != 1:
-        return ""
-    scheme, _, token = found[0].decode("latin-1").partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else ""
 
 
 def _unauthorized(detail: str) -> Response:

@@ -152,13 +152,13 @@ class Views:
         if network is not None and network.crash is not None:  # failing sources alone do not make it unready
             reasons.append(f"reading network data failed inside: {network.crash}")
         probe, problem, started = self.probe_agents() or UNSET, self.context.notes.problem, self.started_problem()
-        sources = network and schemas.NetworkSources(network.sources, network.mapping or UNSET, probe)
+        sources = UNSET if network is None else schemas.NetworkSources(network.sources, network.mapping or UNSET, probe)
         detail = schemas.PartStates(
             sync=sync,
             cache=self.context.cache.sizes(),
             notes=f"no gang is suspended and no job resized: {problem}" if problem else UNSET,
             started=f"the next netgang would not know which gangs have started: {started}" if started else UNSET,
             leadership=self.leadership() if self.leadership is not None else UNSET,
-            network=sources or UNSET,
+            network=sources,
         )
         return schemas.Readiness(ready=not reasons, reasons=tuple(reasons), detail=detail)
