@@ -31,7 +31,7 @@ from scoring.model.policy import ScorePolicy, Ttl
 from scoring.network.matrix import METRICS, Known, Measurement, MeasurementTable, Metric, NetworkMatrix, Zones
 from scoring.score.pairs import among
 from tests.builders import mesh, node, snapshot
-from tests.extender.beside import at_once
+from tests.extender.beside import at_once, playing
 from tests.extender.scheduling.world import Object, World, node_json, pod_json, running, unfinished
 from tests.fakes.clock import LoopClock
 from tests.fakes.cluster_api import FakeClusterApi
@@ -107,11 +107,9 @@ async def reading(world: World, source: FakeNetworkSource) -> AsyncIterator[View
         publish=world.set_network,
         jitter=lambda: 0.5,
     )
-    task = asyncio.create_task(refresh.run())
-    await world.settle()
-    yield replace(world.service.views, refresh=refresh)
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    async with playing(refresh.run()):
+        await world.settle()
+        yield replace(world.service.views, refresh=refresh)
 
 
 async def test_the_network_shows_its_coverage_and_its_sources() -> None:
@@ -125,6 +123,9 @@ async def test_the_network_shows_its_coverage_and_its_sources() -> None:
         world.set_network(mesh(["n1", "x"]))
         delay = world.service.views.network().metrics["delay"]
         assert delay == KnownPairs(known_pairs=2, mapped_nodes=1, nodes=2)
+        world.set_network(mesh(["n1", "n2"]))
+        pairs = world.service.views.network().pairs
+        assert (pairs.delay_ms, pairs.delay_age_s) == ([[None, 1.0], [1.0, None]], [[None, 0.0], [0.0, None]])
         async with reading(world, source) as views:
             status, found = views.network().status, views.readiness()
     assert status
@@ -146,16 +147,6 @@ async def test_a_source_makes_the_service_unready_by_a_defect_alone(error: Excep
         found = views.readiness()
     assert (found.ready, len(found.reasons)) == (not reasons, reasons)
     assert all("a defect" in reason for reason in found.reasons)
-
-
-async def test_the_values_between_some_nodes() -> None:
-    async with running(N1, N2) as world:
-        world.set_network(mesh(["n1", "n2"]))
-        document = world.service.views.network()
-    pairs = document.pairs
-    assert (pairs.nodes, pairs.of, document.zones) == (("n1", "n2"), 2, {"a": 2})
-    assert pairs.delay_ms == [[None, 1.0], [1.0, None]]
-    assert pairs.delay_age_s == [[None, 0.0], [0.0, None]]
 
 
 PARTS: dict[str, tuple[dict[str, Any], int, int]] = {  # case: (what is asked for, how many nodes, of how many)

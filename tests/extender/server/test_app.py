@@ -319,11 +319,3 @@ async def test_a_bug_in_a_document() -> None:
     assert "secret" not in reply.text
     assert service.counted("internal_errors_total", place="document") == 1
     assert (await service.get("/readyz")).status_code == 503
-
-
-async def test_openapi_describes_the_documents() -> None:
-    service = Service()
-    paths = (await service.get("/openapi.json")).json()["paths"]
-    documents = {"/v1/plan", "/v1/explain/{namespace}/{name}", "/v1/network", "/v1/queue", "/v1/jobs", "/v1/what-if"}
-    assert documents | {"/readyz", "/healthz", "/metrics"} <= set(paths)
-    assert (await service.get("/docs")).status_code == 200

@@ -66,10 +66,6 @@ def test_a_measured_link_without_a_value_says_so() -> None:
     assert shown(network, Metric.LOSS, "a")["grades"] == [" +?", "+ ?", "?? "]
 
 
-def test_a_zone_nobody_knows() -> None:
-    assert mesh_document(snapshot(NODES), POLICY, metric=Metric.LOSS, zone="mars") is None
-
-
 def test_a_large_zone_is_cut_and_says_so() -> None:
     nodes = [node(f"n{i:04}") for i in range(5000)]
     ends = [one.name for one in nodes[:MOST_ENDS]]

@@ -30,6 +30,7 @@ from extender.server.tls import CLIENT_CA, SERVER, Rotation, load, marks_of
 from extender.settings.settings import Settings, TlsSettings
 from scoring.model.reasons import Reason
 from tests.authority import Authority, Pair
+from tests.extender.beside import playing
 from tests.extender.server.served import listening
 from tests.extender.server.tls.conftest import Certificates, said
 from tests.fakes.verbs import ARGS
@@ -190,13 +191,11 @@ async def test_the_files_are_followed(certificates: Certificates, pair: Pair, mo
     telemetry = Telemetry()
     monkeypatch.setattr(server_tls, "RELOAD_S", 0.01)
     rotation = Rotation(certificates.settings(pair), SystemClock(), telemetry)
-    following = asyncio.create_task(rotation.follow())
     certificates.ours.server(file="renewed").into(pair.cert.parent)
     loaded = partial(telemetry.registry.get_sample_value, "netgang_tls_reloads_total", {"outcome": "loaded"})
-    async with asyncio.timeout(LIVENESS_S):
+    async with asyncio.timeout(LIVENESS_S), playing(rotation.follow()):
         while not loaded():  # noqa: ASYNC110 - it reports nothing
             await asyncio.sleep(0.01)
-    following.cancel()
 
 
 async def test_an_expiry_is_shown(certificates: Certificates) -> None:
