@@ -132,9 +132,7 @@ class StoredText(msgspec.Struct, frozen=True):
 class TextStore(Protocol):
     """A ConfigMap in which netgang keeps what must outlive it: the gangs that have started."""
 
-    @property
-    def place(self) -> str:
-        """What it is called, for people: `namespace/name`."""
+    place: str  # `namespace/name`, for people
 
     async def read(self) -> StoredText | None:
         """The ConfigMap as storage has it; `None`: there is none. Errors: ApiError, ApiUnavailableError."""
@@ -177,21 +175,10 @@ class Batch(msgspec.Struct, frozen=True):
 class CurrentPlan(Protocol):
     """The plan that is in force, for controllers that act on it; the planning loop keeps it."""
 
-    @property
-    def current(self) -> Plan:
-        """The last plan."""
-
-    @property
-    def snapshot(self) -> Snapshot | None:
-        """What it was made from; `None`: there was no run yet."""
-
-    @property
-    def policy(self) -> Policy:
-        """By which settings."""
-
-    @property
-    def cache(self) -> PlannerCache:
-        """What runs may reuse of earlier ones, for looks on the event loop."""
+    current: Plan
+    snapshot: Snapshot | None  # What it was made from; `None`: there was no run yet
+    policy: Policy  # By which settings
+    cache: PlannerCache  # What runs may reuse of earlier ones, for looks on the event loop
 
     async def ask(self, work: Callable[..., T], *arguments: Any, **named: Any) -> T:
         """The answer to a long question, in a thread of their own; it is given a cache besides."""
@@ -200,9 +187,7 @@ class CurrentPlan(Protocol):
 class NetworkSource(Protocol):
     """A place that knows measurements."""
 
-    @property
-    def name(self) -> str:
-        """Short constant name for metrics and messages, such as `maddash` or `file`."""
+    name: str  # Short and constant, for metrics and messages, such as `maddash` or `file`
 
     async def fetch(self, *, now_s: float) -> Batch | None:
         """Read the current measurements; `None`: nothing changed since the last call. Errors: NetworkSourceError.

@@ -123,9 +123,9 @@ async def test_the_network_shows_its_coverage_and_its_sources() -> None:
         world.set_network(mesh(["n1", "x"]))
         delay = world.service.views.network().metrics["delay"]
         assert delay == KnownPairs(known_pairs=2, mapped_nodes=1, nodes=2)
-        world.set_network(mesh(["n1", "n2"]))
+        world.set_network(mesh(["n1", "n2"], delay_ms=3.0, now_s=7.0))
         pairs = world.service.views.network().pairs
-        assert (pairs.delay_ms, pairs.delay_age_s) == ([[None, 1.0], [1.0, None]], [[None, 0.0], [0.0, None]])
+        assert (pairs.delay_ms, pairs.delay_age_s) == ([[None, 3.0], [3.0, None]], [[None, 7.0], [7.0, None]])
         async with reading(world, source) as views:
             status, found = views.network().status, views.readiness()
     assert status
