@@ -69,31 +69,11 @@ _HEADERS: Final = {
 _Zone: TypeAlias = Annotated[str | None, Query(max_length=253, description="Nodes of this zone; else zone by zone")]
 
 
-@dataclass(eq=False, repr=False)
-class _Meshes:
-    """The heat-maps of now, made once for all that look: beside very large meshes one takes tens of milliseconds."""
-
-    views: Views
-    _made: dict[tuple[Metric, str | None], tuple[object, object, bytes | None]] = field(default_factory=dict)
-
-    async def of(self, metric: Metric, zone: str | None) -> bytes | None:
-        """As JSON; None: no node is in that zone."""
-        snapshot = self.views.planner.snapshot or self.views.context.cache.snapshot()
-        network, table, body = self._made.get((metric, zone), (None, None, None))
-        if network is not snapshot.network or table is not snapshot.table:
-            score = self.views.planner.policy.score
-            found = await asyncio.to_thread(mesh_document, snapshot, score, metric=metric, zone=zone)
-            body = None if found is None else msgspec.json.encode(found)
-            while len(self._made) >= 8:
-                del self._made[next(iter(self._made))]
-            self._made[metric, zone] = snapshot.network, snapshot.table, body
-        return body
-
-
 def page_router(views: Views) -> APIRouter:
-    """The routes."""
-    router, meshes = APIRouter(tags=["page"]), _Meshes(views)
+    """The routes. Heat-maps are made once for all that look: of very large meshes one takes tens of milliseconds."""
+    router = APIRouter(tags=["page"])
     shown = Shown(partial(sections_of, views), partial(version, views))
+    made: dict[tuple[Metric, str | None], tuple[object, object, bytes | None]] = {}
 
     @router.get("/", include_in_schema=False)
     async def page() -> Response:
@@ -115,7 +95,15 @@ def page_router(views: Views) -> APIRouter:
 
     @router.get("/v1/page/mesh", summary="One metric as a heat-map: zone by zone, or node by node in one zone")
     async def heat_map(metric: Metric = Metric.LOSS, zone: _Zone = None) -> Response:
-        body = await meshes.of(metric, zone)
+        snapshot = views.planner.snapshot or views.context.cache.snapshot()
+        network, table, body = made.get((metric, zone), (None, None, None))
+        if network is not snapshot.network or table is not snapshot.table:
+            score = views.planner.policy.score
+            found = await asyncio.to_thread(mesh_document, snapshot, score, metric=metric, zone=zone)
+            body = None if found is None else msgspec.json.encode(found)
+            while len(made) >= 8:
+                del made[next(iter(made))]
+            made[metric, zone] = snapshot.network, snapshot.table, body
         if body is None:
             return problem_response(HTTPStatus.NOT_FOUND, "no node is in that zone")
         return Response(body, media_type="application/json")
