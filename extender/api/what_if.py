@@ -54,10 +54,8 @@ class WhatIfs:
         if self._asked > MOST_WAITING:
             raise BusyError("others are being answered")
         base = Situation(planner.snapshot, planner.policy, planner.now_s)
-        answer = partial(
-            supposed, base, planner.current, what, self.settings, self.empty_cache,
-            cache=planner.cache.borrowed(),
-        )  # fmt: skip
+        cache = planner.cache.borrowed()
+        answer = partial(supposed, base, planner.current, what, self.settings, self.empty_cache, cache=cache)
         self._asked += 1
         try:
             return await self._worker(answer)

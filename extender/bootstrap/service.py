@@ -89,8 +89,6 @@ class Service:
         if self.leadership is not None:
             await self.leadership.resign()
 
-    # -- what runs ----------------------------------------------------------------------------------------------------
-
     def _listen(self) -> None:
         planner, common, controllers = self.planner, self._common, self._controllers
         self.cache.on_change, self.cache.on_expected_change = planner.mark_dirty, planner.mark_expected
@@ -162,8 +160,6 @@ class Service:
             self.leadership.ready.set()
         await self.planner.run()
 
-    # -- terms of acting ----------------------------------------------------------------------------------------------
-
     def _take_up(self) -> None:
         """A term begins: forget what was known of the last one, find again what others began, and plan."""
         self._forget()
@@ -193,8 +189,6 @@ class Service:
         if self._common.fenced is not None:
             await self._common.fenced.idle()
         await self.binds.over()
-
-    # -- what answers -------------------------------------------------------------------------------------------------
 
     def _views(self) -> Views:
         common, controllers, settings = self._common, self._controllers, self._common.settings

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from enum import EnumMeta
-from functools import cache, reduce
+from functools import reduce
 from math import isfinite
 from operator import getitem
 from pathlib import Path
@@ -99,7 +99,7 @@ class _Reader:
                 return given
             if not isinstance(given, Mapping):
                 return self._refuse(place, value, "must be names and values")
-            own, hints = {one.name: one for one in fields(kind)}, _hints(kind)
+            own, hints = {one.name: one for one in fields(kind)}, get_type_hints(kind, include_extras=True)
             hidden: frozenset[str] = frozenset() if self._fixed else getattr(kind, "fixed", frozenset())
             made = {}
             for name, one in given.items():
@@ -176,11 +176,6 @@ class _Reader:
             shown = "" if hidden else f" = {_USER.sub('//…@', repr(value))}"
             text = f"{'.'.join(map(str, place))}{shown}{origin}: {text}"
         self.mistakes.append(text)
-
-
-@cache
-def _hints(kind: type) -> dict[str, Any]:
-    return get_type_hints(kind, include_extras=True)
 
 
 def _bare(kind: Any) -> Any:

@@ -76,9 +76,6 @@ def nothing_passes(verb: str, reply: Any) -> bool:
     return bool(reply["Error"]) and reply["NodeNames"] is None and reply["Nodes"] is None
 
 
-# --- all is well ---
-
-
 async def test_each_verb_asks_the_service_once() -> None:
     service = Service()
     reply = await service.post("filter", ARGS)
@@ -164,9 +161,6 @@ async def test_a_bug_at_one_port_is_seen_at_the_other(at_people_s: bool) -> None
     assert [(await one.get("/readyz")).status_code for one in (service, people)] == [503, 503]
 
 
-# --- the caller is wrong ---
-
-
 async def test_scores_of_an_unreadable_pod_are_equal() -> None:
     """Prioritize has no Error: names that can be read get 0 each."""
     reply = await Service().post("prioritize", ARGS | {"Pod": None})
@@ -223,9 +217,6 @@ async def test_other_methods(verb: str, method: str) -> None:
         reply = await client.request(method, f"/{verb}")
     assert (reply.status_code, reply.headers["allow"]) == (405, "POST")
     assert reply.headers["content-type"] == "application/problem+json"
-
-
-# --- we are wrong ---
 
 
 @pytest.mark.looptime
