@@ -137,11 +137,9 @@ class Served:
 
 
 @asynccontextmanager
-async def serving(
-    verbs: FakeVerbs | None = None, telemetry: Telemetry | None = None, *, tls: bool = False, **app: Any
-) -> AsyncIterator[Served]:
+async def serving(verbs: FakeVerbs | None = None, *, tls: bool = False, **app: Any) -> AsyncIterator[Served]:
     """The verbs' port; `app`: options of `VerbsApp`."""
-    telemetry, secured, context = telemetry or Telemetry(), None, None
+    telemetry, secured, context = Telemetry(), None, None
     if tls:
         context, secured = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context(cafile=str(CERTIFICATE))
         context.load_cert_chain(CERTIFICATE, CERTIFICATE.with_suffix(".key"))
