@@ -184,9 +184,6 @@ class Questions:
         """The question was none that counts."""
         self._all_at_s.keep(peer, self._of(peer) - REFILL_S)
 
-    def __len__(self) -> int:
-        return len(self._all_at_s.kept)
-
     def _of(self, peer: str) -> float:
         return max(self._all_at_s.get(peer) or 0.0, self._now_s())
 

@@ -166,4 +166,4 @@ def test_peers_are_bounded() -> None:
     questions = Questions(FakeClock().monotonic_s, peers_max=3)
     for number in range(10):
         assert questions.take(f"10.0.0.{number}")
-    assert len(questions) == 3
+    assert len(questions._all_at_s.kept) == 3
