@@ -165,25 +165,23 @@ class Common:
     heard: Callable[[], None] = lambda: None  # The API server answered the election
 
     def __post_init__(self, stands: Candidacy | None) -> None:
-        cache, clock, limits, self.telemetry = self.cache, self.clock, self.limits, Telemetry()
+        cache, clock, limits, policy = self.cache, self.clock, self.limits, self.settings.policy()
+        self.telemetry = telemetry = Telemetry()
         self.leadership: Leadership | None = None  # Our part in the election; `None`: there is none, and we act
         self.acting: Callable[[], bool] = lambda: True
         self.fenced: FencedApi | None = None
         if stands is not None:
             role = RoleLabel(stands.api, stands.pod)
-            self.leadership = Leadership(stands.election, stands.api, clock, self.telemetry, label=role)
+            self.leadership = Leadership(stands.election, stands.api, clock, telemetry, label=role)
             self.acting, self.fenced = self.leadership.leading, FencedApi(self.api, self.leadership.room_s)
             self.api = cast("ClusterApi", self.fenced)
         self.recent = RecentDecisions(clock, exists=cache.gang)
         self.log = DecisionLog(acting=self.acting, heard=self.recent.add)
-        self.policy = self.settings.policy()
-        self.planner = Planner(
-            cache, self.policy, clock, self.telemetry, self.log, worker=self.worker, questions=self.questions
-        )
+        self.planner = Planner(cache, policy, clock, telemetry, self.log, worker=self.worker, questions=self.questions)
         self.health = NodeHealth(cache, clock, node_lost_s=limits.node_lost_s)
-        self.events = Events(self.api, clock, self.telemetry, instance=socket.gethostname())
+        self.events = Events(self.api, clock, telemetry, instance=socket.gethostname())
         self.context = ControllerContext(
-            cache, self.api, clock, self.telemetry, self.log, self.notes,
+            cache, self.api, clock, telemetry, self.log, self.notes,
             quiet=Quiet(clock, relists=self._interruptions), disruptions=Disruptions(self.api, self.events, cache),
             events=self.events, planner=self.planner, lost_of=self.health.lost_under, acting=self.acting,
         )  # fmt: skip

@@ -105,7 +105,7 @@ class Probing:
             common.clock,
             common.limits.bursts,
             with_gangs=lambda: nodes_of_gangs(cache.snapshot(), foreign=True),
-            first=lambda: zones_of_waiting(cache.snapshot(), common.policy),
+            first=lambda: zones_of_waiting(cache.snapshot(), common.planner.policy),
             count=common.telemetry.probe_burst,
         )
         agents = Agents(common.clock, common.limits.probe, bursts=bursts if chosen.throughput.enabled else None)
