@@ -23,9 +23,7 @@ from scoring.model import Policy, Snapshot
 from scoring.plan import Plan, plan
 
 GZIP: Final = b"\x1f\x8b"  # A log begins with it
-_PAUSE_S: Final = 0.25
 _log = logging.getLogger(__name__)
-_MOST_WAITING: Final = 64
 _MOST_BYTES: Final = 256 * 1024 * 1024  # Of one decision that is read
 
 
@@ -59,7 +57,7 @@ class Recorder:
     policy: Policy
     most_bytes: int = 16 * 2**20  # Compressed size of what is kept: hours of a busy cluster
     failed: Callable[[str], None] = lambda _: None  # Where a bug was
-    _waiting: deque[RecordedPlan] = field(default_factory=lambda: deque(maxlen=_MOST_WAITING), init=False)
+    _waiting: deque[RecordedPlan] = field(default_factory=lambda: deque(maxlen=64), init=False)
     _kept: deque[bytes] = field(default_factory=deque, init=False)  # Compressed, oldest first
     _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
@@ -70,7 +68,7 @@ class Recorder:
     async def run(self) -> None:
         """Write what was recorded, until cancelled."""
         while True:
-            await asyncio.sleep(_PAUSE_S)
+            await asyncio.sleep(0.25)
             await self._write()
 
     async def log(self) -> bytes:

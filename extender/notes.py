@@ -1,10 +1,9 @@
 """Notes: what netgang writes on tenants' objects for its own successor, signed so that no other client can write one.
 
-The API server's objects are the only memory that netgang has, and users may write the same annotations. Rule
-(docs/safety.md S22): a note is believed only with an HMAC by a key of ours over what kind of note it is, the object
-that carries it and its content; all others are ignored, counted, reported. None names anything in another namespace.
-Written: the content, a space, `hmac1.MAC`; a copy on another object, or under another annotation, is worth nothing. The
-length is looked at first and the MAC before anything is parsed. Cost: 3 µs for a note.
+Rule (docs/safety.md S22): a note is believed only with an HMAC by a key of ours over what kind of note it is, the
+object that carries it and its content; all others are ignored, counted, reported. None names anything in another
+namespace. Written: the content, a space, `hmac1.MAC`. The length is looked at first and the MAC before anything is
+parsed. Cost: 3 µs for a note.
 """
 
 import hmac
@@ -22,9 +21,7 @@ from extender.errors import ConfigError
 
 MOST_CHARS: Final = 4096  # Longest annotation that is read as a note, signature included; a longer one is never written
 _SCHEME: Final = "hmac1"
-_MAC_CHARS: Final = 43
 KEY_FILE: Final = "key"
-FORMER_KEY_FILE: Final = "former-key"
 LEAST_BYTES: Final = 16
 _log = logging.getLogger(__name__)
 
@@ -71,8 +68,7 @@ class Notes:
     def __init__(self, key: bytes, former_key: bytes | None = None, *, problem: str = "") -> None:
         self._keys = (key,) if former_key is None else (key, former_key)
         self.problem = problem  # Why a successor will not have the key: nothing is started then that only a note ends
-        self.on_ignored: Callable[[NoteKind, Bearer, Flaw], None] = lambda *_: None
-        """Called for each note that is ignored, each time that it is read; must only take note."""
+        self.on_ignored: Callable[[NoteKind, Bearer, Flaw], None] = lambda *_: None  # Each time; must only take note
 
     def write(self, kind: NoteKind, bearer: Bearer, content: str) -> str:
         """The annotation's value. ValueError: it would be too long to be read again."""
@@ -85,22 +81,17 @@ class Notes:
         """The content of a note that we wrote on this very object; `None`: it is ignored. Empty ones are none."""
         if not text:
             return None
-        found = self._checked(kind, bearer, text)
-        if isinstance(found, Flaw):
-            self.on_ignored(kind, bearer, found)
-            return None
-        return found
-
-    def _checked(self, kind: NoteKind, bearer: Bearer, text: str) -> "str | Flaw":
-        if len(text) > MOST_CHARS:
-            return Flaw.TOO_LONG
-        content, _, tail = text.rpartition(" ")
-        scheme, _, mac = tail.partition(".")
-        if scheme != _SCHEME or not mac:
-            return Flaw.UNSIGNED
-        given = mac.encode("utf-8", "surrogatepass")  # Of texts, `compare_digest` takes ASCII only
-        ours = any(hmac.compare_digest(_mac(key, kind, bearer, content).encode(), given) for key in self._keys)
-        return content if ours else Flaw.FORGED
+        flaw = Flaw.TOO_LONG
+        if len(text) <= MOST_CHARS:
+            content, _, tail = text.rpartition(" ")
+            scheme, _, mac = tail.partition(".")
+            given = mac.encode("utf-8", "surrogatepass")  # Of texts, `compare_digest` takes ASCII only
+            flaw = Flaw.FORGED if scheme == _SCHEME and mac else Flaw.UNSIGNED
+            for key in self._keys if flaw is Flaw.FORGED else ():
+                if hmac.compare_digest(_mac(key, kind, bearer, content).encode(), given):
+                    return content
+        self.on_ignored(kind, bearer, flaw)
+        return None
 
 
 class UncheckedNotes:
@@ -127,20 +118,20 @@ def _mac(key: bytes, kind: NoteKind, bearer: Bearer, content: str) -> str:
     # Names and uids have no NUL, so the parts cannot be shifted against each other.
     signed = "\0".join((_SCHEME, kind, bearer.namespace, bearer.uid, content))
     digest = hmac.digest(key, signed.encode("utf-8", "surrogatepass"), "sha256")
-    return urlsafe_b64encode(digest)[:_MAC_CHARS].decode()
+    return urlsafe_b64encode(digest)[:43].decode()
 
 
 def notes_of(directory: Path) -> Notes:
-    """Notes signed with the keys in the files there, a mounted Secret (docs/reference/notes.md), which is read once.
+    """Notes signed with the keys in a mounted Secret (docs/reference/notes.md), else with one that the process forgets.
 
-    Without a key a process signs with one that ends with it, and says so. Errors: ConfigError for what is no key.
+    Errors: ConfigError for what is no key.
     """
     key = _key_in(directory / KEY_FILE)
     if key is None:
         problem = f"there is no key in {directory / KEY_FILE}: mount a Secret with one (docs/reference/notes.md)"
         _log.warning("notes do not outlive this process, so no gang is suspended and no job resized: %s", problem)
         return Notes(secrets.token_bytes(32), problem=problem)
-    return Notes(key, _key_in(directory / FORMER_KEY_FILE))
+    return Notes(key, _key_in(directory / "former-key"))
 
 
 def _key_in(file: Path) -> bytes | None:

@@ -1,8 +1,8 @@
 """What the service needs of the world, as protocols: time, the Kubernetes API, network measurements.
 
-Why: use cases are tested with fakes (tests/fakes, named as these), the simulator drives the same code in virtual time,
-and only `bootstrap` knows the real adapters. Rule: a port speaks in our own records or in plain JSON values, never in a
-library's types; its errors are those of `extender.errors`.
+Why: use cases are tested with fakes (tests/fakes), the simulator drives the same code in virtual time. Rule: a port
+speaks in our own records or in plain JSON values, never in a library's types; its errors are those of
+`extender.errors`.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -15,9 +15,6 @@ from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import Measurement, MeasurementTable
 from scoring.plan import Plan, PlannerCache
-
-_PAGE = 500  # Objects of one page of a list
-
 
 T = TypeVar("T")
 
@@ -92,29 +89,19 @@ class ClusterApi(Protocol):
         """GET an owner of pods, consistent, as raw JSON. ValueError: a kind that netgang has no right to read."""
 
     async def labelled_owners(self, label: str) -> Sequence[Labelled]:
-        """All owners of pods, of the kinds that can be suspended and are served, that have this label; consistent.
-
-        `label` is written `name=value`.
-        """
+        """All owners of pods, of the kinds that can be suspended and are served, with this `name=value`; consistent."""
 
     async def patch_object(self, api_version: str, kind: str, namespace: str, name: str, patch: bytes) -> bytes:
-        """Merge patch of an owner of pods; the owner as it is now.
+        """Merge patch of an owner of pods; the owner as it is now. ValueError: a kind that netgang never patches.
 
         ConflictError: it is not the version that the patch names any more, and so perhaps another one of its name.
-        ValueError: a kind that netgang never patches.
         """
 
     async def evict(self, namespace: str, name: str, uid: PodUid, *, resource_version: str = "") -> None:
-        """Evict the very pod `uid` through the Eviction API (PodDisruptionBudgets are respected).
-
-        With `resource_version` only if the pod is unchanged since; ConflictError otherwise.
-        """
+        """Evict the very pod `uid`, as PodDisruptionBudgets allow; ConflictError: it has changed since the version."""
 
     async def patch_group_status(self, namespace: str, name: str, patch: bytes) -> bytes:
-        """Merge patch of a coscheduling PodGroup's status, as our own field manager; the PodGroup as it is now.
-
-        ConflictError: it is not the version that the patch names any more.
-        """
+        """Merge patch of a coscheduling PodGroup's status, as our own field manager. Errors as `patch_object`."""
 
     async def patch_pod_status(self, namespace: str, name: str, uid: PodUid, patch: bytes) -> None:
         """Strategic merge patch of the status of the very pod `uid`, as our own field manager (409: replaced)."""
@@ -128,7 +115,7 @@ async def read_all(api: ClusterApi, path: str) -> list[bytes]:
     found: list[bytes] = []
     token = ""
     while True:
-        page = await api.list_page(path, limit=_PAGE, continue_token=token)
+        page = await api.list_page(path, limit=500, continue_token=token)
         found.extend(page.items)
         if not (token := page.continue_token):
             return found
@@ -145,9 +132,7 @@ class StoredText(msgspec.Struct, frozen=True):
 class TextStore(Protocol):
     """A ConfigMap in which netgang keeps what must outlive it: the gangs that have started."""
 
-    @property
-    def place(self) -> str:
-        """What it is called, for people: `namespace/name`."""
+    place: str  # `namespace/name`, for people
 
     async def read(self) -> StoredText | None:
         """The ConfigMap as storage has it; `None`: there is none. Errors: ApiError, ApiUnavailableError."""
@@ -164,13 +149,10 @@ class Identity(msgspec.Struct, frozen=True):
 
 
 class Reviews(Protocol):
-    """What the API server says about callers that show us a token."""
+    """What the API server says about callers that show us a token. Errors: ApiError, ApiUnavailableError."""
 
     async def identity(self, token: str, *, audiences: Sequence[str] = ()) -> Identity | None:
-        """Whose token it is; None: no account's, or for none of `audiences` (none given: for the API server itself).
-
-        Errors: ApiError, ApiUnavailableError.
-        """
+        """Whose token it is; None: no account's, or for none of `audiences` (none given: for the API server itself)."""
 
 
 class EndpointInfo(msgspec.Struct, frozen=True):
@@ -193,21 +175,10 @@ class Batch(msgspec.Struct, frozen=True):
 class CurrentPlan(Protocol):
     """The plan that is in force, for controllers that act on it; the planning loop keeps it."""
 
-    @property
-    def current(self) -> Plan:
-        """The last plan."""
-
-    @property
-    def snapshot(self) -> Snapshot | None:
-        """What it was made from; `None`: there was no run yet."""
-
-    @property
-    def policy(self) -> Policy:
-        """By which settings."""
-
-    @property
-    def cache(self) -> PlannerCache:
-        """What runs may reuse of earlier ones, for looks on the event loop."""
+    current: Plan
+    snapshot: Snapshot | None  # What it was made from; `None`: there was no run yet
+    policy: Policy  # By which settings
+    cache: PlannerCache  # What runs may reuse of earlier ones, for looks on the event loop
 
     async def ask(self, work: Callable[..., T], *arguments: Any, **named: Any) -> T:
         """The answer to a long question, in a thread of their own; it is given a cache besides."""
@@ -216,13 +187,10 @@ class CurrentPlan(Protocol):
 class NetworkSource(Protocol):
     """A place that knows measurements."""
 
-    @property
-    def name(self) -> str:
-        """Short constant name for metrics and messages, such as `maddash` or `file`."""
+    name: str  # Short and constant, for metrics and messages, such as `maddash` or `file`
 
     async def fetch(self, *, now_s: float) -> Batch | None:
-        """Read the current measurements; `None`: nothing changed since the last call.
+        """Read the current measurements; `None`: nothing changed since the last call. Errors: NetworkSourceError.
 
-        Errors: NetworkSourceError. A source that fails in part answers with what it has and names the rest in
-        `problems`; keeping last good data is the source's own work where parts fail one by one.
+        A source that fails in part answers with what it has, or had of the failed parts, and names them in `problems`.
         """

@@ -1,11 +1,8 @@
-"""Documents under /v1 and /readyz that are about netgang itself: watches, sources, agents, jobs.
+"""Documents under /v1 and /readyz that are about netgang itself; those about gangs are records of `scoring.explain`.
 
-The server builds and encodes a record, the client decodes it; OpenAPI and the docs have the text beside or below each
-field. What people are told of gangs are records of `scoring.explain`.
-
-Rules:
-- A client ignores the fields that it does not know, and words of a closed set are `str`.
-- `UNSET` is a field that is left out; `None` is written as null. NaN is written as null.
+The server encodes a record, the client decodes it; OpenAPI and the docs have the text beside or below each field.
+Rules: a client ignores the fields that it does not know, and words of a closed set are `str`. `UNSET` is a field that
+is left out; `None` and NaN are written as null.
 """
 
 from collections.abc import Mapping

@@ -27,7 +27,7 @@ from cli.doctor.facts import (
 )
 from cli.doctor.installation import confining, needed
 from client.documents import decoded, door, fetch
-from extender.bootstrap.sources import closing, sources_of
+from extender.bootstrap import closing, sources_of
 from extender.convert import node_from_json, pod_from_json
 from extender.errors import ApiError, ConfigError, NetworkSourceError
 from extender.kube import calls

@@ -1,6 +1,4 @@
-"""Who may report: a service account, by its token (TokenReview).
-
-Why the API server: its tokens are already in every pod. A list of passwords of our own would be a second truth.
+"""Who may report: a service account, by its token (TokenReview), which every pod has already.
 
 Rules:
 - A pod reports for jobs of its own namespace, which its token's service account names; an agent of the probe at the
@@ -8,9 +6,9 @@ Rules:
 - No answer means no: what cannot be checked now is refused with 503, never let through.
 - An answer is remembered for a short time, a yes longer than a no; a token only as its SHA-256. Unknown tokens have
   a memory of their own, so that they cannot push out what is known of others.
-- Only so many questions are asked at a time, and so many callers wait for theirs; one more gets 503. Each
-  address may cause a bounded number that are answered no (docs/safety.md S28); what was answered yes once is asked all
-  the same, so that other clients at the same address do not keep a caller out.
+- Only so many questions are asked at a time, and so many callers wait for theirs. Each address may cause a bounded
+  number that are answered no (docs/safety.md S28); what was answered yes once is asked all the same, so that other
+  clients at the same address do not keep a caller out.
 """
 
 import asyncio
@@ -36,12 +34,7 @@ WAY_OUT: Final = (
 )
 IN_HAND: Final = 10.0  # Questions of an address that has not asked for long
 REFILL_S: Final = 5.0  # Seconds for one more
-_PEERS_MAX: Final = 4096
-_YES_S: Final = 60.0
 _AGENTS_YES_S: Final = 300.0  # With agents on each node: 1,000 of them cost three TokenReviews a second, not 17
-_NO_S: Final = 10.0
-_YES_ONCE_S: Final = 3600.0  # As long as a pod's token is good
-_ACCOUNT: Final = "system:serviceaccount:"
 _TOO_MANY: Final = "this address has shown too many tokens that the API server does not know; come again"
 _NAMESPACE_WAY_OUT: Final = (
     "a service account reports for jobs of its own namespace alone, and people for none: let a pod of the job's "
@@ -63,9 +56,11 @@ class Reporters(msgspec.Struct, frozen=True):
         """Whether `caller` is a service account of the namespace in `path`; at the probe's address, its agents' one."""
         if path == PROBE_PATH:
             return caller.username == self.agents
-        namespace, _, name = caller.username.removeprefix(_ACCOUNT).partition(":")
-        account = caller.username.startswith(_ACCOUNT) and bool(namespace) and bool(name)
-        return account and path.startswith(f"/v1/jobs/{namespace}/")
+        match caller.username.split(":", 3):
+            case ["system", "serviceaccount", namespace, name] if namespace and name:
+                return path.startswith(f"/v1/jobs/{namespace}/")
+            case _:
+                return False
 
 
 class TokenAuth:
@@ -81,16 +76,15 @@ class TokenAuth:
         asked_max: int = 4,
         waiting_max: int = 64,
     ) -> None:
-        self._app = app
-        self._reporters = reporters
+        self._app, self._reporters = app, reporters
         self._slots = asyncio.Semaphore(asked_max)
         self._waiting, self._waiting_max = 0, waiting_max
         now_s = clock.monotonic_s
         self._questions = Questions(now_s)
-        yes_s = _YES_S if reporters.agents is None else _AGENTS_YES_S
+        yes_s = 60.0 if reporters.agents is None else _AGENTS_YES_S
         self._yes = _Memory[Identity](yes_s, remembered_max, now_s)  # Hash of a token → whose it is
-        self._yes_once = _Memory[bool](_YES_ONCE_S, remembered_max, now_s)
-        self._no = _Memory[bool](_NO_S, remembered_max, now_s)
+        self._yes_once = _Memory[bool](3600.0, remembered_max, now_s)  # As long as a pod's token is good
+        self._no = _Memory[bool](10.0, remembered_max, now_s)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let one request through, with the caller as `scope["user"]`, or refuse it with a problem document."""
@@ -99,22 +93,22 @@ class TokenAuth:
             caller = _refused(HTTPStatus.FORBIDDEN, WAY_OUT if path == PROBE_PATH else _NAMESPACE_WAY_OUT)
         if isinstance(caller, Response):
             await caller(scope, receive, send)
-        elif caller is None:
-            unknown = _unauthorized("the API server does not know this token, or it has expired")
-            await unknown(scope, receive, send)
         else:
             scope["user"] = caller
             await self._app(scope, receive, send)
 
-    async def _caller(self, scope: Scope) -> Identity | Response | None:
-        """Whose the token is; `None`: nobody's. Else why that cannot be said."""
-        if not (token := _bearer_token(scope)):
+    async def _caller(self, scope: Scope) -> Identity | Response:
+        """Whose the token is, or why it is nobody's or that cannot be said."""
+        shown = [value.decode("latin-1") for name, value in scope["headers"] if name == b"authorization"]
+        scheme, _, token = (shown[0] if len(shown) == 1 else "").partition(" ")
+        if scheme.lower() != "bearer" or not (token := token.strip()):
             return _unauthorized("show a token: Authorization: Bearer TOKEN")
         try:
-            return await self._identity(token, str(scope["client"][0]) if scope.get("client") else "")
+            caller = await self._identity(token, str(scope["client"][0]) if scope.get("client") else "")
         except (ApiError, ApiUnavailableError) as error:
             _log.warning("cannot ask the API server whose a token is: %s", error)
             return _unavailable("the API server cannot be asked now whose this token is; the log says more")
+        return caller or _unauthorized("the API server does not know this token, or it has expired")
 
     async def _identity(self, token: str, peer: str) -> Identity | Response | None:
         """What is remembered of the token, or is asked now; a response: not now. A no costs `peer` a question."""
@@ -140,9 +134,9 @@ class TokenAuth:
                 self._questions.give_back(peer)
         if caller is None:
             self._no.keep(key, True)
-            return None
-        self._yes_once.keep(key, True)
-        self._yes.keep(key, caller)
+        else:
+            self._yes_once.keep(key, True)
+            self._yes.keep(key, caller)
         return caller
 
 
@@ -170,13 +164,12 @@ class _Memory(msgspec.Struct, Generic[_Value]):
 
 
 class Questions:
-    """How many questions to the API server each peer may cause that are answered no (docs/safety.md S28).
+    """Questions that each peer may cause that are answered no (docs/safety.md S28): some, and now and then one more.
 
-    Any client that reaches a port can show a new token with every request. Each address has some questions in hand and
-    gets one more now and then. Of too many addresses the one that asked longest ago is forgotten.
+    Of too many peers the one that asked longest ago is forgotten.
     """
 
-    def __init__(self, now_s: Callable[[], float], *, peers_max: int = _PEERS_MAX) -> None:
+    def __init__(self, now_s: Callable[[], float], *, peers_max: int = 4096) -> None:
         self._now_s = now_s
         self._all_at_s = _Memory[float](IN_HAND * REFILL_S, peers_max, now_s)
 
@@ -191,20 +184,8 @@ class Questions:
         """The question was none that counts."""
         self._all_at_s.keep(peer, self._of(peer) - REFILL_S)
 
-    def __len__(self) -> int:
-        return len(self._all_at_s.kept)
-
     def _of(self, peer: str) -> float:
         return max(self._all_at_s.get(peer) or 0.0, self._now_s())
-
-
-def _bearer_token(scope: Scope) -> str:
-    """The token in the one Authorization header; "" if there is none, another kind, or several."""
-    found = [value for name, value in scope["headers"] if name == b"authorization"]
-    if len(found) != 1:
-        return ""
-    scheme, _, token = found[0].decode("latin-1").partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else ""
 
 
 def _unauthorized(detail: str) -> Response:

@@ -1,11 +1,11 @@
-"""Jobs, for people: the documents behind /v1/jobs.
+"""The documents behind /v1/jobs, of one moment: from the controller's records, the queue, the plan and the reports.
 
-Rule: records of one moment, put together from what the controller recorded, the queue, the plan's snapshot
-and the reports; nothing here decides or changes anything. Times are Unix seconds.
+Nothing here decides or changes anything. Times are Unix seconds.
 """
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any, Final
 
 import msgspec
@@ -18,15 +18,13 @@ from extender.runtime.slices import next_slice
 from extender.scheduling.planner_loop import Planner
 from scoring.explain.queue_report import QueuedGang, report
 from scoring.ids import GangKey
-from scoring.model import Gang, Snapshot
+from scoring.model import Snapshot
 from scoring.plan import Run, begin_run, take_commitments
 from scoring.queue.states import JobState
 from scoring.scaling.shrink import link_points
 
 MOST_JOBS: Final = 1000
 USUAL_JOBS: Final = 200
-_LAST_POINTS: Final = 20
-_JOBS_A_STEP: Final = 4  # Jobs shown between two moments to pause: the links of each are looked up
 
 
 class _Moment(msgspec.Struct, frozen=True):
@@ -54,7 +52,7 @@ class JobsView(msgspec.Struct, frozen=True):
         shown = []
         for number, view in enumerate(found[:limit], start=1):
             shown.append(self._short(view, moment))
-            if number % _JOBS_A_STEP == 0:
+            if number % 4 == 0:  # the links of each are looked up
                 await next_slice()
         return schemas.JobList(
             at_s=moment.now_s,
@@ -84,6 +82,12 @@ class JobsView(msgspec.Struct, frozen=True):
         changes = self.records.changes_of(job.uid)
         last = self.book.last(key, job.uid)
         age_s = round(max(moment.now_s - last.time_s, 0.0), 3) if last is not None else 0.0
+        index, nodes = moment.snapshot.table.index, moment.snapshot.table.nodes
+        placed = (
+            Counter(pod.node for pod in gang.placed if pod.node is not None) if gang is not None else Counter[Any]()
+        )
+        zones = {str(nodes[index[node]].zone) for node in placed if node in index}
+        links = link_points(moment.run, gang, sorted(placed)).values() if gang is not None else ()
         return schemas.Job(
             job=f"{key.namespace}/{key.name}",
             kind=key.kind,
@@ -93,8 +97,8 @@ class JobsView(msgspec.Struct, frozen=True):
             workers=schemas.Workers(
                 now=job.workers, min=job.min_workers, max=job.max_workers, min_from=view.seen.bounds.source or None
             ),
-            placement=_placement(gang, moment),
-            network=_network(gang, moment),
+            placement=schemas.Placement(zones=tuple(sorted(zones)), nodes=dict(sorted(placed.items()))),
+            network=round(fmean(links), 3) if links else None,
             refusal=job.refusal,
             wish=view.wish,
             metrics=self._metrics(view),
@@ -118,7 +122,7 @@ class JobsView(msgspec.Struct, frozen=True):
             uid=job.uid,
             pods={str(pod.name): pod.node for pod in gang.members} if gang is not None else {},
             changes=tuple(_change(one) for one in self.records.changes_of(job.uid)),
-            points=schemas.Points(kept=len(points), last=tuple(points[-_LAST_POINTS:])),
+            points=schemas.Points(kept=len(points), last=tuple(points[-20:])),
         )
 
 
@@ -127,21 +131,6 @@ def _state(view: JobView, moment: _Moment) -> str:
     entry = moment.entries.get(view.job.gang)
     ended = view.rough_state is JobState.COMPLETED
     return entry.state if entry is not None and not ended else view.rough_state
-
-
-def _placement(gang: Gang | None, moment: _Moment) -> schemas.Placement:
-    index, nodes = moment.snapshot.table.index, moment.snapshot.table.nodes
-    placed = Counter(pod.node for pod in gang.placed if pod.node is not None) if gang is not None else Counter[Any]()
-    zones = {str(nodes[index[node]].zone) for node in placed if node in index}
-    return schemas.Placement(zones=tuple(sorted(zones)), nodes=dict(sorted(placed.items())))
-
-
-def _network(gang: Gang | None, moment: _Moment) -> float | None:
-    """Mean points of the links between the job's nodes, as scale-in values them; `None`: there are none."""
-    if gang is None:
-        return None
-    points = link_points(moment.run, gang, sorted({pod.node for pod in gang.placed if pod.node is not None}))
-    return round(sum(points.values()) / len(points), 3) if points else None
 
 
 def _change(change: Resize) -> schemas.WorkerChange:

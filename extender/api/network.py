@@ -1,10 +1,8 @@
 """The network in numbers: sources, mapping, and the values between a few nodes, for people and `netgang network`.
 
-Why bounded: 5,000 nodes have 25 million pairs, which neither the event loop nor a reader could take. Rule: the nodes of
-one zone, or of the whole cluster, in the order of their names, and never more than `MOST_NODES` of them.
-
-Of one link it shows what the scores use and where it is from, and leaves out nothing that was measured, however old.
-Points are as among the nodes of the zone: bandwidth is compared with its best rate, what is unknown with its median.
+Why bounded: 5,000 nodes have 25 million pairs, which neither the event loop nor a reader could take. Of one link it
+shows what the scores use and where it is from, and leaves out nothing that was measured, however old. Points are as
+among the nodes of the zone: bandwidth is compared with its best rate, what is unknown with its median.
 """
 
 from collections.abc import Iterable
@@ -19,7 +17,7 @@ from extender import schemas
 from scoring.ids import NodeName, ZoneName
 from scoring.model.policy import ScorePolicy
 from scoring.model.snapshot import Snapshot
-from scoring.network.matrix import METRICS, Floats
+from scoring.network.matrix import METRICS
 from scoring.network.node_links import DegradedLinks
 from scoring.score.pairs import pair_scores
 
@@ -37,40 +35,35 @@ def network_document(
     degraded: tuple[DegradedLinks, ...] = (),
     probe: schemas.ProbeAgents | UnsetType = UNSET,
 ) -> schemas.Network:
-    """The network as the planner sees it. `status` is `None` without sources. Cost: O(nodes + limit²)."""
-    network = snapshot.network
+    """The network as the planner sees it. `status` is `None` without sources. Cost: O(nodes + limit²).
+
+    A zone that does not exist has no nodes. The diagonal and nodes that share their endpoint have no values.
+    """
+    network, table = snapshot.network, snapshot.table
+    rows = () if zone is None else table.zones.get(ZoneName(zone), np.empty(0, np.int64))
+    listed = table.names if zone is None else tuple(table.names[row] for row in rows)
+    shown = listed[: min(limit, MOST_NODES)]
+    block = network.block(shown, shown)
+    values = [
+        [[None if one != one else one for one in row] for row in getattr(block, name).tolist()] for name in _VALUES
+    ]
     return schemas.Network(
         version=network.version,
         evaluated_at_s=network.evaluated_at_s,
         metrics={
             metric.value: schemas.KnownPairs(
                 known_pairs=network.known_pairs(metric),
-                mapped_nodes=sum(node in network.endpoint_of.get(metric, {}) for node in snapshot.table.names),
-                nodes=len(snapshot.table.names),
+                mapped_nodes=sum(node in network.endpoint_of.get(metric, {}) for node in table.names),
+                nodes=len(table.names),
             )
             for metric in METRICS
         },
-        zones={name: len(rows) for name, rows in snapshot.table.zones.items()},
-        pairs=_pairs(snapshot, zone=zone, limit=limit),
+        zones={name: len(rows) for name, rows in table.zones.items()},
+        pairs=schemas.Pairs(zone, shown, len(listed), *values),
         status=UNSET if status is None else status,
         degraded=degraded,
         probe=probe,
     )
-
-
-def _pairs(snapshot: Snapshot, *, zone: str | None, limit: int) -> schemas.Pairs:
-    """A zone that does not exist has no nodes. The diagonal and nodes that share their endpoint have no values."""
-    table = snapshot.table
-    rows = () if zone is None else table.zones.get(ZoneName(zone), np.empty(0, np.int64))
-    listed = table.names if zone is None else tuple(table.names[row] for row in rows)
-    names, of = listed[: min(limit, MOST_NODES)], len(listed)
-    block = snapshot.network.block(names, names)
-    values = [_plain(getattr(block, name)) for name in _VALUES]
-    return schemas.Pairs(zone, names, of, *values)
-
-
-def _plain(values: Floats) -> list[list[float | None]]:
-    return [[None if value != value else value for value in row] for row in values.tolist()]
 
 
 def link_document(

@@ -48,8 +48,17 @@ def with_schemas(app: FastAPI) -> FastAPI:
 
     def openapi() -> dict[str, Any]:
         document = without()
+        written = json.dumps(document)
+        named = [kind for name, kind in _NAMED.items() if f'"{_PLACE}{name}"' in written]
+        _, found = msgspec.json.schema_components(named, ref_template=_PLACE + "{name}")
+        for kind in _records(*named):
+            names = dict(zip(*(getattr(kind, f"__struct_{of}fields__", ()) for of in ("", "encode_")), strict=True))
+            fields = found[kind.__name__]["properties"]
+            for name, text in texts_of_fields(kind):
+                if (field := names.get(name, name)) in fields:
+                    fields[field]["description"] = text
         known = document.setdefault("components", {}).setdefault("schemas", {})
-        document["components"]["schemas"] = dict(sorted({**known, **_components(json.dumps(document))}.items()))
+        document["components"]["schemas"] = dict(sorted({**known, **found}.items()))
         return document
 
     app.openapi = openapi  # type: ignore[method-assign]
@@ -59,19 +68,6 @@ def with_schemas(app: FastAPI) -> FastAPI:
 def _named(kind: type[msgspec.Struct]) -> dict[str, str]:
     _NAMED[kind.__name__] = kind
     return {"$ref": f"{_PLACE}{kind.__name__}"}
-
-
-def _components(text: str) -> dict[str, Any]:
-    """Schemas of the records that `text` refers to, and of those below them."""
-    named = [kind for name, kind in _NAMED.items() if f'"{_PLACE}{name}"' in text]
-    _, found = msgspec.json.schema_components(named, ref_template=_PLACE + "{name}")
-    for kind in _records(*named):
-        names = dict(zip(*(getattr(kind, f"__struct_{of}fields__", ()) for of in ("", "encode_")), strict=True))
-        fields = found[kind.__name__]["properties"]
-        for name, text in texts_of_fields(kind):
-            if (field := names.get(name, name)) in fields:
-                fields[field]["description"] = text
-    return found
 
 
 def _records(*kinds: Any) -> Iterator[type]:

@@ -1,7 +1,6 @@
 """Problem documents (RFC 9457): how everything except the three verbs says what went wrong.
 
-Rule: a caller's mistake is 4xx and says what to change; a mistake of ours is 503 with a constant text (the log has the
-rest), because a caller may well try again.
+Rule: a caller's mistake is 4xx and says what to change; one of ours is 503 with a constant text: it may try again.
 """
 
 import asyncio
@@ -73,17 +72,14 @@ async def read_body(request: Request, most_bytes: int, timeout_s: float, *, advi
     return problem_response(status, f"body: {said}", headers=LAST)
 
 
-class Only(msgspec.Struct, frozen=True):
+def only(app: ASGIApp, paths: AbstractSet[str], *, elsewhere: str) -> ASGIApp:
     """Passes on requests to these paths alone: what is behind certificates must not be reached by other ports."""
 
-    app: ASGIApp
-    paths: AbstractSet[str]
-    elsewhere: str
+    async def pass_on(scope: Scope, receive: Receive, send: Send) -> None:
+        listed = scope["path"] in paths
+        await (app if listed else problem_response(HTTPStatus.NOT_FOUND, elsewhere))(scope, receive, send)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass one request on, or answer 404 with a problem document."""
-        listed = scope["path"] in self.paths
-        await (self.app if listed else problem_response(HTTPStatus.NOT_FOUND, self.elsewhere))(scope, receive, send)
+    return pass_on
 
 
 def answer_with_problems(app: FastAPI, *, failed: Callable[[], None] = lambda: None) -> None:
@@ -99,13 +95,11 @@ def answer_with_problems(app: FastAPI, *, failed: Callable[[], None] = lambda: N
 
 
 async def _answer(_request: Request, error: Exception) -> Response:
-    match error:
-        case HTTPException():
-            status = HTTPStatus(error.status_code)
-            detail = "" if error.detail == status.phrase else str(error.detail)
-            return problem_response(status, detail, headers=error.headers)
-        case RequestValidationError():
-            wrong = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
-            return problem_response(HTTPStatus.BAD_REQUEST, wrong)
-        case _:
-            return problem_response(HTTPStatus.BAD_REQUEST, str(error))
+    if isinstance(error, HTTPException):
+        status = HTTPStatus(error.status_code)
+        detail = "" if error.detail == status.phrase else str(error.detail)
+        return problem_response(status, detail, headers=error.headers)
+    wrong = str(error)
+    if isinstance(error, RequestValidationError):
+        wrong = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+    return problem_response(HTTPStatus.BAD_REQUEST, wrong)

@@ -1,11 +1,9 @@
 """The port for reports: of training jobs, POST /v1/jobs/{namespace}/{name}/metrics, and of the probe, POST /v1/probe.
 
 Why a port of its own: pods of every namespace must reach it, and none of them may reach /bind or read the queue.
-
-Rules: a pod reports for jobs of its own namespace (`api.auth`); an agent of the probe for the node that the pod runs on
-to which its token is bound. Reports of jobs move the demands of jobs whose owners asked for it, within their bounds,
-and nothing else. The body is read after its sender is known, up to a largest size and for a longest time, then taken
-as a whole or refused. A standby takes none.
+Rules: a pod reports for jobs of its own namespace (`api.auth`); an agent of the probe for the node of the pod to which
+its token is bound. Reports of jobs move the demands of jobs whose owners asked for it, within their bounds, and nothing
+else. The body is read after its sender is known, within a size and a time, then taken as a whole or refused.
 """
 
 import logging
@@ -29,48 +27,31 @@ from extender.ports import Clock
 from extender.schemas import Accepted, ProbeOrders, ProbeReport
 
 MAX_BODY_BYTES: Final = 64 * 2**10  # Several times the 256 points of a report, twice the most links of an agent's
-BODY_TIMEOUT_S: Final = 5.0
-_WORDS: Final[Mapping[int, str]] = {  # status → what is counted
-    200: "accepted",
-    400: "bad report",
-    401: "no token",
-    403: "other namespace",
-    404: "unknown job",
-    405: "bad report",
-    408: "too slow",
-    409: "step goes back",
-    413: "too large",
-    429: "too many",
-    503: "unavailable",
-}
-_PROBE_WORDS: Final = {status: word for status, word in _WORDS.items() if status != HTTPStatus.NOT_FOUND} | {
+_REFUSALS: Final[Mapping[int, str]] = {  # status → what is counted
+    400: "bad report", 401: "no token", 403: "other namespace", 404: "unknown job", 405: "bad report", 408: "too slow",
+    409: "step goes back", 413: "too large", 429: "too many", 503: "unavailable",
+}  # fmt: skip
+_PROBE_REFUSALS: Final = {status: word for status, word in _REFUSALS.items() if status != 404} | {
     403: "other node",
     409: "replayed",
 }
-_UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-_STANDBY: Final = "this replica does not lead; the Service netgang leads to the one that does"
-
 _log = logging.getLogger("netgang.probe")
 
 
-class ReportsDoor:
-    """The whole port as an ASGI app: each caller is authenticated first, each outcome is counted."""
+def reports_door(
+    app: ASGIApp,
+    reporters: Reporters,
+    clock: Clock,
+    *,
+    count: Callable[[str], None],
+    count_probe: Callable[[str], None],
+) -> ASGIApp:
+    """The whole port: each caller is authenticated first, each outcome is counted."""
+    auth = TokenAuth(app, reporters, clock)
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        reporters: Reporters,
-        clock: Clock,
-        *,
-        count: Callable[[str], None],
-        count_probe: Callable[[str], None] = lambda _: None,
-    ) -> None:
-        self._auth = TokenAuth(app, reporters, clock)
-        self._count, self._count_probe = count, count_probe
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        status, probe = 0, scope["path"] == PROBE_PATH
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        status = 0
+        counts, refusals = (count_probe, _PROBE_REFUSALS) if scope["path"] == PROBE_PATH else (count, _REFUSALS)
 
         async def hear(message: Message) -> None:
             nonlocal status
@@ -78,11 +59,11 @@ class ReportsDoor:
                 status = message["status"]
             await send(message)
 
-        await self._auth(scope, receive, hear)
-        if status and probe:
-            self._count_probe(_PROBE_WORDS.get(status, "other"))
-        elif status:
-            self._count(_WORDS.get(status, "other"))
+        await auth(scope, receive, hear)
+        if status:
+            counts("accepted" if status == HTTPStatus.OK else refusals.get(status, "other"))
+
+    return answer
 
 
 class ProbePort(msgspec.Struct, frozen=True):
@@ -93,38 +74,32 @@ class ProbePort(msgspec.Struct, frozen=True):
     account: str  # User name of the agents' service account
 
 
-class _Direct:
+def _direct(app: ASGIApp, handle: Callable[[Request], Awaitable[Response]]) -> ASGIApp:
     """Middleware that calls the handler without FastAPI's routing, a third of a report's CPU: agents report often."""
 
-    def __init__(self, app: ASGIApp, handle: Callable[[Request], Awaitable[Response]]) -> None:
-        self._app, self._handle = app, handle
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        ours = scope["type"] == "http" and scope["path"] == PROBE_PATH and scope["method"] == "POST"
+        await (await handle(Request(scope, receive)) if ours else app)(scope, receive, send)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] == PROBE_PATH and scope["method"] == "POST":
-            response = await self._handle(Request(scope, receive))
-            await response(scope, receive, send)
-        else:
-            await self._app(scope, receive, send)
+    return answer
 
 
 def create_reports_app(
-    reports: Reports | None,
+    reports: Reports | None,  # Of jobs; `None`: they cannot report
     *,
     acting: Callable[[], bool],
-    body_timeout_s: float = BODY_TIMEOUT_S,
+    body_timeout_s: float = 5.0,
     probe: ProbePort | None = None,
 ) -> FastAPI:
-    """The app behind authentication; it does not check the caller. A standby (not `acting`) takes no report.
-
-    `reports` are those of jobs; `None`: jobs cannot report. `probe`: what takes those of the probe's agents.
-    """
+    """The app behind authentication, which does not check the caller; a standby (not `acting`) takes no report."""
     app = with_schemas(FastAPI(title="netgang reports", openapi_url=None))
     answer_with_problems(app)
 
     async def body_of(request: Request, advice: str = "") -> bytes | Response:
         body = await read_body(request, MAX_BODY_BYTES, body_timeout_s, advice=advice)
         if isinstance(body, bytes) and not acting():
-            return _refused(HTTPStatus.SERVICE_UNAVAILABLE, _STANDBY, 1.0, last=True)
+            why = "this replica does not lead; the Service netgang leads to the one that does"
+            return _refused(HTTPStatus.SERVICE_UNAVAILABLE, why, 1.0, last=True)
         return body
 
     if probe is not None:
@@ -135,7 +110,7 @@ def create_reports_app(
     @app.post(
         "/v1/jobs/{namespace}/{name}/metrics",
         summary="Report step, loss, speed or workers of a running job",
-        responses=answers(Accepted, _refusals(_WORDS)),
+        responses=answers(Accepted, _REFUSALS),
     )
     async def report(request: Request, namespace: Name, name: Name, kind: Kind = None) -> Response:
         body = await body_of(request, "; report more often, with fewer points each")
@@ -155,7 +130,7 @@ def _add_probe(app: FastAPI, port: ProbePort, body_of: Callable[[Request], Await
     @app.post(
         PROBE_PATH,
         summary="Report measured links of the node, and learn which to measure",
-        responses=answers(ProbeOrders, _refusals(_PROBE_WORDS)),
+        responses=answers(ProbeOrders, _PROBE_REFUSALS),
         openapi_extra=takes(ProbeReport),
     )
     async def probe(request: Request) -> Response:
@@ -164,7 +139,7 @@ def _add_probe(app: FastAPI, port: ProbePort, body_of: Callable[[Request], Await
             return body
         try:
             report = decoder.decode(body)
-        except _UNREADABLE as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             return _refused(HTTPStatus.BAD_REQUEST, f"body: {error}")
         try:
             pod = await port.pods.find(request.scope["user"], since_s=report.since_s)
@@ -178,11 +153,7 @@ def _add_probe(app: FastAPI, port: ProbePort, body_of: Callable[[Request], Await
             return document_response(answer)
         return _refused(answer.status, answer.detail, answer.retry_after_s)
 
-    app.add_middleware(_Direct, handle=probe)
-
-
-def _refusals(words: Mapping[int, str]) -> dict[int, str]:
-    return {status: word for status, word in words.items() if status != HTTPStatus.OK}
+    app.add_middleware(_direct, handle=probe)
 
 
 def _refused(status: HTTPStatus, detail: str, retry_after_s: float | None = None, *, last: bool = False) -> Response:

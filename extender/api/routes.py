@@ -1,9 +1,8 @@
 """The app that answers at a port, and the documents in it; verbs, page and reports of jobs have modules of their own.
 
-Rules: a view is asked at each request, on the event loop, in slices where it is long, and answers from memory with a
-record of its schema, which is encoded once; it changes nothing, /v1/what-if included. /v1/record says everything that
-decides of every pod and node; it has the same callers as all documents, and is off unless the settings say otherwise.
-/docs has Swagger's page from a wheel: a cluster without internet shows it too.
+Rules: a view answers from memory, in slices where it is long, and changes nothing, /v1/what-if included. /v1/record
+says everything that decides of every pod and node; it has the same callers as all documents, and is off unless the
+settings say otherwise. /docs has Swagger's page from a wheel: a cluster without internet shows it too.
 """
 
 import asyncio
@@ -32,10 +31,7 @@ _VERBS = """An extender for kube-scheduler: it starts distributed training jobs 
 kube-scheduler calls `POST /filter`, `POST /prioritize` and `POST /bind` with the types of
 `k8s.io/kube-scheduler/extender/v1`; these always answer 200 and say what is wrong in `Error`.
 The documents below are for people."""
-_METRICS_S = 1.0
 MOST_BYTES: Final = 256 * 1024
-_BODY_TIMEOUT_S: Final = 5.0
-_COME_AGAIN: Final = {"retry-after": "2"}
 _Zone: TypeAlias = Annotated[str | None, Query(max_length=253, description="Only nodes of this zone")]
 _Limit: TypeAlias = Annotated[int, Query(ge=1, le=MOST_NODES, description="Most nodes between which values are given")]
 _Namespace: TypeAlias = Annotated[str | None, Query(max_length=253, description="Only jobs of this namespace")]
@@ -93,7 +89,7 @@ def _probes(telemetry: Telemetry, readiness: Callable[[], Readiness]) -> APIRout
     async def metrics() -> Response:
         nonlocal text, written_s
         now_s = asyncio.get_running_loop().time()
-        if now_s - written_s >= _METRICS_S:  # at most so often, however many ask (docs/safety.md S28)
+        if now_s - written_s >= 1.0:  # not more often, however many ask (docs/safety.md S28)
             text, written_s = telemetry.exposition(), now_s
         return Response(text, headers={"content-type": METRICS_CONTENT_TYPE})
 
@@ -132,9 +128,9 @@ def _documents(views: Views) -> APIRouter:
             return problem_response(HTTPStatus.NOT_FOUND, f"{source} or {target} is no node that is known")
         return document_response(document)
 
-    @router.get(
-        "/queue", summary="The queue in order: state, weight, clock and rank of every gang", responses=answers(Queue)
-    )
+    in_order = "The queue in order: state, weight, clock and rank of every gang"
+
+    @router.get("/queue", summary=in_order, responses=answers(Queue))
     async def whole_queue() -> Response:
         return document_response(await views.queue())
 
@@ -145,7 +141,7 @@ def _documents(views: Views) -> APIRouter:
         openapi_extra=takes(WhatIf),
     )
     async def what_if(request: Request) -> Response:
-        body = await read_body(request, MOST_BYTES, _BODY_TIMEOUT_S)
+        body = await read_body(request, MOST_BYTES, 5.0)
         if isinstance(body, Response):
             return body
         try:
@@ -153,7 +149,7 @@ def _documents(views: Views) -> APIRouter:
         except MisfitError as misfit:
             return problem_response(HTTPStatus.BAD_REQUEST, str(misfit))
         except BusyError as busy:
-            return problem_response(HTTPStatus.TOO_MANY_REQUESTS, str(busy), headers=_COME_AGAIN)
+            return problem_response(HTTPStatus.TOO_MANY_REQUESTS, str(busy), headers={"retry-after": "2"})
         return document_response(found)
 
     @router.get("/record", summary="The last decisions, for `netgang plan`")

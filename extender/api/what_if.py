@@ -1,16 +1,13 @@
 """POST /v1/what-if: what is supposed is read as what the API server has, and planned beside the service.
 
 Rules: pods and PodGroups go through the readers with their bounds (docs/safety.md S21) and a cache of their own, so
-that a supposed job is judged as the real one would be. Nothing of the service is changed: snapshots and plans are
-immutable, and a question has a planner's cache of its own (docs/safety.md S15). One thread answers one question after
-the other, as each costs a plan, up to a second with a thousand waiting gangs; beyond `MOST_WAITING` that wait the
-answer is 429.
+that a supposed job is judged as the real one would be. Nothing of the service is changed: a question has a planner's
+cache of its own (docs/safety.md S15). One thread answers one question after the other, as each costs a plan, up to a
+second with a thousand waiting gangs; beyond `MOST_WAITING` that wait the answer is 429.
 """
 
-import asyncio
 import re
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -21,6 +18,7 @@ from msgspec.structs import replace
 from extender.cache import ClusterCache
 from extender.convert import pod_from_json, pod_group_from_json
 from extender.errors import ConfigError
+from extender.runtime.slices import WorkerThread
 from extender.scheduling.planner_loop import Planner
 from extender.settings.settings import Settings
 from scoring.ids import PodName, PodUid
@@ -45,9 +43,8 @@ class WhatIfs:
     settings: Settings
     empty_cache: Callable[[], ClusterCache]
     _asked: int = field(default=0, init=False)
-    _worker: ThreadPoolExecutor = field(  # A question whose caller hung up is still answered, and the next waits
-        default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="what-if"), init=False
-    )
+    _worker: WorkerThread = field(default_factory=lambda: WorkerThread("what-if"), init=False)
+    """A question whose caller hung up is still answered, and the next waits"""
 
     async def suppose(self, what: WhatIf) -> Supposed:
         """What the plan would be. Errors: MisfitError, BusyError."""
@@ -57,13 +54,11 @@ class WhatIfs:
         if self._asked > MOST_WAITING:
             raise BusyError("others are being answered")
         base = Situation(planner.snapshot, planner.policy, planner.now_s)
-        answer = partial(
-            supposed, base, planner.current, what, self.settings, self.empty_cache,
-            cache=planner.cache.borrowed(),
-        )  # fmt: skip
+        cache = planner.cache.borrowed()
+        answer = partial(supposed, base, planner.current, what, self.settings, self.empty_cache, cache=cache)
         self._asked += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._worker, answer)
+            return await self._worker(answer)
         finally:
             self._asked -= 1
 
@@ -110,7 +105,8 @@ def gangs_of(cache: ClusterCache, what: WhatIf) -> tuple[Gang, ...]:
     if sum(one.count for one in what.pods) > MOST_PODS:
         raise MisfitError(f"pods: more than {MOST_PODS}")
     groups = [_read(f"pod_groups.{n}", pod_group_from_json, raw) for n, raw in enumerate(what.pod_groups)]
-    native = [msgspec.json.decode(raw, type=_GroupHead).native for raw in what.pod_groups]
+    heads = [msgspec.json.decode(raw, type=_GroupHead) for raw in what.pod_groups]
+    native = [head.apiVersion.startswith("scheduling.k8s.io/") for head in heads]
     pods = [_as_admitted(cache, pod) for n, one in enumerate(what.pods) for pod in _pods(f"pods.{n}", one)]
     if len({pod.uid for pod in pods}) < len(pods):
         raise MisfitError("pods: two have one name")
@@ -131,11 +127,6 @@ def gangs_of(cache: ClusterCache, what: WhatIf) -> tuple[Gang, ...]:
 
 class _GroupHead(msgspec.Struct):
     apiVersion: str = ""
-
-    @property
-    def native(self) -> bool:
-        """Whether it is a PodGroup of Kubernetes' own."""
-        return self.apiVersion.startswith("scheduling.k8s.io/")
 
 
 def _as_admitted(cache: ClusterCache, pod: Pod) -> Pod:

@@ -4,17 +4,17 @@
 """
 
 import os
-import random
 import secrets
 import socket
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from random import Random
 from typing import Any
 
 from extender import convert
-from extender.bootstrap.common import LIMITS, Candidacy, Common, Limits, candidacy, empty_cache
-from extender.bootstrap.feeds import Follow, feeds_of
+from extender.bootstrap.common import LIMITS, Common, Follow, Limits, candidacy, empty_cache, feeds_of
 from extender.bootstrap.service import Service
 from extender.cache import ClusterCache
 from extender.cache.unreadable import UnreadableObjects
@@ -28,20 +28,19 @@ from extender.kube.reflector import Comeback, Reflector
 from extender.kube.transport import FEW, Transport
 from extender.network.refresh import Polled
 from extender.notes import NoteReader, Notes, notes_of
-from extender.ports import Clock, ClusterApi, Reviews, TextStore
+from extender.ports import Clock, ClusterApi, NetworkSource
 from extender.runtime.clock import SystemClock
-from extender.runtime.slices import Worker, WorkerThread, at_once
-from extender.server.app import Callers
-from extender.settings.settings import OwnPod, Settings, lease_namespace
+from extender.runtime.slices import WorkerThread
+from extender.settings import network
+from extender.settings.settings import HOME, Settings, own_pod
 
-__all__ = ["Service", "embedded", "empty_cache", "fill", "following", "in_memory", "live"]
+__all__ = ["Service", "embedded", "empty_cache", "fill", "following", "in_memory", "live", "sources_of"]
 
 
 @asynccontextmanager
-async def live(settings: Settings, *, clock: Clock | None = None, limits: Limits = LIMITS) -> AsyncIterator[Service]:
+async def live(settings: Settings, *, limits: Limits = LIMITS) -> AsyncIterator[Service]:
     """The service over a cluster's API server. Errors: ConfigError for credentials that cannot be used."""
-    clock = clock or SystemClock()
-    rng = random.Random()  # noqa: S311 - jitter, nothing secret
+    clock, rng = SystemClock(), Random()  # noqa: S311 - jitter, nothing secret
     async with AsyncExitStack() as stack:
         worker, questions = stack.enter_context(WorkerThread("plan")), stack.enter_context(WorkerThread("ask"))
         server = load_credentials(settings.kubeconfig, clock=clock)
@@ -49,11 +48,11 @@ async def live(settings: Settings, *, clock: Clock | None = None, limits: Limits
         reviews = None
         if settings.reports.port is not None:
             reviews = KubeReviews(await stack.enter_async_context(Transport(server, concurrency=FEW)))
-        sources = await _sources(settings, stack)
+        sources = [await stack.enter_async_context(closing(one)) for one in sources_of(settings)]
         stands = await stack.enter_async_context(
             candidacy(settings, server, rng, environment=os.environ, host=socket.gethostname())
         )
-        home = lease_namespace(OwnPod.of(os.environ))
+        home = own_pod(os.environ)[0] or HOME
         started = KubeTextStore(await stack.enter_async_context(Transport(server, concurrency=FEW)), home)
         yield following(
             settings, api, clock, rng, notes_of(settings.note_keys_dir),
@@ -63,42 +62,23 @@ async def live(settings: Settings, *, clock: Clock | None = None, limits: Limits
 
 
 def following(
-    settings: Settings,
-    api: ClusterApi,
-    clock: Clock,
-    rng: random.Random,
-    notes: Notes,
-    *,
-    sources: Sequence[Polled] = (),
-    reviews: Reviews | None = None,
-    stands: Candidacy | None = None,
-    started_store: TextStore | None = None,
-    limits: Limits = LIMITS,
-    worker: Worker = at_once,
-    questions: Worker = at_once,
+    settings: Settings, api: ClusterApi, clock: Clock, rng: Random, notes: Notes, limits: Limits = LIMITS, **more: Any
 ) -> Service:
-    """The service over any ClusterApi; `stands`: acts only while it leads."""
+    """The service over any ClusterApi; `more`: other fields of `Common`, such as `stands`."""
     cache = empty_cache(settings, limits)
     cache.expire(clock.now_s())
     comeback, unreadable = Comeback(), UnreadableObjects()
     follow = partial(Reflector, api, clock=clock, rng=rng, comeback=comeback)
-    reflectors = reflectors_of(settings, cache, follow, unreadable, notes)
-    feeds = feeds_of(settings, follow, unreadable, notes)
     common = Common(
-        settings, cache, api, clock, rng,
-        notes=notes, reflectors=reflectors, unreadable=unreadable, stands=stands, feeds=feeds, limits=limits,
-        worker=worker, questions=questions, started_store=started_store, sources=sources, reviews=reviews,
-        heard=comeback.heard,
+        settings, cache, api, clock, rng, notes=notes, unreadable=unreadable, heard=comeback.heard, limits=limits,
+        reflectors=reflectors_of(settings, cache, follow, unreadable, notes),
+        feeds=feeds_of(settings, follow, unreadable, notes), **more,
     )  # fmt: skip
     return Service(common)
 
 
 def reflectors_of(
-    settings: Settings,
-    cache: ClusterCache,
-    follow: Follow,
-    unreadable: UnreadableObjects,
-    notes: NoteReader,
+    settings: Settings, cache: ClusterCache, follow: Follow, unreadable: UnreadableObjects, notes: NoteReader
 ) -> dict[str, Reflector[Any]]:
     """Reflectors for every kind that decides, by its plural."""
     kinds = (
@@ -124,36 +104,69 @@ def reflectors_of(
     return found
 
 
+def sources_of(settings: Settings) -> list[Polled]:
+    """The adapters for the configured sources; the first of a kind has the kind's name, others a number behind it."""
+    seen: Counter[str] = Counter()
+    found = []
+    for one in settings.network.sources:
+        seen[one.kind] += 1
+        name = one.kind if seen[one.kind] == 1 else f"{one.kind}-{seen[one.kind]}"
+        interval_s = (
+            5.0 if isinstance(one, network.FileSource) else one.interval_s
+        )  # one `stat` of a file costs nothing
+        found.append(Polled(source_of(one, name), interval_s))
+    return found
+
+
 @asynccontextmanager
-async def embedded(settings: Settings, *, clock: Clock | None = None) -> AsyncIterator[Service]:
+async def closing(polled: Polled) -> AsyncIterator[Polled]:
+    """The source, for a block at whose end its connections end."""
+    try:
+        yield polled
+    finally:
+        if hasattr(polled.source, "aclose"):
+            await polled.source.aclose()
+
+
+def source_of(settings: network.Source, name: str) -> NetworkSource:
+    """The adapter that a setting describes; sends nothing. Errors: ConfigError for an address or a CA file.
+
+    Rule: imported only where a source is configured, for httpx and the adapters take an eighth of the time of a start.
+    """
+    from extender.network.maddash import MaddashSource
+    from extender.network.meshfile import MeshFileSource
+    from extender.network.opensearch import OpenSearchSource
+    from extender.network.prometheus import PrometheusSource
+
+    match settings:
+        case network.FileSource():
+            return MeshFileSource(settings.path, name=name)
+        case network.MaddashSettings():
+            return MaddashSource(settings, name=name)
+        case network.OpenSearchSettings():
+            return OpenSearchSource(settings, name=name)
+        case network.PrometheusSettings():
+            return PrometheusSource(settings, name=name)
+
+
+@asynccontextmanager
+async def embedded(settings: Settings) -> AsyncIterator[Service]:
     """The service over the saved cluster `settings.snapshot`, in memory. Errors: ConfigError for a bad file."""
-    clock = clock or SystemClock()
-    if settings.snapshot is None:
-        raise ValueError("settings.snapshot is not set")
+    assert settings.snapshot is not None
     saved = read_cluster(settings.snapshot, zone_label=settings.zone_label)
     async with AsyncExitStack() as stack:
-        sources = await _sources(settings, stack)
-        yield in_memory(settings, saved, clock=clock, sources=sources)
+        yield in_memory(
+            settings, saved, sources=[await stack.enter_async_context(closing(one)) for one in sources_of(settings)]
+        )
 
 
-async def _sources(settings: Settings, stack: AsyncExitStack) -> list[Polled]:
-    if not settings.network.sources:
-        return []
-    from extender.bootstrap.sources import closing, sources_of
-
-    return [await stack.enter_async_context(closing(one)) for one in sources_of(settings)]
-
-
-def in_memory(
-    settings: Settings, saved: ClusterFile, *, clock: Clock | None = None, sources: Sequence[Polled] = ()
-) -> Service:
+def in_memory(settings: Settings, saved: ClusterFile, *, sources: Sequence[Polled] = ()) -> Service:
     """The service over a cluster in memory. People play kube-scheduler: curl's calls count as its calls would."""
-    cache, clock = empty_cache(settings), clock or SystemClock()
+    cache, clock, rng = empty_cache(settings), SystemClock(), Random()  # noqa: S311 - jitter, nothing secret
     fill(cache, saved, now_s=clock.now_s())
     api = EmbeddedCluster(cache, saved.pods_json, clock)
-    rng = random.Random()  # noqa: S311 - jitter, nothing secret
     notes = Notes(secrets.token_bytes(32))
-    return Service(Common(settings, cache, api, clock, rng, notes=notes, sources=sources, callers=Callers.SCHEDULER))
+    return Service(Common(settings, cache, api, clock, rng, notes=notes, sources=sources, curl_looks=False))
 
 
 def fill(cache: ClusterCache, saved: ClusterFile, *, now_s: float) -> None:

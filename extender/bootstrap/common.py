@@ -1,8 +1,7 @@
-"""What every part of the service is built on: the cluster as seen, the plan, whether we may act, what starts gangs.
+"""What the service is built on: the cluster as seen, the plan, whether we may act, what starts gangs. Nothing runs."""
 
-Nothing of it runs yet.
-"""
-
+import asyncio
+import logging
 import random
 import socket
 import uuid
@@ -13,13 +12,15 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from extender.bootstrap.feeds import Feeds
 from extender.cache import ClusterCache
 from extender.cache.unreadable import UnreadableObjects
 from extender.controllers.context import ControllerContext
+from extender.controllers.elastic.kinds import KINDS
+from extender.controllers.elastic.records import FollowedJobs, reduce_by, target_from_json
 from extender.controllers.events.recorder import Events
 from extender.controllers.removal.removals import Disruptions, Quiet
 from extender.controllers.ungate_queue import UngateQueue
+from extender.kube.calls import AUTOSCALERS
 from extender.kube.credentials import ApiServer
 from extender.kube.own_objects import KubeLeases
 from extender.kube.reflector import Reflector
@@ -29,7 +30,7 @@ from extender.leadership.lease_loop import FencedApi, Leadership, RoleLabel
 from extender.network.probe_agents import ProbeOptions
 from extender.network.probe_bursts import BurstOptions
 from extender.network.refresh import Polled
-from extender.notes import Notes
+from extender.notes import NoteReader, Notes
 from extender.ports import Clock, ClusterApi, Reviews, TextStore
 from extender.runtime.decision_lines import DecisionLog, RecentDecisions
 from extender.runtime.slices import Worker, at_once
@@ -39,8 +40,7 @@ from extender.scheduling.answered_pods import Parking
 from extender.scheduling.held_binds import Binds, NodeHealth
 from extender.scheduling.planner_loop import Planner
 from extender.scheduling.verbs import Verbs
-from extender.server.app import Callers
-from extender.settings.settings import COMMIT_TIMEOUT_S, LEASE_NAME, LeaderElection, OwnPod, Settings, lease_namespace
+from extender.settings.settings import COMMIT_TIMEOUT_S, HOME, LEASE_NAME, LeaderElection, Settings, own_pod
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -58,15 +58,61 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 LIMITS: Final = Limits()
+_log = logging.getLogger(__name__)
 
 
 def empty_cache(settings: Settings, limits: Limits = LIMITS) -> ClusterCache:
     """A cache that knows which pods are ours."""
-    return ClusterCache(
-        scheduler_names=frozenset(settings.scheduler_names),
-        extender=settings.extender,
-        node_settle_s=limits.node_settle_s,
+    ours, settle_s = frozenset(settings.scheduler_names), limits.node_settle_s
+    return ClusterCache(scheduler_names=ours, extender=settings.extender, node_settle_s=settle_s)
+
+
+Follow = Callable[..., Reflector[Any]]  # Make a reflector: `path`, `reduce` and `sink` are still to be given
+
+
+class Feeds(msgspec.Struct, frozen=True):
+    """Elastic jobs that are followed. The plan needs none: a missing right must not keep gangs from starting."""
+
+    jobs: FollowedJobs = msgspec.field(default_factory=FollowedJobs)
+    reflectors: Mapping[str, Reflector[Any]] = {}
+
+    async def synced(self) -> None:
+        """Wait until everything was read once, or is absent. What cannot be read is said: mostly a right."""
+        for name, reflector in self.reflectors.items():
+            try:
+                async with asyncio.timeout(20.0):
+                    await reflector.synced.wait()
+            except TimeoutError:
+                why = reflector.status().last_error or "no answer yet"
+                _log.warning("elastic jobs wait for %s: %s (helm upgrade gives the rights)", name, why)
+                await reflector.synced.wait()
+
+    def ready(self) -> bool:
+        """Whether everything has been read once."""
+        return all(reflector.synced.is_set() for reflector in self.reflectors.values())
+
+
+def feeds_of(settings: Settings, follow: Follow, unreadable: UnreadableObjects, notes: NoteReader) -> Feeds | None:
+    """Reflectors for every kind that we know; `None`: elastic jobs are switched off."""
+    if not settings.elastic.enabled:
+        return None
+    jobs = FollowedJobs()
+    reflectors = {
+        f"{kind.plural}.{kind.group}": follow(
+            path=kind.collection,
+            reduce=reduce_by(kind, notes),
+            sink=jobs.sink(kind),
+            unreadable=unreadable.of(kind.api_version, kind.kind),
+        )
+        for kind in KINDS.values()
+    }
+    reflectors["horizontalpodautoscalers"] = follow(
+        path=AUTOSCALERS.collection(),
+        reduce=target_from_json,
+        sink=jobs.autoscalers,
+        unreadable=unreadable.of("autoscaling/v2", "HorizontalPodAutoscaler"),
     )
+    return Feeds(jobs, reflectors)
 
 
 class Candidacy(msgspec.Struct, frozen=True):
@@ -85,15 +131,12 @@ async def candidacy(
     if settings.leader_election is LeaderElection.OFF:
         yield None
         return
-    lease = settings.lease
-    pod = OwnPod.of(environment)
-    times = LeaseTimes.of(lease.duration_s)
-    identity = f"{pod.name if pod is not None else host}_{uuid.UUID(int=rng.getrandbits(128), version=4)}"
+    (ours, name), times = own_pod(environment), LeaseTimes.of(settings.lease.duration_s)
+    identity = f"{name or host}_{uuid.UUID(int=rng.getrandbits(128), version=4)}"
     async with Transport(server, concurrency=FEW) as transport:
-        home, ours = lease_namespace(pod), pod.namespace if pod is not None else ""
         call_s = times.renew_deadline_s / 2.0  # one lost answer costs no lease
-        api = KubeLeases(transport, home, LEASE_NAME, pods_namespace=ours, call_s=call_s)
-        yield Candidacy(Election(identity, times, rng=rng), api, pod.name if pod is not None else "")
+        api = KubeLeases(transport, ours or HOME, LEASE_NAME, pods_namespace=ours, call_s=call_s)
+        yield Candidacy(Election(identity, times, rng=rng), api, name)
 
 
 @dataclass(eq=False, repr=False)
@@ -117,53 +160,36 @@ class Common:
     started_store: TextStore | None = None  # Where gangs that have started are kept; `None`: they are not
     sources: Sequence[Polled] = ()
     reviews: Reviews | None = None  # Whose tokens reports carry
-    callers: Callers = Callers.SCHEDULER_AND_CURL
+    curl_looks: bool = True  # Calls of curl are a person's
     heard: Callable[[], None] = lambda: None  # The API server answered the election
 
     def __post_init__(self, stands: Candidacy | None) -> None:
-        cache, clock, limits, self.telemetry = self.cache, self.clock, self.limits, Telemetry()
+        cache, clock, limits, policy = self.cache, self.clock, self.limits, self.settings.policy()
+        self.telemetry = telemetry = Telemetry()
         self.leadership: Leadership | None = None  # Our part in the election; `None`: there is none, and we act
         self.acting: Callable[[], bool] = lambda: True
         self.fenced: FencedApi | None = None
         if stands is not None:
             role = RoleLabel(stands.api, stands.pod)
-            self.leadership = Leadership(stands.election, stands.api, clock, self.telemetry, label=role)
+            self.leadership = Leadership(stands.election, stands.api, clock, telemetry, label=role)
             self.acting, self.fenced = self.leadership.leading, FencedApi(self.api, self.leadership.room_s)
             self.api = cast("ClusterApi", self.fenced)
         self.recent = RecentDecisions(clock, exists=cache.gang)
         self.log = DecisionLog(acting=self.acting, heard=self.recent.add)
-        self.policy = self.settings.policy()
-        self.planner = Planner(
-            cache, self.policy, clock, self.telemetry, self.log, worker=self.worker, questions=self.questions
-        )
+        self.planner = Planner(cache, policy, clock, telemetry, self.log, worker=self.worker, questions=self.questions)
         self.health = NodeHealth(cache, clock, node_lost_s=limits.node_lost_s)
-        self.events = Events(self.api, clock, self.telemetry, instance=socket.gethostname())
+        self.events = Events(self.api, clock, telemetry, instance=socket.gethostname())
         self.context = ControllerContext(
-            cache,
-            self.api,
-            clock,
-            self.telemetry,
-            self.log,
-            self.notes,
-            quiet=Quiet(clock, relists=self.interruptions),
-            disruptions=Disruptions(self.api, self.events, cache),
-            events=self.events,
-            planner=self.planner,
-            lost_of=self.health.lost_under,
-            acting=self.acting,
-        )
+            cache, self.api, clock, telemetry, self.log, self.notes,
+            quiet=Quiet(clock, relists=self._interruptions), disruptions=Disruptions(self.api, self.events, cache),
+            events=self.events, planner=self.planner, lost_of=self.health.lost_under, acting=self.acting,
+        )  # fmt: skip
         self.admissions = Admissions(self.context, self.planner, timeout_s=limits.admit_timeout_s)
         self.wakes = UngateQueue(self.context, self.admissions, per_s=limits.writes_per_s, rng=self.rng)
         self.binds = Binds(
-            self.context,
-            self.planner,
-            self.health,
-            self.admissions,
-            Parking(cache),
-            self.wakes,
-            commit_s=limits.commit_timeout_s,
-            held_max=limits.max_held_binds,
-        )
+            self.context, self.planner, self.health, self.admissions, Parking(cache), self.wakes,
+            commit_s=limits.commit_timeout_s, held_max=limits.max_held_binds,
+        )  # fmt: skip
         self.verbs = Verbs(self.context, self.planner, self.binds, sees_all_nodes=self.settings.sees_all_nodes)
 
     @property
@@ -171,7 +197,6 @@ class Common:
         """Every reflector by name: of what decides, and of elastic jobs."""
         return {**self.reflectors, **(self.feeds.reflectors if self.feeds is not None else {})}
 
-    def interruptions(self) -> int:
-        """Lists that were read again, and take-overs: each restarts the quiet time."""
+    def _interruptions(self) -> int:
         relists = sum(reflector.status().relists for reflector in self.followed.values())
         return relists + (self.leadership.terms if self.leadership is not None else 0)

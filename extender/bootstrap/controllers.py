@@ -1,10 +1,11 @@
-"""Put together the controllers for gangs that wait or run: repair, preemption, elastic jobs, and their Events."""
+"""The controllers for gangs that wait or run, and the probe's side of netgang. Nothing runs yet."""
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 
 from extender.api.jobs import JobsView
-from extender.bootstrap.common import Common
-from extender.bootstrap.feeds import Feeds
+from extender.api.reports import ProbePort
+from extender.bootstrap.common import Common, Feeds
 from extender.controllers.context import ControllerContext, ControlLoop
 from extender.controllers.elastic.controller import Elastic
 from extender.controllers.elastic.records import ElasticParts, Records
@@ -18,12 +19,18 @@ from extender.controllers.removal.losses import Repairs, Repins
 from extender.controllers.removal.preemptions import Preemptions
 from extender.controllers.removal.restarts import Restarts
 from extender.controllers.started_gangs import StartedGangsConfigMap
+from extender.network.probe_agents import AgentPods, Agents
+from extender.network.probe_bursts import Bursts
+from extender.network.probe_source import LOOK_S, ProbeSource
+from extender.network.refresh import Polled
 from extender.settings.settings import StatusMode
-from scoring.model.policy import Preempting
+from scoring.ids import NodeName, ZoneName
+from scoring.model import Snapshot
+from scoring.model.policy import Policy, Preempting, gang_options
 
 
 class Resizing(ControlLoop):
-    """The controller of elastic jobs, what jobs reported to it, and the reader of its records; nothing runs yet."""
+    """The controller of elastic jobs, what jobs reported to it, and the reader of its records."""
 
     def __init__(self, common: Common, context: ControllerContext, feeds: Feeds) -> None:
         super().__init__(context)
@@ -45,15 +52,14 @@ class Resizing(ControlLoop):
 
 
 class Controllers:
-    """The parts; `None`: switched off. Nothing runs yet."""
+    """The parts; `None`: switched off."""
 
     def __init__(self, common: Common) -> None:
         settings, context = common.settings, common.context
         self.resizing = Resizing(common, context, common.feeds) if common.feeds is not None else None
         self.restarts = restarts = Restarts(context)
-        self.preemptions: Preemptions | None = None
-        if settings.preemption is not Preempting.OFF:
-            self.preemptions = Preemptions(context, restarts)
+        preempting = settings.preemption is not Preempting.OFF
+        self.preemptions = Preemptions(context, restarts) if preempting else None
         removed, timeout_s = common.admissions.name_no_nodes, common.limits.repin_timeout_s
         repins = Repins(context, restarts, removed=removed, timeout_s=timeout_s)
         self.repairs = Repairs(context, restarts, silent=common.health.silent)
@@ -66,26 +72,13 @@ class Controllers:
         self.owners, self.waiting_times = OwnerReader(context), WaitingTimes(context)
         store, mode = common.started_store, settings.pod_group_status
         self.started = StartedGangsConfigMap(context, store) if store is not None else None
-        self.loops: Sequence[ControlLoop] = [
-            *([self.preemptions] if self.preemptions is not None else []),
-            *([self.resizing] if self.resizing is not None else []),
-            repins,
-            self.repairs,
-            restarts,
-            self.waiting_times,
-            self.owners,
-            FinishingJobs(context),
-            GangFaults(context),
-            ProbableMistakes(context, frozenset(settings.scheduler_names)),
-            self.unreadable,
-            self.ignored,
-            *([GroupStatuses(context, mode)] if mode is not StatusMode.OFF else []),
-            self.expected,
-            reasons,
-            PodConditions(context, reasons, repins, common.rng),
-            self.overcommits,
-            self.alarms,
-        ]
+        loops: Sequence[ControlLoop | None] = (
+            self.preemptions, self.resizing, repins, self.repairs, restarts, self.waiting_times, self.owners,
+            FinishingJobs(context), GangFaults(context), ProbableMistakes(context, frozenset(settings.scheduler_names)),
+            self.unreadable, self.ignored, GroupStatuses(context, mode) if mode is not StatusMode.OFF else None,
+            self.expected, reasons, PodConditions(context, reasons, repins, common.rng), self.overcommits, self.alarms,
+        )  # fmt: skip
+        self.loops: Sequence[ControlLoop] = [loop for loop in loops if loop is not None]
 
     def recover(self) -> None:
         """Find again what another process, or this one before, had started."""
@@ -96,5 +89,51 @@ class Controllers:
 
     def forget(self) -> None:
         """Know nothing of what was under way: the next leader finds it again."""
-        for loop in (*self.loops, *([self.started] if self.started is not None else [])):
+        for loop in self.loops:
             loop.forget()
+        if self.started is not None:
+            self.started.forget()
+
+
+class Probing:
+    """Where `probe.enabled`: agents, their pods, and the source that makes a table of their reports."""
+
+    def __init__(self, common: Common) -> None:
+        chosen, cache = common.settings.probe, common.cache
+        bursts = Bursts(
+            common.clock,
+            common.limits.bursts,
+            with_gangs=lambda: nodes_of_gangs(cache.snapshot(), foreign=True),
+            first=lambda: zones_of_waiting(cache.snapshot(), common.planner.policy),
+            count=common.telemetry.probe_burst,
+        )
+        agents = Agents(common.clock, common.limits.probe, bursts=bursts if chosen.throughput.enabled else None)
+        account = f"system:serviceaccount:{chosen.service_account.replace('/', ':')}"
+        self.port = ProbePort(agents, AgentPods(common.api.get_pod, common.clock), account)
+        source = ProbeSource(
+            agents,
+            zones=lambda: {node.name: node.zone for node in cache.snapshot().table.nodes},
+            wanted=lambda: nodes_of_gangs(cache.snapshot()),
+            acting=common.acting,
+            seed=chosen.service_account,
+            on_agents=common.telemetry.probe_agents,
+        )
+        self.polled = Polled(source, LOOK_S)
+        self.agents_seen = lambda: source.seen
+
+
+def zones_of_waiting(snapshot: Snapshot, policy: Policy) -> AbstractSet[ZoneName]:
+    """Zones that gangs with pods to place may use. Cost: O(pods of gangs)."""
+    found: set[ZoneName] = set()
+    for gang in snapshot.gangs.values():
+        if gang.actionable and gang.pending:
+            zones = gang_options(dict(gang.options), policy).zones
+            found.update(snapshot.table.zones if zones is None else zones)
+    return found
+
+
+def nodes_of_gangs(snapshot: Snapshot, *, foreign: bool = False) -> AbstractSet[NodeName]:
+    """Nodes where gangs of ours, with `foreign` any gangs, run or are about to start. Cost: O(pods of gangs)."""
+    counted = [gang for gang in snapshot.gangs.values() if gang.own or foreign]
+    running = {pod.node for gang in counted for pod in gang.members if pod.node is not None and not pod.terminal}
+    return running.union(*(commitment.nodes for commitment in snapshot.commitments.values()))

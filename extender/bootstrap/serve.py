@@ -1,8 +1,7 @@
 """Run the service behind uvicorn: one worker, one event loop, one to four ports, a graceful end.
 
 Why servers of our own: uvicorn waits at its end for open connections, and ours are held binds; so they are answered
-first, within the time a pod is given to terminate. Rule: the ports begin and end together. Half a service would look
-alive, so the end of one, or its not getting its port, is the end of all.
+first. Rule: the ports begin and end together: half a service would look alive.
 """
 
 import asyncio
@@ -13,10 +12,9 @@ import resource
 import signal
 import ssl
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from socket import socket
-from types import FrameType
 from typing import Any, cast
 
 import uvicorn
@@ -28,8 +26,7 @@ from extender import bootstrap
 from extender.bootstrap import Service
 from extender.bootstrap.common import LIMITS, Limits
 from extender.runtime.memory import can_watch_memory, keep_one_heap
-from extender.settings.ports import is_loopback
-from extender.settings.settings import Settings
+from extender.settings.settings import Settings, is_loopback
 
 _KEPT_S = 120
 """How long a connection may idle after an answer. Above the 90 s after which kube-scheduler's client drops an idle
@@ -37,11 +34,7 @@ connection: it must never meet a closed one. Go's client repeats no POST of whic
 that fails costs its pod a second. Agents of the probe keep theirs, too: 38 KiB each with TLS, a new one costs 1.3 ms of
 CPU (measured)."""
 _CROWD = 16384  # Agents of 15,000 nodes each keep one
-_HANDSHAKE_S = 5.0
 _FILES = 65536
-_DRAIN_S = 10
-_DEBUG_DRAIN_S = 1  # Nothing is held for people, and their connections must not delay the end
-_CANNOT_LISTEN = 3  # Exit code; the log says which address and why
 
 _log = logging.getLogger("netgang.server")
 
@@ -51,31 +44,25 @@ def run(settings: Settings, *, limits: Limits = LIMITS) -> None:
     favour_the_loop()
     allow_open_files()
     with asyncio.Runner(loop_factory=_Loop) as runner:
-        listened = runner.run(_serve(settings, limits))
-    if not listened:
-        sys.exit(_CANNOT_LISTEN)
+        if not runner.run(_serve(settings, limits)):
+            sys.exit(3)
 
 
 class _Loop(uvloop.Loop):
-    """The event loop; a TLS handshake at our ports takes no longer than a body may (docs/safety.md S28)."""
+    """A TLS handshake at our ports takes no longer than a body may (docs/safety.md S28): uvicorn has no setting."""
 
     async def create_server(self, *arguments: Any, **more: Any) -> asyncio.Server:
-        """Listen; uvicorn has no setting for this, and the default is a minute."""
         if more.get("ssl") is not None:
-            more.setdefault("ssl_handshake_timeout", _HANDSHAKE_S)
+            more.setdefault("ssl_handshake_timeout", 5.0)
         return cast("asyncio.Server", await super().create_server(*arguments, **more))
 
 
 def favour_the_loop() -> None:
-    """Set the interpreter so that it stops the event loop for little at a time (docs/safety.md S15).
-
-    - Garbage is collected when memory grows, and memory that arrays come and go in is kept (`extender.runtime.memory`).
-    - Threads that read network data hand the interpreter over after 1 ms instead of 5: the loop waits for it at each of
-      its system calls, which added up to 0.4 s while new data of 15,000 nodes was read (measured).
-    """
-    keep_one_heap()
-    (gc.disable if can_watch_memory() else gc.enable)()
+    """Set the interpreter so that it stops the event loop for little at a time (docs/safety.md S15)."""
+    # With 5 ms the loop waited for threads that read network data of 15,000 nodes, up to 0.4 s in all (measured).
     sys.setswitchinterval(0.001)
+    keep_one_heap()
+    (gc.disable if can_watch_memory() else gc.enable)()  # for `collect_when_grown`
 
 
 def allow_open_files() -> None:
@@ -89,8 +76,7 @@ def allow_open_files() -> None:
 async def _serve(settings: Settings, limits: Limits) -> bool:
     """Whether all ports were listened on. All end at once: they stop accepting, and what is held is answered."""
     saved = settings.snapshot is not None
-    made = bootstrap.embedded(settings) if saved else bootstrap.live(settings, limits=limits)
-    async with running(made) as service:
+    async with running(bootstrap.embedded(settings) if saved else bootstrap.live(settings, limits=limits)) as service:
         service.telemetry.built_from(os.environ.get("SOURCE_COMMIT", ""))  # the image sets it; no setting of ours
         servers = [PortServer(setting, config) for setting, config in configs(settings, service)]
         answering: list[asyncio.Task[None]] = []
@@ -99,10 +85,9 @@ async def _serve(settings: Settings, limits: Limits) -> bool:
             for server in servers:
                 server.should_exit = True
             if not answering:
-                loop = asyncio.get_event_loop()
-                answering.append(loop.create_task(service.shut_down(), name="answer held calls"))
+                answering.append(asyncio.create_task(service.shut_down(), name="answer held calls"))
 
-        def signalled(_number: int, _frame: FrameType | None) -> None:
+        def signalled() -> None:
             for server in servers:  # the second signal: wait for nothing
                 server.force_exit = server.should_exit
             end()
@@ -113,11 +98,12 @@ async def _serve(settings: Settings, limits: Limits) -> bool:
 
         if service.leadership is not None:
             service.leadership.duties.turn_away = servers[0].turn_away
-        with _on_signals(signalled):
-            async with asyncio.TaskGroup() as group:
-                for server in servers:
-                    group.create_task(serve(server), name=f"serve port {server.config.port}")
-            await asyncio.gather(*answering)
+        for number in (signal.SIGINT, signal.SIGTERM):  # uvicorn's own handler would let the process die half way out
+            asyncio.get_running_loop().add_signal_handler(number, signalled)
+        async with asyncio.TaskGroup() as group:
+            for server in servers:
+                group.create_task(serve(server), name=f"serve port {server.config.port}")
+        await asyncio.gather(*answering)
         return all(server.started for server in servers)
 
 
@@ -140,26 +126,15 @@ def configs(settings: Settings, service: Service) -> Iterator[tuple[str, uvicorn
 def port_config(
     app: ASGIApp, host: str, port: int, *, verbs: bool = False, tls: ssl.SSLContext | None = None
 ) -> uvicorn.Config:
-    """How a port is served: as uvicorn does it, with time to answer what is under way when it ends.
-
-    Of uvicorn's protocols the one for `verbs` is fast and bounds no head; the others' callers may be anybody.
-    """
+    """Of uvicorn's protocols the one for `verbs` is fast and bounds no head; the others' callers may be anybody."""
     return uvicorn.Config(
-        app,
-        host=host,
-        port=port,
+        app, host=host, port=port, ws="none", interface="asgi3", lifespan="off", log_config=None, access_log=False,
         http="httptools" if verbs else _Crowded,
-        ws="none",
-        interface="asgi3",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
         timeout_keep_alive=_KEPT_S,
-        timeout_graceful_shutdown=_DRAIN_S if verbs else _DEBUG_DRAIN_S,
-        server_header=False,
-        proxy_headers=False,
+        timeout_graceful_shutdown=10 if verbs else 1,  # nothing is held for people, who must not delay the end
+        server_header=False, proxy_headers=False,
         ssl_context_factory=(lambda _config, _make: tls) if tls is not None else None,
-    )
+    )  # fmt: skip
 
 
 class _Crowded(H11Protocol):
@@ -192,10 +167,9 @@ class PortServer(uvicorn.Server):
         self._there_before: set[Any] = set()  # Connections at the last `turn_away`
 
     def turn_away(self) -> None:
-        """Close idle connections, and the others with their answer: a standby's callers belong to the leader.
+        """Close connections, those with a call after its answer: kube-scheduler keeps its own, and is the leader's.
 
-        Why: a Service chooses when a connection is made, and kube-scheduler keeps its connections. One that is new
-        since the last call has not had the time to ask, as a probe does.
+        One that is new since the last time has not had the time to ask, as a probe does.
         """
         there = set(self.server_state.connections)
         for connection in there & self._there_before:
@@ -217,14 +191,3 @@ class PortServer(uvicorn.Server):
         else:
             scheme = "https" if self.config.is_ssl else "http"
             _log.info("%s: %s://%s:%d", self._setting, scheme, *self.servers[0].sockets[0].getsockname()[:2])
-
-
-@contextmanager
-def _on_signals(signalled: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """SIGTERM and SIGINT: uvicorn's own handler would raise the signal again, and the process die half way out."""
-    before = {number: signal.signal(number, signalled) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -1,43 +1,41 @@
 """The running service: the use cases over whatever cluster and sources there are, what runs, and what answers.
 
-The order of these lines is the order of listeners; what each part is made of stands in the modules beside this one.
-Rule: nothing runs before `Service.run`, and nothing is served here.
+The order of these lines is the order of listeners. Nothing runs before `Service.run`, and nothing is served here.
 """
 
 import asyncio
 import gc
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Any
 
 from starlette.types import ASGIApp
 
 from extender.api.auth import Reporters
-from extender.api.problems import PROBES, Only
-from extender.api.reports import ProbePort, ReportsDoor, create_reports_app
+from extender.api.problems import PROBES, only
+from extender.api.reports import ProbePort, create_reports_app, reports_door
 from extender.api.views import Views
 from extender.api.what_if import WhatIfs
 from extender.bootstrap.common import Common, empty_cache
-from extender.bootstrap.controllers import Controllers
-from extender.bootstrap.metrics import Reporting
-from extender.bootstrap.probe import Probing
+from extender.bootstrap.controllers import Controllers, Probing
 from extender.controllers.owners import Circumstances
 from extender.decision_log import Recorder
 from extender.kube.reflector import Reflector
 from extender.leadership.lease_loop import Duties
 from extender.network.refresh import NetworkRefresh, Polled, RefreshOptions
 from extender.runtime.memory import collect_when_grown, give_back_each_minute
+from extender.runtime.telemetry import Telemetry
 from extender.scheduling.degraded_nodes import Degrading
 from extender.scheduling.housekeeping import Housekeeping
-from extender.schemas import Watch
-from extender.server.app import PATHS, ForPeople, VerbsApp
+from extender.schemas import SourcesStatus, Watch
+from extender.server.app import PATHS, VerbsApp, for_people
 from extender.server.tls import Rotation
 from extender.web.routes import page_router
 from scoring.plan import Plan
 
 _FIRST_LOOK_S = 10.0  # Longest wait for network data and ages of jobs before the first plan is made without
-Tasks = dict[str, Callable[[], Any]]  # name → coroutine function that runs until cancelled
 
 
 class Service:
@@ -63,17 +61,17 @@ class Service:
             self.leadership.duties = Duties(self._take_up, self._lay_down, heard=common.heard, over=self._over)
         self.views = self._views()
         routers = [page_router(self.views)]
-        app = VerbsApp(self.verbs, self.views, self.telemetry, callers=common.callers, routers=routers)
+        app = VerbsApp(self.verbs, self.views, self.telemetry, curl_looks=common.curl_looks, routers=routers)
         # With client certificates nothing else is beside the verbs.
-        alone = Only(app, PATHS | PROBES, elsewhere="this port is kube-scheduler's alone; documents are at debug_port")
+        alone = only(app, PATHS | PROBES, elsewhere="this port is kube-scheduler's alone; documents are at debug_port")
         self.app: ASGIApp = app if settings.tls.client_ca_file is None else alone
-        self.debug_app = ForPeople(app)
+        self.debug_app = for_people(app)
         elsewhere = "this port has /healthz, /readyz and /metrics; documents are at debug_port"
-        self.health_app = Only(app, PROBES, elsewhere=elsewhere)
+        self.health_app = only(app, PROBES, elsewhere=elsewhere)
         self.reports_app = self._reports_app(self._probing.port if self._probing is not None else None)
         certified = settings.tls.cert_file is not None
         self.tls = Rotation(settings.tls, common.clock, common.telemetry) if certified else None
-        self.tasks = self._tasks()
+        self.tasks = self._tasks()  # name → coroutine function that runs until cancelled
 
     async def run(self) -> None:
         """Run everything behind the HTTP face until cancelled; the first task that fails ends all of them."""
@@ -89,8 +87,6 @@ class Service:
         await self.binds.over()
         if self.leadership is not None:
             await self.leadership.resign()
-
-    # -- what runs ----------------------------------------------------------------------------------------------------
 
     def _listen(self) -> None:
         planner, common, controllers = self.planner, self._common, self._controllers
@@ -109,35 +105,30 @@ class Service:
         if self._refresh is not None and self._table_version != before:
             self._refresh.nodes_changed()
 
-    def _tasks(self) -> Tasks:
+    def _tasks(self) -> dict[str, Callable[[], Any]]:
         common, controllers = self._common, self._controllers
+        started, resizing = controllers.started, controllers.resizing
         sync = partial(_statuses, common.followed)
-        tasks: Tasks = {f"follow {name}": one.run for name, one in common.followed.items()}
-        tasks |= {
+        tasks: dict[str, Any] = {
+            **{f"follow {name}": one.run for name, one in common.followed.items()},
             "plan": self._plan_once_synced,
             "report plans": common.planner.report.run,
-            "wake": self._common.wakes.run,
-            "events": self._common.events.run,
+            "wake": common.wakes.run,
+            "events": common.events.run,
             **{type(loop).__name__: loop.run for loop in controllers.loops},
             "give memory back": give_back_each_minute,
             "housekeeping": Housekeeping(common.context, self.planner, self.binds).run,
             "reporting": Reporting(self.telemetry, sync=sync, network=self.views.network_status).run,
+            "collect": None if gc.isenabled() else partial(self._once_planned, collect_when_grown),
+            # the first look belongs to the first plan, which knows all gangs
+            "started gangs": started and partial(self._once_planned, started.run),
+            "elastic": resizing and resizing.elastic.run,
+            "network": self._refresh and self._refresh.run,
+            "leadership": self.leadership and self.leadership.run,
+            "record": self._recorder and self._recorder.run,
+            "certificates": self.tls and self.tls.follow,
         }
-        if not gc.isenabled():
-            tasks["collect"] = partial(self._once_planned, collect_when_grown)
-        if controllers.started is not None:  # the first look belongs to the first plan, which knows all gangs
-            tasks["started gangs"] = partial(self._once_planned, controllers.started.run)
-        if controllers.resizing is not None:
-            tasks["elastic"] = controllers.resizing.elastic.run
-        if self._refresh is not None:
-            tasks["network"] = self._refresh.run
-        if self.leadership is not None:
-            tasks["leadership"] = self.leadership.run
-        if self._recorder is not None:
-            tasks["record"] = self._recorder.run
-        if self.tls is not None:
-            tasks["certificates"] = self.tls.follow
-        return tasks
+        return {name: run for name, run in tasks.items() if run is not None}
 
     async def _once_planned(self, run: Callable[[], Any]) -> None:
         await self._planned.wait()
@@ -145,17 +136,6 @@ class Service:
 
     async def _plan_once_synced(self) -> None:
         """Wait for what the first plan needs, then plan until cancelled."""
-        await self._first_looks()
-        if self.leadership is None:
-            self.telemetry.leads(1)
-            self._recover()
-        await self.planner.replan()
-        self._planned.set()
-        if self.leadership is not None:
-            self.leadership.ready.set()
-        await self.planner.run()
-
-    async def _first_looks(self) -> None:
         for reflector in self._common.reflectors.values():
             await reflector.synced.wait()
         looks: list[Callable[[], Any]] = [self._controllers.owners.first_look]
@@ -170,8 +150,14 @@ class Service:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_FIRST_LOOK_S):
                     await look()
-
-    # -- terms of acting ----------------------------------------------------------------------------------------------
+        if self.leadership is None:
+            self.telemetry.leads(1)
+            self._recover()
+        await self.planner.replan()
+        self._planned.set()
+        if self.leadership is not None:
+            self.leadership.ready.set()
+        await self.planner.run()
 
     def _take_up(self) -> None:
         """A term begins: forget what was known of the last one, find again what others began, and plan."""
@@ -182,10 +168,7 @@ class Service:
         self.binds.plan_made(self.planner.current)  # which need not be a new one
 
     def _recover(self) -> None:
-        """Find again what others began. A pod that waits in kube-scheduler may have been refused by a former process.
-
-        Cost: O(pods of gangs).
-        """
+        """Find again what others began; one of them may have refused a pod that waits in kube-scheduler. O(pods)."""
         self._common.admissions.recover()
         self._controllers.recover()
         gangs = self.cache.snapshot().gangs.values()
@@ -198,23 +181,19 @@ class Service:
         self._forget()
 
     def _forget(self) -> None:
-        self._controllers.forget()
-        for book in (self._common.wakes, self._common.verbs, self._common.admissions):
+        for book in (self._controllers, self._common.wakes, self._common.verbs, self._common.admissions):
             book.forget()
 
     async def _over(self) -> None:
-        """Wait until all that was sent has come to its end."""
         if self._common.fenced is not None:
             await self._common.fenced.idle()
         await self.binds.over()
-
-    # -- what answers -------------------------------------------------------------------------------------------------
 
     def _views(self) -> Views:
         common, controllers, settings = self._common, self._controllers, self._common.settings
         preemptions, resizing, probing = controllers.preemptions, controllers.resizing, self._probing
         return Views(
-            self._common.context,
+            common.context,
             self.planner,
             self.binds,
             jobs=resizing.view if resizing is not None else None,
@@ -228,7 +207,7 @@ class Service:
             preemption_blocked=preemptions.words.why_blocked if preemptions is not None else lambda _: None,
             recent=common.recent,
             what_ifs=WhatIfs(self.planner, settings, partial(empty_cache, settings)),
-            circumstances=Circumstances(self._common.context).notes,
+            circumstances=Circumstances(common.context).notes,
             unreadable_objects=controllers.unreadable,
             ignored_notes=controllers.ignored.of,
             expected=controllers.expected,
@@ -241,30 +220,75 @@ class Service:
         common, resizing, chosen = self._common, self._controllers.resizing, self._common.settings.reports
         if chosen.port is None or (resizing is None and probe is None):
             return None
-        if common.reviews is None:
-            raise ValueError("reports.port is set, and no API server is there to review tokens")
+        assert common.reviews is not None  # the settings refuse a port of reports over a saved cluster
         app = create_reports_app(resizing.reports if resizing is not None else None, acting=common.acting, probe=probe)
         reporters = Reporters(common.reviews, chosen.audiences, agents=probe.account if probe is not None else None)
         telemetry = common.telemetry
-        return ReportsDoor(app, reporters, common.clock, count=telemetry.reported, count_probe=telemetry.probe_reported)
+        count, count_probe = telemetry.reported, telemetry.probe_reported
+        return reports_door(app, reporters, common.clock, count=count, count_probe=count_probe)
 
 
 def _refresh_of(common: Common, polled: Sequence[Polled]) -> NetworkRefresh | None:
     """What fetches from the sources and publishes a matrix into the cache; `None`: there are no sources."""
-    if not polled:
-        return None
-    cache = common.cache
-    zone_fallback = common.settings.probe.enabled  # pairs take turns to be measured
-    return NetworkRefresh(
-        polled,
-        RefreshOptions(network=common.settings.network, zone_fallback=zone_fallback),
-        clock=common.clock,
-        nodes=lambda: cache.snapshot().table.nodes,
-        publish=cache.set_network,
-        jitter=common.rng.random,
-        prepare=common.planner.prepare,
-    )
+    cache, settings = common.cache, common.settings
+    options = RefreshOptions(network=settings.network, zone_fallback=settings.probe.enabled)  # its pairs take turns
+    refresh = NetworkRefresh(
+        polled, options, clock=common.clock, nodes=lambda: cache.snapshot().table.nodes,
+        publish=cache.set_network, jitter=common.rng.random, prepare=common.planner.prepare,
+    )  # fmt: skip
+    return refresh if polled else None
 
 
 def _statuses(reflectors: Mapping[str, Reflector[Any]]) -> dict[str, Watch]:
     return {name: reflector.status() for name, reflector in reflectors.items()}
+
+
+@dataclass(eq=False, repr=False)
+class Reporting:
+    """Carries the counts that reflectors and sources keep over into metrics: those parts know none, and stand alone.
+
+    Counters only grow: each look adds what came since the last one.
+    """
+
+    telemetry: Telemetry
+    _: KW_ONLY
+    sync: Callable[[], Mapping[str, Watch]]
+    network: Callable[[], SourcesStatus | None]
+    _seen: dict[tuple[str, str], float] = field(default_factory=dict, init=False)
+
+    async def run(self) -> None:
+        """Look every five seconds until cancelled."""
+        while True:
+            self.look()
+            await asyncio.sleep(5.0)
+
+    def look(self) -> None:
+        """One look."""
+        telemetry = self.telemetry
+        for kind, status in self.sync().items():
+            if more := self._more("errors", kind, status.errors):
+                telemetry.watch_errors.labels(kind).inc(more)
+            telemetry.unreadable_objects.labels(kind).set(status.unreadable_now)
+            if status.contact_age_s is not None:
+                telemetry.contact_age.labels(kind).set(status.contact_age_s)
+        network = self.network()
+        if network is None:
+            return
+        for metric, pairs in network.pairs.items():
+            for state in ("fresh", "fading", "expired"):
+                telemetry.network_pairs.labels(metric, state).set(getattr(pairs, state))
+        if network.mapping is not None:
+            for metric, count_by_state in network.mapping.nodes.items():
+                for state, nodes in count_by_state.items():
+                    telemetry.network_nodes.labels(metric, state).set(nodes)
+        for source in network.sources:
+            if more := self._more("failures", source.name, source.failures):
+                telemetry.network_fetches.labels(source.name, "error").inc(more)
+            if self._more("success", source.name, source.last_success_s or 0.0):
+                telemetry.network_fetches.labels(source.name, "success").inc()
+
+    def _more(self, what: str, whose: str, value: float) -> int:
+        """By how much a value grew since the last look (at least 1 when it grew at all)."""
+        before = self._seen.get((what, whose), 0.0)
+        self._seen[what, whose] = value
+        return max(int(value - before), 1) if value > before else 0

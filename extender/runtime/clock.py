@@ -1,6 +1,5 @@
-"""The time of this machine, as the Clock port.
+"""The time of this machine, as the Clock port: exactly one module may ask for it.
 
-Why: decisions and tests take time as a value, so exactly one module may ask the machine for it.
 Rule: durations come from the event loop's own clock, so that deadlines of the loop and of our code never disagree and
 a test that replaces the loop's time replaces ours.
 """
@@ -39,15 +38,12 @@ class Backoff(msgspec.Struct, frozen=True):
         >>> [Backoff(1.0, 600.0).whole_s(failures) for failures in (1, 2, 10, 100)]
         [1.0, 2.0, 512.0, 600.0]
         """
-        if failures < 1:
-            raise ValueError("failures counts from 1")
         return min(self.limit_s, self.first_s * 2.0 ** min(failures - 1, 60))
 
     def delay_s(self, failures: int, *, rng: random.Random, retry_after_s: float | None = None) -> float:
-        """Delay after the `failures`-th failure in a row: half to all of `first_s` × 2^(failures − 1), or the limit's.
+        """Delay after the `failures`-th failure in a row: half to all of `whole_s`, so that clients spread out.
 
-        Never shorter than `retry_after_s`, on top of which comes up to a tenth: clients that got the same spread out
-        too.
+        Never shorter than `retry_after_s`, on top of which comes up to a tenth.
 
         >>> one = Backoff(first_s=0.5, limit_s=30.0)
         >>> [0.5 * 2**k / 2 <= one.delay_s(k + 1, rng=random.Random(7)) <= 0.5 * 2**k for k in range(3)]

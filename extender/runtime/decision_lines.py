@@ -53,11 +53,6 @@ class DecisionLog:
     _second: int = field(default=0, init=False)
     _written_this_second: int = field(default=0, init=False)
 
-    @property
-    def remembered(self) -> int:
-        """Refusals that would be left out, or counted, if they came again."""
-        return len(self._seen)
-
     def log_decision(self, decision: Decision, *, now_s: float) -> bool:
         """Write `decision`, or leave it out as a repeated refusal; `False`: left out. `now_s`: monotonic."""
         repeated = 0
@@ -147,28 +142,14 @@ class RecentDecisions:
         if what not in _ANSWERS:
             self._changes.appendleft((now_s, decision))
             self.count += 1
-        if decision.gang and what not in _OF_PODS:
-            pod, node = decision.pod, decision.node
-            where = f"{pod} on {node}" if pod and node else pod or node
-            self._add_to(GangKey(decision.gang), Past(now_s, what, decision.reason, where))
-
-    def changes(self) -> Sequence[tuple[float, Decision]]:
-        """The last decisions that changed something, newest first, each with its moment in Unix seconds."""
-        return tuple(self._changes)
-
-    def of(self, gang: GangKey) -> tuple[Past, ...]:
-        """The last decisions about a gang, newest first, as they are explained."""
-        return self._of.get(gang, ())
-
-    def __len__(self) -> int:
-        return len(self._of)
-
-    def _add_to(self, gang: GangKey, made: Past) -> None:
+        if not decision.gang or what in _OF_PODS:
+            return
+        gang = GangKey(decision.gang)
         before = self._of.get(gang, ())
-        in_a_row = [one.what for one in before[:MOST_REASONS]] == [_REASON] * MOST_REASONS
-        if made.what == _REASON and in_a_row:
+        if what == _REASON and [one.what for one in before[:MOST_REASONS]] == [_REASON] * MOST_REASONS:
             before = before[: MOST_REASONS - 1] + before[MOST_REASONS:]
-        self._of[gang] = (made, *before[: MOST_EACH - 1])
+        where = " on ".join(filter(None, (decision.pod, decision.node)))
+        self._of[gang] = (Past(now_s, what, decision.reason, where), *before[: MOST_EACH - 1])
         self._of.move_to_end(gang)
         if len(self._of) >= self._prune_at:
             gone = [gang for gang in self._of if not self.exists(gang)]
@@ -177,3 +158,11 @@ class RecentDecisions:
             self._prune_at = len(self._of) + MOST_GONE // 2
         if len(self._of) > MOST_GANGS:
             self._of.popitem(last=False)
+
+    def changes(self) -> Sequence[tuple[float, Decision]]:
+        """The last decisions that changed something, newest first, each with its moment in Unix seconds."""
+        return tuple(self._changes)
+
+    def of(self, gang: GangKey) -> tuple[Past, ...]:
+        """The last decisions about a gang, newest first, as they are explained."""
+        return self._of.get(gang, ())

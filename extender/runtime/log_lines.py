@@ -58,8 +58,10 @@ class HumanFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Write `record` as one line, and its traceback below."""
-        head = f"{_timestamp(record)} {record.levelname:<7} {record.name}: {record.getMessage()}"
-        line = " ".join([head, *(f"{name}={_word(value)}" for name, value in _extra(record).items())])
+        line = f"{_timestamp(record)} {record.levelname:<7} {record.name}: {record.getMessage()}"
+        for name, value in _extra(record).items():
+            text = str(value)
+            line += f" {name}={text if text.isprintable() and ' ' not in text else repr(text)}"
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
 
@@ -67,12 +69,6 @@ def _extra(record: logging.LogRecord) -> Mapping[str, object]:
     extra = getattr(record, "fields", None)
     # almost all have a dict, and asking an abstract class takes as long as writing the timestamp
     return extra if type(extra) is dict or isinstance(extra, Mapping) else {}
-
-
-def _word(value: object) -> str:
-    """`value` for a `field=value` line: quoted as soon as it could be mistaken for more than one word."""
-    text = str(value)
-    return text if text.isprintable() and " " not in text else repr(text)
 
 
 def _timestamp(record: logging.LogRecord) -> str:

@@ -1,21 +1,19 @@
 """Memory of the process: one heap that gives back what is free, and garbage collected when memory grows.
 
-Why one heap: glibc gives each thread a heap of its own. Beside a busy cluster, with what-if questions all the time,
-that made the process a tenth larger, and larger still every hour (`bench.soak`). Only one thread runs Python at a time.
+Why one heap: glibc gives each thread one of its own. Beside a busy cluster, with what-if questions all the time, that
+made the process a tenth larger, and larger still every hour (`bench.soak`).
 Why not give back all that is free: what planning a thousand nodes makes and drops cost a thousand page faults a second
-when each half MiB went back; on virtual machines whose host hands out memory when it is touched, one can take
-milliseconds. On one, three minutes of `bench.soak` had dozens of stalls above 12 ms; 20 minutes have at most one now.
-Rule: arrays below a quarter of a MiB come from the heap; what is free at its end goes back when it is above 3 MiB, all
-but one. Larger bounds cost memory: with 1 and 8 MiB the process was 5.4 % larger after 20 minutes than once warm.
+when each half MiB went back, each of which can take milliseconds on a virtual machine: three minutes of `bench.soak`
+had dozens of stalls above 12 ms; 20 minutes have at most one now. With 1 and 8 MiB as bounds the process was 5.4 %
+larger after 20 minutes than once warm.
 Why once a minute on top of that: one small thing that stays, made at the end of a burst, holds all that is free below
-it (7 MiB, for the eight minutes that were left of a `bench.soak`). Asked to, the C library gives such pages back too.
+it (7 MiB, for the eight minutes that were left of a `bench.soak`).
 
-Why garbage is collected by growth: Python's own collector starts in the midst of whatever allocates and looks at all
-that is young. Beside thousands of waiting gangs that took 5 to 20 ms at a time, made the slowest planner runs a fifth
-slower, and found next to nothing: our records have no cycles.
-Rule: with the interpreter's own collections off (`favour_the_loop` in `extender.bootstrap.serve`), everything is looked
-at once the process has half as much memory again as after the last look: a quarter of a second in a cluster of a
-thousand nodes and five thousand pods (measured). So cycles never hold more than half of what is really needed.
+Why garbage is collected by growth: Python's own collector looks at all that is young in the midst of whatever
+allocates: beside thousands of waiting gangs 5 to 20 ms at a time, which made the slowest planner runs a fifth slower
+and found next to nothing. Instead (`favour_the_loop` in `extender.bootstrap.serve`) everything is looked at once the
+process has half as much memory again as after the last look: a quarter of a second in a cluster of a thousand nodes and
+five thousand pods (measured).
 """
 
 import asyncio
@@ -25,7 +23,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
@@ -70,12 +68,8 @@ def resident_bytes() -> int:
 
 
 async def collect_when_grown(memory_bytes: Callable[[], int] = resident_bytes) -> None:
-    """Collect all that is garbage whenever memory has grown by half; until cancelled.
-
-    Memory that shrinks by itself counts as the new beginning. What is there when this begins is set aside: it was read
-    at the start, and most of it stays.
-    """
-    gc.freeze()
+    """Collect all that is garbage whenever memory has grown by half since the last time, or since it was least."""
+    gc.freeze()  # what was read at the start mostly stays
     base_bytes = memory_bytes()
     while True:
         await asyncio.sleep(LOOK_EVERY_S)
@@ -87,11 +81,8 @@ async def collect_when_grown(memory_bytes: Callable[[], int] = resident_bytes) -
             _log.info("memory grew to %d MiB: collected %d objects", now_bytes >> 20, found)
 
 
+_libc = cache(partial(ctypes.CDLL, None))  # once: each has a type of its own, which is garbage in a cycle
+
+
 def _of_glibc(name: str) -> Callable[..., int] | None:
     return getattr(_libc(), name, None) if sys.platform.startswith("linux") else None
-
-
-@cache  # each has a type of its own, which is garbage in a cycle
-def _libc() -> ctypes.CDLL:
-    """Once: each has a type of its own, which is garbage in a cycle."""
-    return ctypes.CDLL(None)

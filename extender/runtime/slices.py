@@ -1,10 +1,8 @@
 """Keep the event loop free (docs/safety.md S15): long work in a thread, or on the loop in slices of milliseconds.
 
-Why a thread: a plan of a thousand gangs takes a tenth of a second, and kube-scheduler's calls, held binds and the lease
-are the event loop's. Why two: long questions (expected starts of 64 gangs beside 5,000 nodes take a second) must not
-hold up plans. Rule: works of one thread are done one after the other, in the order in which they are asked for, on
-values that do not change; what they find takes effect on the event loop.
-
+Why two threads: long questions (expected starts of 64 gangs beside 5,000 nodes take a second) must not hold up plans.
+Rule: works of one thread are done one after the other, on values that do not change; what they find takes effect on
+the event loop.
 Why slices wait for each other: in one turn the loop goes on with all that is ready. Five works that each pause after
 4 ms are together a stall of 20, for calls of kube-scheduler and for the lease as well.
 Rule: one slice in a turn of the loop, first come, first served; the first one of a work that is woken comes on top.

@@ -18,12 +18,13 @@ METRICS_CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 _REQUEST_BUCKETS_S: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 30.0, 60.0, 120.0)
 """From a filter answered from memory to a bind that is held until its deadline."""
 MOST_NAMESPACES: Final = 20
-"""About 1,000 series in all: `/metrics` is rendered in the event loop, at 5 µs a series (docs/safety.md S15)."""
-OTHER: Final = "other"
-_LABEL: Final = "gang_namespace"  # Not `namespace`: Prometheus Operator sets that to the one of the scraped pod
-WAIT_BUCKETS_S: Final = (1.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0, 14_400.0, 86_400.0)
-START_BUCKETS_S: Final = (1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0)
+"""The first keep their names as long as the process runs, whatever tenants create, as counters cannot change a label.
+About 1,000 series in all: `/metrics` is rendered in the event loop, at 5 µs a series (docs/safety.md S15)."""
+OTHER: Final = "other"  # All other namespaces
+_WAIT_BUCKETS_S: Final = (1.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0, 14_400.0, 86_400.0)
+_START_BUCKETS_S: Final = (1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0)
 _PLAN_BUCKETS_S: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+_version = cache(partial(version, "netgang"))
 
 
 class Telemetry:
@@ -44,14 +45,11 @@ class Telemetry:
             """Shows what is there now, given whole each time."""
             return partial(_replace_all, gauge(name, text, label), {})
 
-        self._request_duration = cache(
-            histogram(
-                "request_duration_seconds",
-                "From the request's headers to its reply; verb: filter, prioritize, bind",
-                "verb",
-                buckets=_REQUEST_BUCKETS_S,
-            ).labels
-        )
+        duration = histogram(
+            "request_duration_seconds", "From the request's headers to its reply; verb: filter, prioritize, bind",
+            "verb", buckets=_REQUEST_BUCKETS_S,
+        )  # fmt: skip
+        self._request_duration = cache(duration.labels)
         self._requests = count(
             "requests",
             "Requests answered; outcome: passed, scored, bound, refused, failed, empty, debug, malformed, internal, "
@@ -65,7 +63,18 @@ class Telemetry:
             "internal_errors", "Bugs that a supervisor caught; place: a verb, document, or a task", "place"
         )
         self.gangs = current("gangs", "Gangs known; state: admitted or waiting", "state")
-        self.gang_metrics = GangMetrics(self.registry)
+        self._namespaces: set[str] = set()
+        self._waited = histogram(
+            "gang_wait_duration_seconds",
+            "From the moment a gang could start (all of its minimum exists) until its minimum had nodes",
+            "gang_namespace",  # Not `namespace`: Prometheus Operator sets that to the one of the scraped pod
+            buckets=_WAIT_BUCKETS_S,
+        )
+        self.started_after = histogram(
+            "gang_start_duration_seconds",
+            "From the plan that admits a gang until its minimum has nodes, to the second",
+            buckets=_START_BUCKETS_S,
+        ).observe
         self.held_binds = gauge("held_binds", "Bind calls that wait for their gang").set
         self.planned = histogram("plan_duration_seconds", "One planner run", buckets=_PLAN_BUCKETS_S).observe
         self.binding_posted = count(
@@ -108,9 +117,7 @@ class Telemetry:
             "network_nodes", "Nodes by endpoint; state: mapped, unmapped, ambiguous", "metric", "state"
         )
         self.network_degraded = current(
-            "network_degraded",
-            "Announced as bad; kind: node, zone (links inside it)",
-            "kind",
+            "network_degraded", "Announced as bad; kind: node, zone (links inside it)", "kind"
         )
         self.network_fetches = counter(
             "network_fetches", "Fetches of measurements; outcome: success or error", "source", "outcome"
@@ -169,10 +176,11 @@ class Telemetry:
         if reason:
             self._refusals(verb, reason)
 
-
-@cache
-def _version() -> str:
-    return version("netgang")
+    def gang_waited(self, namespace: str, duration_s: float) -> None:
+        """A gang has started, and waited so long for that."""
+        if len(self._namespaces) < MOST_NAMESPACES:
+            self._namespaces.add(namespace)
+        self._waited.labels(namespace if namespace in self._namespaces else OTHER).observe(duration_s)
 
 
 def _metric(kind: type[_Kind], registry: CollectorRegistry, name: str, text: str, *labels: str, **more: Any) -> _Kind:
@@ -180,43 +188,10 @@ def _metric(kind: type[_Kind], registry: CollectorRegistry, name: str, text: str
 
 
 def _replace_all(gauge: Gauge, shown: dict[str, int], counts: Mapping[str, int]) -> None:
-    """Show these and nothing else; value of the label → count. `shown` is what is shown now, and kept so.
-
-    Why not cleared and filled again: a label's series costs ten times as much to make as to set.
-    """
+    """Show these and nothing else. `shown` is what is shown now: making a series costs ten times as much as setting."""
     for gone in shown.keys() - counts.keys():
         gauge.remove(gone)
         del shown[gone]
     for label, count in counts.items():
         gauge.labels(label).set(count)
     shown.update(counts)
-
-
-class GangMetrics:
-    """The metrics of gangs that have a namespace in their labels, and of their start.
-
-    The first `MOST_NAMESPACES` keep their names as long as the process runs, whatever tenants create; all others are
-    `OTHER`, since counters cannot change their label.
-    """
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self._namespaces: set[str] = set()
-        self._waited = Histogram(
-            "netgang_gang_wait_duration_seconds",
-            "From the moment a gang could start (all of its minimum exists) until its minimum had nodes",
-            (_LABEL,),
-            buckets=WAIT_BUCKETS_S,
-            registry=registry,
-        )
-        self.started_after = Histogram(
-            "netgang_gang_start_duration_seconds",
-            "From the plan that admits a gang until its minimum has nodes, to the second",
-            buckets=START_BUCKETS_S,
-            registry=registry,
-        ).observe
-
-    def waited(self, namespace: str, duration_s: float) -> None:
-        """A gang has started, and waited so long for that."""
-        if len(self._namespaces) < MOST_NAMESPACES:
-            self._namespaces.add(namespace)
-        self._waited.labels(namespace if namespace in self._namespaces else OTHER).observe(duration_s)

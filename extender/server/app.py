@@ -7,21 +7,20 @@ and Starlette's layers cost 50 µs a call, as much as the answer (`python -m lab
   `Error` (filter, bind); prioritize has no such field and answers equal scores, which prefer nothing.
 - An error never lets a node pass. A bug is logged, counted, answered with a constant `Error`, and makes the process
   unready for a while.
-- A call awaits nothing but the request's body, which has a largest size and a longest time, and the answer. An answer
-  that takes time is a coroutine: of /bind, and of /filter when the question shows that the watch is behind.
-- A call with `?debug` in its address, which kube-scheduler cannot send, at the port for people, or of curl (`Callers`)
-  is a look: the service knows it, and nothing is bound (docs/safety.md S2).
+- A call awaits nothing but the request's body, which has a largest size and a longest time, the answer of /bind, and of
+  /filter when the question shows that the watch is behind.
+- A call with `?debug` in its address, which kube-scheduler cannot send, at the port for people, or of curl is a look:
+  the service knows it, and nothing is bound (docs/safety.md S2).
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from enum import Enum
 from functools import partial
 from http import HTTPStatus
 from time import perf_counter
-from typing import Any, Final, NamedTuple, TypeAlias, assert_never
+from typing import Final, NamedTuple, assert_never
 
 import msgspec
 from fastapi import APIRouter
@@ -32,7 +31,7 @@ from extender.api.problems import TooLargeError, problem_response, whole_body
 from extender.api.routes import create_documents_app
 from extender.api.views import Views
 from extender.convert import wire
-from extender.convert.wire import BindArgs, Failed, FilterArgs, Passed, Refused
+from extender.convert.wire import Failed, Passed, Refused
 from extender.errors import BadRequestError
 from extender.runtime.telemetry import Telemetry
 from extender.scheduling.verbs import Verbs
@@ -48,13 +47,6 @@ _LOOKS: Final = "netgang.looks"  # In the scope of a request at the port for peo
 _log = logging.getLogger("netgang.http")
 
 
-class Callers(Enum):
-    """What calls the verbs, where a call does not say `?debug` itself."""
-
-    SCHEDULER = "all calls count: kube-scheduler, or a client that plays it"
-    SCHEDULER_AND_CURL = "kube-scheduler; what says that it is curl is a person looking"
-
-
 class VerbReply(NamedTuple):
     """What is sent, and what is counted."""
 
@@ -64,17 +56,7 @@ class VerbReply(NamedTuple):
     last: bool = False  # The rest of the body was not waited for, so the connection cannot be used again
 
 
-Answer: TypeAlias = VerbReply | Coroutine[Any, Any, VerbReply]
 _GONE: Final = VerbReply(b"", "gone")
-
-
-class _Verb(NamedTuple):
-    name: str
-    answer: Callable[[bytes, asyncio.Future[None], bool], Answer]
-    """The reply to a whole request body, which may only be a look; BadRequestError if it cannot be read"""
-    failure: Callable[[bytes, str], bytes]
-    """The reply that lets no node pass and binds nothing, to a body that could not be answered, and why"""
-    holds: bool = False  # It may take so long that the caller hangs up
 
 
 @dataclass(eq=False, repr=False)
@@ -87,20 +69,11 @@ class VerbsApp:
     _: KW_ONLY
     max_body_bytes: int = 32 * 1024 * 1024  # 500 full Nodes of 13 kB four times; 15,000 names take 1 MB
     body_timeout_s: float = 5.0  # kube-scheduler's own default httpTimeout: no caller waits longer for what follows
-    callers: Callers = Callers.SCHEDULER_AND_CURL
+    curl_looks: bool = True  # What says that it is curl is a person; `False`: it plays kube-scheduler
     routers: Sequence[APIRouter] = ()  # They join the documents (/v1 and pages)
 
     def __post_init__(self) -> None:
         self._unready_until_s = 0.0  # By the event loop's clock
-        self._by_path: Mapping[str, _Verb] = {
-            "/filter": _Verb("filter", self._filter, lambda _, error: wire.encode_filter_error(error)),
-            "/prioritize": _Verb(
-                "prioritize",
-                self._prioritize,
-                lambda body, _: wire.encode_equal_scores(wire.readable_names(body) if body else []),
-            ),
-            "/bind": _Verb("bind", self._bind, lambda _, error: wire.encode_bind(error), holds=True),
-        }
         failed = partial(self._has_failed, "document")
         self._documents = create_documents_app(
             self.views, self.telemetry, readiness=self._readiness, failed=failed, routers=self.routers
@@ -108,23 +81,22 @@ class VerbsApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        verb = self._by_path.get(scope["path"])
-        if verb is None:
+        if scope["path"] not in PATHS:
             await self._documents(scope, receive, send)
         elif scope["method"] != "POST":
             refusal = problem_response(HTTPStatus.METHOD_NOT_ALLOWED, "", headers={"allow": "POST"})
             await refusal(scope, receive, send)
         else:
-            began_s = perf_counter()
+            began_s, verb = perf_counter(), scope["path"][1:]
             body, outcome, reason, last = await self._reply(verb, scope, receive)
-            self.telemetry.request_done(verb.name, outcome, duration_s=perf_counter() - began_s, reason=reason)
+            self.telemetry.request_done(verb, outcome, duration_s=perf_counter() - began_s, reason=reason)
             headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
             if last:
                 headers.append((b"connection", b"close"))
             await send({"type": "http.response.start", "status": 200, "headers": headers})
             await send({"type": "http.response.body", "body": body})
 
-    async def _reply(self, verb: _Verb, scope: Scope, receive: Receive) -> VerbReply:
+    async def _reply(self, verb: str, scope: Scope, receive: Receive) -> VerbReply:
         """The reply to a whole request, or to one whose body is too large, too slow, or broken off."""
         declared, curl = b"", False
         for name, value in scope["headers"]:
@@ -142,20 +114,15 @@ class VerbsApp:
             return _malformed(verb, b"", f"the body did not arrive within {self.body_timeout_s:g} s", last=True)
         except ClientDisconnect:
             return _GONE
-        looks = scope["query_string"] == b"debug" or _LOOKS in scope
-        looks = looks or (curl and self.callers is Callers.SCHEDULER_AND_CURL)
-        gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        looks = scope["query_string"] == b"debug" or _LOOKS in scope or (curl and self.curl_looks)
         try:
-            answer = verb.answer(body, gone, looks)
-            if isinstance(answer, VerbReply):
-                return answer
-            return await (_heard(answer, receive, gone) if verb.holds else answer)
+            return await self._answer(verb, body, receive, looks=looks)
         except BadRequestError as error:
             return _malformed(verb, body, str(error))
         except Exception:  # noqa: BLE001  (the verbs' supervisor: a bug is no 500, nor "all nodes pass")
-            _log.exception("internal error in %s", verb.name)
-            self._has_failed(verb.name)
-            return VerbReply(verb.failure(body, wire.INTERNAL_ERROR), "internal")
+            _log.exception("internal error in %s", verb)
+            self._has_failed(verb)
+            return VerbReply(_failure(verb, body, wire.INTERNAL_ERROR), "internal")
 
     def _has_failed(self, place: str) -> None:
         """Count a bug, and be unready for a while."""
@@ -169,18 +136,18 @@ class VerbsApp:
         reasons = (*found.reasons, "an internal error happened a moment ago, the log says more")
         return msgspec.structs.replace(found, ready=False, reasons=reasons)
 
-    def _filter(self, body: bytes, _gone: asyncio.Future[None], looks: bool) -> Answer:
+    async def _answer(self, verb: str, body: bytes, receive: Receive, *, looks: bool) -> VerbReply:
+        """The reply to a whole body, which may only be a look. Errors: BadRequestError: it cannot be read."""
+        if verb == "bind":
+            return await self._bind(body, receive, looks=looks)
         args = wire.decode_filter(body, debug=looks)
+        if verb == "prioritize":
+            scores = self.verbs.prioritize(args) if args.node_names else ()
+            return VerbReply(wire.encode_scores(args, scores), "scored" if args.node_names else "empty")
         if not args.node_names:
             return VerbReply(wire.encode_filter(args, Passed(())), "empty")
-        wait = self.verbs.caught_up(args)
-        return self._decide(args) if wait is None else self._decide_after(wait, args)
-
-    async def _decide_after(self, wait: Awaitable[None], args: FilterArgs) -> VerbReply:
-        await wait
-        return self._decide(args)
-
-    def _decide(self, args: FilterArgs) -> VerbReply:
+        if (wait := self.verbs.caught_up(args)) is not None:
+            await wait
         answer = self.verbs.filter(args)
         reply = wire.encode_filter(args, answer)
         match answer:
@@ -193,47 +160,39 @@ class VerbsApp:
             case _:
                 assert_never(answer)
 
-    def _prioritize(self, body: bytes, _gone: asyncio.Future[None], looks: bool) -> Answer:
-        args = wire.decode_filter(body, debug=looks)
-        if not args.node_names:
-            return VerbReply(wire.encode_scores(args, ()), "empty")
-        return VerbReply(wire.encode_scores(args, self.verbs.prioritize(args)), "scored")
-
-    def _bind(self, body: bytes, gone: asyncio.Future[None], looks: bool) -> Answer:
+    async def _bind(self, body: bytes, receive: Receive, *, looks: bool) -> VerbReply:
+        """As soon as the caller hangs up, the verb hears of it."""
         args = wire.decode_bind(body)
-        return VerbReply(wire.encode_bind(DEBUG_BINDS_NOTHING), "debug") if looks else self._bind_in_time(args, gone)
-
-    async def _bind_in_time(self, args: BindArgs, gone: asyncio.Future[None]) -> VerbReply:
-        refusal = await self.verbs.bind(args, gone)
+        if looks:
+            return VerbReply(wire.encode_bind(DEBUG_BINDS_NOTHING), "debug")
+        gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        watch = asyncio.create_task(_set_when_gone(gone, receive))
+        try:
+            refusal = await self.verbs.bind(args, gone)
+        finally:
+            watch.cancel()
         if gone.done():
             return _GONE
         return VerbReply(wire.encode_bind(refusal), "bound" if refusal is None else "refused", refusal or "")
 
 
-class ForPeople(msgspec.Struct, frozen=True):
+def for_people(app: ASGIApp) -> ASGIApp:
     """The same service, documents and readiness, for another port: every call of a verb there only looks."""
-
-    app: ASGIApp
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass one request on, marked whatever its path is."""
-        await self.app({**scope, _LOOKS: True}, receive, send)
+    return lambda scope, receive, send: app({**scope, _LOOKS: True}, receive, send)
 
 
-async def _heard(answer: Coroutine[Any, Any, VerbReply], receive: Receive, gone: asyncio.Future[None]) -> VerbReply:
-    """The answer that takes time; `gone` is set as soon as the caller hangs up."""
-
-    async def set_when_gone() -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
-        gone.set_result(None)
-
-    watch = asyncio.create_task(set_when_gone())
-    try:
-        return await answer
-    finally:
-        watch.cancel()
+async def _set_when_gone(gone: asyncio.Future[None], receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    gone.set_result(None)
 
 
-def _malformed(verb: _Verb, body: bytes, error: str, *, last: bool = False) -> VerbReply:
-    return VerbReply(verb.failure(body, f"netgang: malformed request: {error}"), "malformed", last=last)
+def _malformed(verb: str, body: bytes, error: str, *, last: bool = False) -> VerbReply:
+    return VerbReply(_failure(verb, body, f"netgang: malformed request: {error}"), "malformed", last=last)
+
+
+def _failure(verb: str, body: bytes, error: str) -> bytes:
+    """The reply that lets no node pass and binds nothing, to a body that could not be answered, and why."""
+    if verb == "prioritize":
+        return wire.encode_equal_scores(wire.readable_names(body) if body else [])
+    return wire.encode_bind(error) if verb == "bind" else wire.encode_filter_error(error)

@@ -1,22 +1,16 @@
 """TLS of our own ports: whose certificate we show, whose we demand, and how both change while calls are held.
 
 Why: the extender protocol knows no credentials, so a client certificate is the only proof that a Binding is asked for
-by kube-scheduler; and certificates are renewed by a kubelet or a person while the process runs, where a restart would
-fail every held gang.
-
+by kube-scheduler; and certificates are renewed while the process runs, where a restart would fail every held gang.
 Why a context of contexts: a server is given its context once, and loading a new pair into a living one is not atomic: a
 certificate whose key does not fit stays in it, and authorities can only be added. So every change makes a new context,
-checked as a whole beforehand, and `LivingContext` hands it to each new connection; the others keep what they have.
+checked beforehand: OpenSSL finds some mistakes, and shows a certificate's dates, only in a connection, so the first
+client is one in this process (`_shown_until_s`).
 
-OpenSSL finds some mistakes only when the first client comes, and shows the dates of a certificate only in a connection:
-so the first client is one in this process (`_shown_until_s`). Files are looked at by device, inode, time and size
-behind all links, so a kubelet's swap is seen; one that happens while they are read is read again.
-
-Rules:
-- A connection whose client may not speak never reaches HTTP: names are checked at the end of the handshake.
-- A refused client gets a TLS alert, so that its own log names the cause and not just a lost connection.
-- The files are looked at every `RELOAD_S` in a thread, never on the event loop. Files that cannot be used are a
-  sentence that names the field and the way out: logged once, counted, tried again.
+Rules: a connection whose client may not speak never reaches HTTP: names are checked at the end of the handshake. A
+refused client gets a TLS alert, so that its own log names the cause. Files are looked at by device, inode, time and
+size behind all links, so a kubelet's swap is seen; one that happens while they are read is read again. Files that
+cannot be used are a sentence that names the field and the way out: logged once, counted, tried again.
 """
 
 import asyncio
@@ -32,10 +26,9 @@ import msgspec
 from extender.errors import ConfigError
 from extender.ports import Clock
 from extender.runtime.telemetry import Telemetry
-from extender.settings.ports import TlsSettings
+from extender.settings.settings import TlsSettings
 
 Refused: TypeAlias = Callable[[str], None]  # Hears why a client was refused, for people
-Marks: TypeAlias = tuple[tuple[int, ...], ...]
 SERVER: Final = "server"
 CLIENT_CA: Final = "client_ca"
 RELOAD_S: Final = 5.0  # Certificates are renewed days before they end: a look must only be cheap
@@ -82,10 +75,7 @@ class _Connection(ssl.SSLObject):
     _failure: ssl.SSLError | None = None
 
     def do_handshake(self) -> None:
-        """Go on with the handshake. Errors: as SSLObject's; a failure with an alert is raised at the next call.
-
-        Event loops send what is outgoing when the handshake wants to read, and drop it when it fails, with the alert.
-        """
+        """A failure with an alert is raised at the next call: event loops drop what is outgoing when it is raised."""
         if self._failure is not None:
             raise self._failure
         try:
@@ -105,12 +95,12 @@ class _Connection(ssl.SSLObject):
             raise
 
 
-def words_of(error: ssl.SSLError) -> str:
-    """OpenSSL's reason in words."""
+def words_of(error: OSError) -> str:
+    """The reason in words; OpenSSL's errors are OSErrors, too."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return error.verify_message
     reason = getattr(error, "reason", None)  # only OpenSSL's own have one
-    return reason.replace("_", " ").lower() if reason else str(error)
+    return reason.replace("_", " ").lower() if reason else error.strerror or str(error)
 
 
 def names_of(certificate: Mapping[str, Any]) -> frozenset[str]:
@@ -130,45 +120,40 @@ class Loaded(msgspec.Struct, frozen=True):
     for_verbs: ssl.SSLContext
     for_people: ssl.SSLContext
     ends_s: Mapping[str, float]  # SERVER, CLIENT_CA → when it, or the first of the authorities, ends (Unix seconds)
-    marks: Marks
+    marks: Sequence[object]
 
 
-def marks_of(settings: TlsSettings) -> Marks:
+def marks_of(settings: TlsSettings) -> Sequence[object]:
     """The present version of the files; one that cannot be looked at counts as a version, too. Blocks: file system."""
-    found: list[tuple[int, ...]] = []
-    for path in (settings.cert_file, settings.key_file, settings.client_ca_file):
-        if path is None:
-            continue
+    found: list[object] = []
+    for path in filter(None, (settings.cert_file, settings.key_file, settings.client_ca_file)):
         try:
             about = path.stat()
-        except OSError as error:
-            found.append((error.errno or 0,))
-        else:
             found.append((about.st_dev, about.st_ino, about.st_mtime_ns, about.st_size))
-    return tuple(found)
+        except OSError as error:
+            found.append(error.errno)
+    return found
 
 
 def load(settings: TlsSettings, *, now_s: float) -> Loaded:
     """Read, check and load the files; `now_s` by the wall clock. Blocks: file system. Errors: ConfigError."""
-    before = marks_of(settings)
-    while True:
-        try:
-            return _loaded(settings, before, now_s=now_s)
-        except ConfigError:
-            after = marks_of(settings)
-            if after == before:
-                raise
-            before = after  # changed while it was read: perhaps a certificate of before and a key of after
+    marks = marks_of(settings)
+    try:
+        return _loaded(settings, marks, now_s=now_s)
+    except ConfigError:
+        if marks_of(settings) == marks:
+            raise
+        return load(settings, now_s=now_s)  # changed while it was read: perhaps a certificate of before, a key of after
 
 
-def _loaded(settings: TlsSettings, marks: Marks, *, now_s: float) -> Loaded:
-    cert_file, key_file, ca_file = settings.cert_file, settings.key_file, settings.client_ca_file
-    if cert_file is None or key_file is None:
-        raise ValueError("tls.cert_file and tls.key_file are not set")
+def _loaded(settings: TlsSettings, marks: Sequence[object], *, now_s: float) -> Loaded:
+    cert_file, key_file = settings.cert_file, settings.key_file
+    assert cert_file is not None
+    assert key_file is not None
     verbs, people = _with_pair(cert_file, key_file), _with_pair(cert_file, key_file)
     ends_s = {SERVER: _shown_until_s(people, cert_file)}
-    if ca_file is not None:
-        ends_s[CLIENT_CA] = _load_authorities(verbs, ca_file, now_s=now_s)
+    if settings.client_ca_file is not None:
+        ends_s[CLIENT_CA] = _load_authorities(verbs, settings.client_ca_file, now_s=now_s)
     return Loaded(verbs, people, ends_s, marks)
 
 
@@ -191,7 +176,7 @@ def _with_pair(cert_file: Path, key_file: Path) -> ssl.SSLContext:
         fix = "accepted: PEM, not encrypted, RSA of 2048 bits or more, or an elliptic curve such as P-256"
         raise ConfigError(f"{pair}: OpenSSL cannot use them: {words_of(error)}; {fix}") from error
     except OSError as error:  # swapped while it is read
-        raise ConfigError(f"{pair}: cannot be read: {error.strerror or error}") from error
+        raise ConfigError(f"{pair}: cannot be read: {words_of(error)}") from error
     return context
 
 
@@ -209,8 +194,8 @@ def _shown_until_s(context: ssl.SSLContext, cert_file: Path) -> float:
                 end.do_handshake()
         shown = client.getpeercert() or {}
     except OSError as error:
-        why = words_of(error) if isinstance(error, ssl.SSLError) else error.strerror or str(error)
-        raise ConfigError(f"tls.cert_file = {cert_file}: no client would accept it: {why}; renew it") from error
+        why = f"tls.cert_file = {cert_file}: no client would accept it: {words_of(error)}; renew it"
+        raise ConfigError(why) from error
     return ssl.cert_time_to_seconds(str(shown["notAfter"]))
 
 
@@ -221,36 +206,30 @@ def _load_authorities(context: ssl.SSLContext, ca_file: Path, *, now_s: float) -
     try:
         context.load_verify_locations(ca_file)
     except OSError as error:
-        why = words_of(error) if isinstance(error, ssl.SSLError) else error.strerror or str(error)
-        raise ConfigError(f"{field}: OpenSSL cannot use it: {why}; accepted: a PEM file with {holds}") from error
+        what = f"{field}: OpenSSL cannot use it: {words_of(error)}"
+        raise ConfigError(f"{what}; accepted: a PEM file with {holds}") from error
     context.verify_mode = ssl.CERT_REQUIRED
     ends_s = [ssl.cert_time_to_seconds(str(one["notAfter"])) for one in context.get_ca_certs()]
     if not ends_s:
         raise ConfigError(f"{field}: holds no certificate of an authority (CA:TRUE); accepted: a PEM file with {holds}")
-    good = [one for one in ends_s if one > now_s]
-    if not good:
+    if max(ends_s) <= now_s:
         raise ConfigError(f"{field}: every certificate in it has expired; renew it")
-    return min(good)
+    return min(one for one in ends_s if one > now_s)
 
 
 def _must_be_readable(field: str, path: Path, holds: str) -> None:
     try:
         path.read_bytes()
     except OSError as error:
-        what = f"{field} = {path}: cannot be read: {error.strerror or error}"
+        what = f"{field} = {path}: cannot be read: {words_of(error)}"
         raise ConfigError(f"{what}; accepted: a PEM file with {holds}") from error
 
 
 class Rotation:
     """The contexts of the ports, which follow their files. Errors at the start: ConfigError."""
 
-    def __init__(
-        self, settings: TlsSettings, clock: Clock, telemetry: Telemetry, *, reload_s: float = RELOAD_S
-    ) -> None:
-        self._settings = settings
-        self._clock = clock
-        self._telemetry = telemetry
-        self._reload_s = reload_s
+    def __init__(self, settings: TlsSettings, clock: Clock, telemetry: Telemetry) -> None:
+        self._settings, self._clock, self._telemetry = settings, clock, telemetry
         self._said_at_s = -_SAID_AGAIN_S  # That a client was refused
         self._problem = ""
         self._looking = asyncio.Lock()  # Of two looks at once, both would find the same new files
@@ -258,41 +237,35 @@ class Rotation:
         allowed = frozenset(settings.client_names)
         self.for_verbs = LivingContext.of(self._loaded.for_verbs, self._refused, allowed=allowed)
         self.for_people = LivingContext.of(self._loaded.for_people, self._refused)  # Asks clients for no certificate
-        self._show_expiry()
 
     async def follow(self) -> None:
         """Look at the files until cancelled."""
         while True:
-            await asyncio.sleep(self._reload_s)
+            await asyncio.sleep(RELOAD_S)
             await self.look()
 
     async def look(self) -> None:
         """Look at the files once, and use them if they are new and good."""
         async with self._looking:
-            await self._look()
-
-    async def _look(self) -> None:
-        try:
-            if await asyncio.to_thread(marks_of, self._settings) != self._loaded.marks:
-                self._loaded = await asyncio.to_thread(self._load)
-                self.for_verbs.use(self._loaded.for_verbs)
-                self.for_people.use(self._loaded.for_people)
-                self._telemetry.tls_reloaded("loaded")
-                self._show_expiry()
-                _log.info("new certificates are in force; open connections keep the old ones")
-            self._problem = ""
-        except ConfigError as error:
-            if str(error) != self._problem:
-                self._problem = str(error)
-                self._telemetry.tls_reloaded("refused")
-                _log.error("the certificates of before stay in force, the new ones cannot be used: %s", error)
+            try:
+                if await asyncio.to_thread(marks_of, self._settings) != self._loaded.marks:
+                    self._loaded = await asyncio.to_thread(self._load)
+                    self.for_verbs.use(self._loaded.for_verbs)
+                    self.for_people.use(self._loaded.for_people)
+                    self._telemetry.tls_reloaded("loaded")
+                    _log.info("new certificates are in force; open connections keep the old ones")
+                self._problem = ""
+            except ConfigError as error:
+                if str(error) != self._problem:
+                    self._problem = str(error)
+                    self._telemetry.tls_reloaded("refused")
+                    _log.error("the certificates of before stay in force, the new ones cannot be used: %s", error)
 
     def _load(self) -> Loaded:
-        return load(self._settings, now_s=self._clock.now_s())
-
-    def _show_expiry(self) -> None:
-        for certificate, ends_s in self._loaded.ends_s.items():
+        loaded = load(self._settings, now_s=self._clock.now_s())
+        for certificate, ends_s in loaded.ends_s.items():
             self._telemetry.tls_expiry.labels(certificate).set(ends_s)
+        return loaded
 
     def _refused(self, why: str) -> None:
         """Say why a client was refused, at most once in ten seconds."""

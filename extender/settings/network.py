@@ -17,8 +17,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 from msgspec import Meta
 from msgspec.structs import force_setattr
 
-from extender.settings.ports import Text
-from extender.settings.reading import Section
+from extender.settings.reading import Section, Text
 from scoring.ids import NodeName, ZoneName
 from scoring.model.policy import Positive, ScorePolicy, Ttl
 from scoring.network.measurement import METRICS, Metric
@@ -58,9 +57,8 @@ class EndpointRule(Section, frozen=True):
         try:
             re.compile(self.pattern).sub(self.endpoint, "")
         except (re.error, IndexError) as error:
-            raise ValueError(
-                f"endpoint {self.endpoint!r} does not go with pattern {self.pattern!r}: {error}"
-            ) from error
+            why = f"endpoint {self.endpoint!r} does not go with pattern {self.pattern!r}: {error}"
+            raise ValueError(why) from error
 
 
 def why_not(pattern: str) -> str | None:
@@ -193,10 +191,7 @@ def _listed(names: Any) -> Any:
 
 
 class OpenSearchSettings(HttpSource, frozen=True):
-    """Measurements from a perfSONAR 5 archive (OpenSearch).
-
-    Without a path in `url` /opensearch is meant, and a `/` at the end means OpenSearch itself.
-    """
+    """A perfSONAR 5 archive. Without a path in `url` /opensearch is meant; a `/` at the end means OpenSearch itself."""
 
     kind: Literal["opensearch"] = "opensearch"
     """The word that makes this a perfSONAR archive."""

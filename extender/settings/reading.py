@@ -1,21 +1,22 @@
 """Where values of settings come from, how they become one record, and how a mistake in them is reported.
 
-Why apart from the settings: this knows no setting by name; the records' own types and bounds say what is accepted.
-Rule: command line over environment over file; mappings are merged name by name and lists are replaced whole; a name
-that is none, or in a record's `fixed`, is refused; every refusal is one line that names the setting, where it was set,
-its value and what is accepted.
+This knows no setting by name: the records' own types and bounds say what is accepted. Rule: command line over
+environment over file; mappings are merged name by name and lists are replaced whole; a name that is none, or in a
+record's `fixed`, is refused; every refusal is one line with the setting, where it was set, its value, what is accepted.
 """
 
 import difflib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from enum import EnumMeta
-from functools import cache
+from functools import reduce
 from math import isfinite
+from operator import getitem
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, Final, NamedTuple, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 import yaml
@@ -38,65 +39,54 @@ _TYPES: Final = {"int": "integer", "float": "number", "bool": "boolean", "str": 
 
 Layer: TypeAlias = tuple[str, Mapping[str, Any]]  # Where values come from, in words, and the values
 Place: TypeAlias = tuple[str | int, ...]  # Names of settings and of a mapping's keys, numbers of a list's entries
+Text: TypeAlias = Annotated[str, msgspec.Meta(min_length=1)]
 _Record = TypeVar("_Record", bound=msgspec.Struct)
 
 
 class Section(msgspec.Struct, frozen=True):
-    """A group of settings; what stands below a name explains it.
+    """A group of settings; what stands below a name explains it; what `__post_init__` says of "name: " is about that.
 
-    A record may have `written`, which makes a mapping (or the record) of another form of it. What `__post_init__`
-    refuses with "name: why" is about that field.
+    A record may have `written`, which makes a mapping (or the record) of another form of it.
     """
 
 
-class Mistake(NamedTuple):
-    """What is wrong with a value."""
-
-    place: Place
-    value: Any
-    text: str
-
-    def sentence(self, layers: Sequence[Layer] = ()) -> str:
-        """One line, with the layer that the value is from where `layers` are given, strongest first."""
-        if not self.place:
-            return self.text
-        origin = next((f" (from {where})" for where, values in layers if _holds(values, self.place)), "")
-        shown = isinstance(self.value, Mapping | msgspec.UnsetType)
-        value = "" if shown else f" = {_USER.sub('//…@', repr(self.value))}"
-        return f"{'.'.join(map(str, self.place))}{value}{origin}: {self.text}"
-
-
-def read_record(base: _Record, values: Mapping[str, Any], *, fixed: bool = False) -> tuple[_Record, list[Mistake]]:
-    """`base` with these values, and all that is wrong with them: the record is then of no use.
-
-    `fixed`: fields that are no settings may be given too.
-    """
-    reader = _Reader(fixed=fixed)
-    return reader.record(type(base), values, base, ()), reader.mistakes
+def read_record(
+    base: _Record, values: Mapping[str, Any], layers: Sequence[Layer] = (), *, fixed: bool = False
+) -> _Record:
+    """`base` with these values, which `layers` hold, strongest first. ConfigError: all that is wrong, a line each."""
+    reader = _Reader(layers, fixed=fixed)
+    changed: _Record = reader.record(type(base), values, base, ())
+    if reader.mistakes:
+        raise ConfigError("\n".join(reader.mistakes))
+    return changed
 
 
 class _Reader:
-    def __init__(self, *, fixed: bool) -> None:
-        self.mistakes: list[Mistake] = []
-        self._fixed = fixed
+    def __init__(self, layers: Sequence[Layer], *, fixed: bool) -> None:
+        self.mistakes: list[str] = []
+        self._layers, self._fixed = layers, fixed
 
     def value(self, kind: Any, value: Any, base: Any, place: Place) -> Any:
         """The value as `kind` has it; what a record's value does not say is as in `base`."""
         bare, inner = _bare(kind), get_args(_bare(kind))
-        match get_origin(bare):
-            case origin if origin is Union or origin is UnionType:
-                others = [one for one in inner if one is not NoneType]
-                if value is None and len(others) < len(inner):
-                    return None
-                if len(others) == 1:
-                    return self.value(others[0], value, base, place)
-                return self._of_kind({get_args(get_type_hints(one)["kind"])[0]: one for one in others}, value, place)
-            case origin if origin in (tuple, frozenset):
-                return origin(self._entries(kind, inner[0], value, place))
-            case origin if isinstance(origin, type) and issubclass(origin, Mapping):
-                return self._mapping(inner[0], inner[1], value, place)
-            case _:
-                pass
+        origin = get_origin(bare)
+        if origin in (Union, UnionType):
+            others = [one for one in inner if one is not NoneType]
+            if value is None and len(others) < len(inner):
+                return None
+            if len(others) == 1:
+                return self.value(others[0], value, base, place)
+            if isinstance(value, tuple(others)):
+                return value
+            kinds = {get_args(get_type_hints(one)["kind"])[0]: one for one in others}
+            chosen = kinds.get(str(value.get("kind"))) if isinstance(value, Mapping) else None
+            if chosen is None:
+                return self._refuse(place, value, f"kind must be one of {', '.join(kinds)}")
+            return self.record(chosen, value, None, place)
+        if origin in (tuple, frozenset):
+            return origin(self._entries(kind, inner[0], value, place))
+        if isinstance(origin, type) and issubclass(origin, Mapping):
+            return self._mapping(inner[0], inner[1], value, place)
         if isinstance(bare, type) and issubclass(bare, msgspec.Struct):
             return self.record(bare, value, base, place)
         return self._leaf(kind, bare, value, place)
@@ -109,7 +99,7 @@ class _Reader:
                 return given
             if not isinstance(given, Mapping):
                 return self._refuse(place, value, "must be names and values")
-            own, hints = {one.name: one for one in fields(kind)}, _hints(kind)
+            own, hints = {one.name: one for one in fields(kind)}, get_type_hints(kind, include_extras=True)
             hidden: frozenset[str] = frozenset() if self._fixed else getattr(kind, "fixed", frozenset())
             made = {}
             for name, one in given.items():
@@ -130,14 +120,6 @@ class _Reader:
             else:
                 self._refuse(place, value, str(error))
         return base
-
-    def _of_kind(self, kinds: Mapping[str, type], value: Any, place: Place) -> Any:
-        if isinstance(value, tuple(kinds.values())):
-            return value
-        kind = kinds.get(str(value.get("kind"))) if isinstance(value, Mapping) else None
-        if kind is None:
-            return self._refuse(place, value, f"kind must be one of {', '.join(kinds)}")
-        return self.record(kind, value, None, place)
 
     def _entries(self, kind: Any, entry: Any, value: Any, place: Place) -> list[Any]:
         if isinstance(value, str) and (_bare(entry) is str or isinstance(_bare(entry), EnumMeta)):
@@ -188,12 +170,12 @@ class _Reader:
         return made
 
     def _refuse(self, place: Place, value: Any, text: str) -> None:
-        self.mistakes.append(Mistake(place, value, text))
-
-
-@cache
-def _hints(kind: type) -> dict[str, Any]:
-    return get_type_hints(kind, include_extras=True)
+        if place:
+            origin = next((f" (from {where})" for where, values in self._layers if _holds(values, place)), "")
+            hidden = isinstance(value, Mapping | msgspec.UnsetType)
+            shown = "" if hidden else f" = {_USER.sub('//…@', repr(value))}"
+            text = f"{'.'.join(map(str, place))}{shown}{origin}: {text}"
+        self.mistakes.append(text)
 
 
 def _bare(kind: Any) -> Any:
@@ -225,11 +207,10 @@ def _why(error: msgspec.ValidationError) -> str:
 
 
 def _holds(values: Any, place: Place) -> bool:
-    for part in place:
-        try:
-            values = values[part]
-        except (KeyError, IndexError, TypeError):
-            return False
+    try:
+        reduce(getitem, place, values)
+    except (KeyError, IndexError, TypeError):
+        return False
     return True
 
 
@@ -281,16 +262,14 @@ def from_environment(variables: Mapping[str, str]) -> dict[str, Any]:
     >>> from_environment({"NETGANG_LEASE__NAME": "a", "NETGANG_DEBUG_PORT": "null", "NETGANG_RULES": "[]", "HOME": "/"})
     {'lease': {'name': 'a'}, 'debug_port': None, 'rules': []}
     """
-    mine = {name: text for name, text in variables.items() if name.startswith(ENV_PREFIX)}
-    return unfold({name.removeprefix(ENV_PREFIX).lower().replace("__", "."): _value(mine[name]) for name in mine})
-
-
-def _value(text: str) -> Any:
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return text
-    return value if isinstance(value, list | dict) or value is None else text
+    values: dict[str, Any] = {}
+    for name in (name for name in variables if name.startswith(ENV_PREFIX)):
+        value: Any = variables[name]
+        with suppress(ValueError):
+            read = json.loads(value)
+            value = read if isinstance(read, list | dict) or read is None else value
+        values[name.removeprefix(ENV_PREFIX).lower().replace("__", ".")] = value
+    return unfold(values)
 
 
 def unfold(flat: Mapping[str, Any]) -> dict[str, Any]:

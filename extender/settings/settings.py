@@ -1,38 +1,32 @@
 """What an operator may choose: one value, read once at start, refused as a whole when any part of it is wrong.
 
-Why one place: a setting that is read where it is used cannot be checked before the first pod waits for it. Rule: the
-command line wins over the environment (`NETGANG_…`, nested with `__`), that over the settings file (YAML or JSON),
-that over the default; an unknown name is refused; the refusal names the setting, where it was set, its value and what
-is accepted. Only `Settings.load` reads the environment. Relative paths are relative to the working directory. What
-evicts pods of a running gang or costs money is off by default, and so are elastic jobs: a user that declared a minimum
-for another autoscaler's sake must not find the job shrunk after an upgrade.
+Why one place: a setting that is read where it is used cannot be checked before the first pod waits for it. Only
+`Settings.load` reads the environment. Relative paths are relative to the working directory. What evicts pods of a
+running gang or costs money is off by default, and so are elastic jobs: a user that declared a minimum for another
+autoscaler's sake must not find the job shrunk after an upgrade.
 
-A bind call in all takes less than kube-scheduler's `httpTimeout`: the settings are refused by it, `netgang doctor`
-compares the running kube-scheduler with it, and the client of the API server keeps to its part of it. A later answer
-has no effect: kube-scheduler has given the pod up, and the Binding puts it where it is no longer wanted. Rule: a call
-is held for the hold limit; its Binding has its turn within the commit timeout; and then takes as long as the slowest
-one. All three can happen to one call.
-
-Of leader election: whether there is one, which Lease, and how long it lasts. The other times follow from the duration
-(`extender.leadership.election.LeaseTimes`).
+Rule: a bind call in all takes less than kube-scheduler's `httpTimeout`; a later Binding puts the pod where it is no
+longer wanted. The settings are refused by it, `netgang doctor` compares the running kube-scheduler with it, and the
+client of the API server keeps to its part of it.
+Rule: what would leave a port open to others, let tokens cross a network readable, or close a port to a probe that must
+be answered, is refused here, in sentences that say the way out. Whether files can be used is found out at start
+(`extender.server.tls`), because only the process itself sees them.
 """
 
 import os
 import re
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
+from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final, TypeAlias
 
-import msgspec
 from msgspec import Meta
 from msgspec.structs import replace
 
-from extender.errors import ConfigError
 from extender.runtime.log_lines import LogFormat
 from extender.settings.network import NetworkSettings
-from extender.settings.ports import Port, ReportSettings, Text, TlsSettings, is_loopback
-from extender.settings.reading import Layer, Section, merge, read_environment, read_file, read_record, unfold
+from extender.settings.reading import Layer, Section, Text, merge, read_environment, read_file, read_record, unfold
 from scoring.model.policy import Policy, Positive
 from scoring.scaling.job import Options
 
@@ -60,6 +54,7 @@ class LeaderElection(StrEnum):
     ON = "on"
 
 
+Port: TypeAlias = Annotated[int, Meta(ge=0, le=65535)]
 LEASE_NAME = "netgang-leader"  # Replicas of one installation are in one namespace
 HOME = "netgang-system"  # Netgang's own namespace, as in manifests/
 
@@ -73,32 +68,62 @@ class LeaseSettings(Section, frozen=True):
     answers."""
 
 
-class OwnPod(msgspec.Struct, frozen=True):
-    """The pod that this process runs in."""
+def own_pod(environment: Mapping[str, str]) -> tuple[str, str]:
+    """Namespace and name of the pod that this process runs in, by the downward API; "" each: they are not known.
 
-    namespace: str
-    name: str
-
-    @classmethod
-    def of(cls, environment: Mapping[str, str]) -> "OwnPod | None":
-        """As the downward API has it; `None`: we are no pod, or it is not known.
-
-        >>> OwnPod.of({"POD_NAME": "netgang-0", "POD_NAMESPACE": "team"})
-        OwnPod(namespace='team', name='netgang-0')
-        >>> OwnPod.of({"POD_NAME": "netgang-0"}) is None
-        True
-        """
-        namespace, name = environment.get("POD_NAMESPACE", ""), environment.get("POD_NAME", "")
-        return cls(namespace, name) if namespace and name else None
-
-
-def lease_namespace(pod: OwnPod | None) -> str:
-    """Where the Lease is; outside a cluster as in manifests/.
-
-    >>> lease_namespace(OwnPod("team", "p")), lease_namespace(None)
-    ('team', 'netgang-system')
+    >>> own_pod({"POD_NAME": "netgang-0", "POD_NAMESPACE": "team"}), own_pod({"POD_NAME": "netgang-0"})
+    (('team', 'netgang-0'), ('', ''))
     """
-    return pod.namespace if pod is not None else HOME
+    namespace, name = environment.get("POD_NAMESPACE", ""), environment.get("POD_NAME", "")
+    return (namespace, name) if namespace and name else ("", "")
+
+
+class TlsSettings(Section, frozen=True):
+    """TLS of the verbs' port; all files are PEM and are read again when they change (docs/how-to/tls.md)."""
+
+    cert_file: Path | None = None
+    """Certificate of this server, then the authorities between it and the root; `null`: plain HTTP."""
+    key_file: Path | None = None
+    """Private key of `cert_file`, not encrypted."""
+    client_ca_file: Path | None = None
+    """Authorities whose client certificates are accepted; without one of theirs no client reaches the verbs. The verbs'
+    port then serves the verbs alone: probes and metrics are at `health_port`, documents at `debug_port`."""
+    client_names: Annotated[tuple[str, ...], Meta(max_length=100)] = ()
+    """Names of clients that may connect, each compared as it is with the certificate's common name and alternative
+    names; empty: every client with a certificate of `client_ca_file`."""
+
+    def __post_init__(self) -> None:
+        if (self.cert_file is None) != (self.key_file is None):
+            raise ValueError("cert_file and key_file belong together: give both, or none for plain HTTP")
+        if self.client_ca_file is not None and self.cert_file is None:
+            raise ValueError("client_ca_file needs cert_file and key_file: without TLS no client shows a certificate")
+        if self.client_names and self.client_ca_file is None:
+            raise ValueError("client_names needs client_ca_file: only a checked certificate proves a name")
+        if "" in self.client_names or len(set(self.client_names)) != len(self.client_names):
+            raise ValueError("client_names must be different names that are not empty")
+
+
+class ReportSettings(Section, frozen=True):
+    """Reports of training jobs and of the probe, at a port of their own (docs/how-to/reporting.md)."""
+
+    port: Port | None = None
+    """Port for `POST /v1/jobs/{namespace}/{name}/metrics` and `POST /v1/probe` alone, under TLS if there is a
+    `tls.cert_file`; no client certificate is asked for. `null`: none, no report is taken; 0: a free one."""
+    audiences: tuple[Text, ...] = ()
+    """What a token must have been made for, such as `netgang`; a pod's usual token is then refused. Empty: for the API
+    server, as the usual one is (docs/how-to/reporting.md)."""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach `host`; a name other than localhost may be anything.
+
+    >>> [is_loopback(host) for host in ("127.0.0.1", "::1", "localhost", "0.0.0.0", "::", "netgang.example.org")]
+    [True, True, True, False, False, False]
+    """
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 _SCHEDULER_NAME = re.compile(r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?")
@@ -237,10 +262,11 @@ class Settings(Policy, frozen=True, kw_only=True):
             raise ValueError("snapshot and kubeconfig exclude each other: serve a saved cluster or a live one")
         if self.snapshot is not None and self.leader_election is LeaderElection.ON:
             raise ValueError("leader_election needs a live cluster: a saved one (snapshot) has no Lease")
-        if wrong := "; ".join([*self._wrong_ports(), *self._wrong_reports()]):
+        if wrong := "; ".join(self._open_doors()):
             raise ValueError(wrong)
 
-    def _wrong_ports(self) -> Iterator[str]:
+    def _open_doors(self) -> Iterator[str]:
+        reports = self.reports
         if self.tls.client_ca_file is not None and self.health_port is None:
             yield (
                 "tls.client_ca_file needs health_port: the kubelet's probes and Prometheus show no client certificate, "
@@ -251,9 +277,6 @@ class Settings(Policy, frozen=True, kw_only=True):
                 f"debug_host {self.debug_host} is not this machine alone, and the port for people shows every job of "
                 "the cluster: set debug_open: true if every client that reaches it may see them"
             )
-
-    def _wrong_reports(self) -> Iterator[str]:
-        reports = self.reports
         if self.probe.enabled and reports.port is None:
             yield "probe.enabled needs reports.port, where agents report"
         if reports.port is None:
@@ -277,8 +300,7 @@ class Settings(Policy, frozen=True, kw_only=True):
     def load(cls, file: Path | None = None, overrides: Mapping[str, Any] | None = None) -> "Settings":
         """Read `file`, the environment and `overrides`, the last one wins. ConfigError names every mistake.
 
-        Keys of `overrides` are settings' names, nested ones joined by dots (`network.sources`) or as mappings; a
-        value of `None` means "not given", as command-line options have it; inside a mapping it is a value.
+        Names of `overrides` may be joined by dots; its `None` is "not given", inside a mapping it is a value.
         """
         given = unfold({name: value for name, value in (overrides or {}).items() if value is not None})
         names = set(cls.__struct_fields__) - cls.fixed
@@ -299,10 +321,7 @@ class Settings(Policy, frozen=True, kw_only=True):
 
         `fixed`: also what is no setting (`scoring.model.policy`).
         """
-        changed, mistakes = read_record(self, values, fixed=fixed)
-        if mistakes:
-            raise ConfigError("\n".join(one.sentence(layers) for one in mistakes))
-        return changed
+        return read_record(self, values, layers, fixed=fixed)
 
     def policy(self) -> Policy:
         """The part that decides, as the planner takes it."""

@@ -1,17 +1,16 @@
-"""What the page shows of one moment, in sections that change apart from each other.
+"""What the page shows of one moment, in sections that change apart from each other, all from memory.
 
 Why sections: a cluster of 5,000 nodes changes every second somewhere, and a viewer draws only what is new. So nothing
-in a section moves with the clock alone: times are given as moments, and the viewer counts. Rule: lists are bounded and
-say of how many they are; all is from memory.
+in a section moves with the clock alone: times are moments, and the viewer counts. Rule: lists are bounded and say of
+how many they are.
 
-The heat-map of the mesh is of one metric, zone by zone or node by node in one zone. Why two sizes: 5,000 nodes have 25
-million pairs; people look at which zones are bad, and then into one. Rule: a cell of two zones shows the **median** of
-what is measured between them, and beside it how many of its pairs are bad, the worst value and the node with most bad
-pairs: one bad node among nine must be seen, and must not look like a bad zone. Everything comes from one snapshot.
-Units as everywhere: ratio, ms, bit/s, seconds.
+The heat-map is of one metric, zone by zone or node by node in one zone: 5,000 nodes have 25 million pairs, and people
+look at which zones are bad, and then into one. Rule: a cell of two zones shows the **median** between them, and beside
+it how many of its pairs are bad, the worst value and the node with most bad pairs: one bad node among nine must be
+seen, and must not look like a bad zone. Units: ratio, ms, bit/s, seconds.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -20,7 +19,7 @@ import numpy as np
 from extender.api.views import Views
 from extender.runtime.slices import next_slice
 from scoring.explain.queue_report import Queue
-from scoring.ids import ZoneName
+from scoring.ids import PodUid, ZoneName
 from scoring.model import Pod, Snapshot
 from scoring.model.policy import ScorePolicy
 from scoring.model.resources import CPU, MEMORY, PODS
@@ -35,10 +34,7 @@ MOST_GANGS: Final = 150
 MOST_GATES: Final = 40
 MOST_ZONES: Final = 100
 MOST_JOBS: Final = 100
-_EXPECTED: Final = ("start_s", "after")
 MOST_ENDS: Final = 130  # Rows of a heat-map: 16,900 cells are about 200 KiB, still two pixels each on a small screen
-_WORST: Final = 8
-_RESOURCES: Final = 4  # cpu, memory, and the two extended resources that most nodes have
 
 
 def version(views: Views) -> tuple[object, ...]:
@@ -54,8 +50,9 @@ async def sections_of(views: Views) -> Sections:
     """Every section as JSON. Cost: as /v1/queue, and O(nodes)."""
     made: dict[str, bytes] = {}
     snapshot = views.planner.snapshot or views.context.cache.snapshot()
-    for name, section in _small(views, snapshot):
-        made[name] = msgspec.json.encode(section)
+    small = {"status": _status, "zones": _zones, "gates": _gates, "network": _network, "decisions": _decisions}
+    for name, section in small.items():
+        made[name] = msgspec.json.encode(section(views, snapshot))
         await next_slice()
     if views.jobs is not None:
         jobs = await views.jobs.listed(limit=MOST_JOBS)
@@ -66,18 +63,13 @@ async def sections_of(views: Views) -> Sections:
     return made
 
 
-def _small(views: Views, snapshot: Snapshot) -> Iterator[tuple[str, Document]]:
-    yield "status", _status(views, snapshot)
-    yield "zones", _zones(snapshot, views)
-    yield "gates", _gates(views, snapshot)
-    yield "network", _network(views)
-    shown = ("what", "gang", "pod", "node", "reason")
-    made = [{"at_s": at_s, **_shown(one, *shown)} for at_s, one in views.recent.changes()]
-    yield "decisions", {"rows": made}
-
-
 def _shown(source: object, *names: str) -> Document:
     return {name: getattr(source, name) for name in names}
+
+
+def _decisions(views: Views, _: Snapshot) -> Document:
+    shown = ("what", "gang", "pod", "node", "reason")
+    return {"rows": [{"at_s": at_s, **_shown(one, *shown)} for at_s, one in views.recent.changes()]}
 
 
 def _status(views: Views, snapshot: Snapshot) -> Document:
@@ -95,18 +87,15 @@ def _status(views: Views, snapshot: Snapshot) -> Document:
     }
 
 
-def _zones(snapshot: Snapshot, views: Views) -> Document:
+def _zones(views: Views, snapshot: Snapshot) -> Document:
     """Per zone: nodes, what is free of each resource on usable nodes, and for which gangs room is reserved."""
     table = snapshot.table
     usable = np.array([node.ready and not node.unschedulable and not node.leaving for node in table.nodes], np.bool_)
     spread = (table.allocatable > 0).sum(axis=0)
-    extended = [
-        column
-        for column in np.argsort(-spread, kind="stable").tolist()
-        if table.axis[column] not in (CPU, MEMORY, PODS, "ephemeral-storage")
-    ]
+    usual = (CPU, MEMORY, PODS, "ephemeral-storage")
+    extended = [one for one in np.argsort(-spread, kind="stable").tolist() if table.axis[one] not in usual]
     plain = [column for column, name in enumerate(table.axis) if name in (CPU, MEMORY)]
-    shown = [*plain, *extended][:_RESOURCES]
+    shown = [*plain, *extended][:4]  # cpu, memory, and the two extended resources that most nodes have
     free = np.maximum(table.allocatable - snapshot.used, 0)
     held: dict[str, list[str]] = {}
     for reserved in views.planner.current.reservations.values():
@@ -132,40 +121,38 @@ def _zones(snapshot: Snapshot, views: Views) -> Document:
 
 
 def _gates(views: Views, snapshot: Snapshot) -> Document:
-    binds = views.binds
-    keys = sorted(binds.gangs_under_way())
+    keys = sorted(views.binds.gangs_under_way())
     rows = []
     for key in keys[:MOST_GATES]:
-        gang, state = snapshot.gangs.get(key), binds.state(key)
+        gang, state = snapshot.gangs.get(key), views.binds.state(key)
         if gang is None:
             continue
-        held = len(state.held) if state is not None else 0
-        posting = len(state.posting) if state is not None else 0
+        held, posting = (state.held, len(state.posting)) if state is not None else ((), 0)
         rows.append(
             {
                 "gang": key,
                 "stage": "committing" if posting else "held" if held else "being admitted",
                 "least": gang.min_member,
                 "bound": len(gang.placed),
-                "held": held,
+                "held": len(held),
                 "posting": posting,
                 "pods": len(gang.members),
-                "members": [_member(pod, state.held if state is not None else ()) for pod in gang.members[:64]],
+                "members": [_letter(pod, held) for pod in gang.members[:64]],
             }
         )
     return {"rows": rows, "of": len(keys)}
 
 
-def _member(pod: Pod, held: object) -> str:
-    """A letter a member: bound, held at bind, gated, or waiting."""
+def _letter(pod: Pod, held: Container[PodUid]) -> str:
+    """Of a member: bound, held at bind, gated, or waiting."""
     if pod.node is not None:
         return "b"
-    if isinstance(held, Mapping) and pod.uid in held:
+    if pod.uid in held:
         return "h"
     return "g" if pod.gates else "w"
 
 
-def _network(views: Views) -> Document:
+def _network(views: Views, _: Snapshot) -> Document:
     status = views.network_status()
     kept = ("name", "last_success_s", "error", "measurements")
     sources = status.sources if status is not None else ()
@@ -183,7 +170,7 @@ def queue_section(queue: Queue) -> Document:
             "weight": float(f"{one.weight.omega_prime:.4g}"),
             "members": list(_shown(one.members, "min_available", "pending", "running", "succeeded").values()),
             "starves": one.starves_in_s is not None and one.state == "WAITING",
-            "expected": None if one.expected_start is None else _shown(one.expected_start, *_EXPECTED),
+            "expected": None if one.expected_start is None else _shown(one.expected_start, "start_s", "after"),
         }
         rows.append(_shown(one, *kept) | more)
     return {"order": queue.order, "counts": queue.counts, "rows": rows, "of": len(queue.gangs)}
@@ -320,7 +307,7 @@ def _worst(cells: _Cells, metric: Metric) -> list[list[int]]:
     """(row, column) of the worst cells, worst first; of equal ones the first."""
     order = cells.worst if metric is Metric.THROUGHPUT else -cells.worst
     flat = np.where(cells.own | np.isnan(order), np.inf, order).ravel()
-    first = np.argsort(flat, kind="stable")[:_WORST]
+    first = np.argsort(flat, kind="stable")[:8]
     return [list(divmod(int(at), len(cells.ends))) for at in first if np.isfinite(flat[at])]
 
 

@@ -21,10 +21,6 @@ from extender.api.views import Views
 from extender.web.page_sections import Sections, mesh_document, sections_of, version
 from scoring.network.matrix import Metric
 
-_SOONEST_S: Final = 1.0
-_LATEST_S: Final = 5.0
-_SHARE: Final = 25.0  # All open pages together take at most such a part of the time
-
 
 @dataclass(eq=False, repr=False)
 class Shown:
@@ -49,20 +45,18 @@ class Shown:
                 body = b",".join(b"%s:%s" % (msgspec.json.encode(name), text) for name, text in sections.items())
                 self._number += b"{%s}" % body != self._body
                 self._body = b"{%s}" % body
-                self._again_s = now_s + min(max(cost_s * _SHARE, _SOONEST_S), _LATEST_S)
+                self._again_s = now_s + min(
+                    max(cost_s * 25.0, 1.0), 5.0
+                )  # all open pages take at most 1/25 of the time
             return self._body, f'"{self._number}"'
 
 
-PAGE: Final = "/"
 _TYPES: Final = {
-    ".html": "text/html; charset=utf-8",
-    ".css": "text/css",
-    ".js": "text/javascript",
-    ".svg": "image/svg+xml",
-}
+    "html": "text/html; charset=utf-8", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml",
+}  # fmt: skip
 _FILES: Final = (
-    *("page.css", "page.js", "poll.js", "draw.js", "heat.js", "links.js", "panels.js", "explain.js", "icon.svg"),
-)
+    "page.css", "page.js", "poll.js", "draw.js", "heat.js", "links.js", "panels.js", "explain.js", "icon.svg",
+)  # fmt: skip
 _HEADERS: Final = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -72,37 +66,16 @@ _HEADERS: Final = {
     "referrer-policy": "no-referrer",
     "cache-control": "no-cache",
 }
-_MOST_MESHES: Final = 8
 _Zone: TypeAlias = Annotated[str | None, Query(max_length=253, description="Nodes of this zone; else zone by zone")]
 
 
-@dataclass(eq=False, repr=False)
-class _Meshes:
-    """The heat-maps of now, made once for all that look: beside very large meshes one takes tens of milliseconds."""
-
-    views: Views
-    _made: dict[tuple[Metric, str | None], tuple[object, object, bytes | None]] = field(default_factory=dict)
-
-    async def of(self, metric: Metric, zone: str | None) -> bytes | None:
-        """As JSON; None: no node is in that zone."""
-        snapshot = self.views.planner.snapshot or self.views.context.cache.snapshot()
-        network, table, body = self._made.get((metric, zone), (None, None, None))
-        if network is not snapshot.network or table is not snapshot.table:
-            score = self.views.planner.policy.score
-            found = await asyncio.to_thread(mesh_document, snapshot, score, metric=metric, zone=zone)
-            body = None if found is None else msgspec.json.encode(found)
-            while len(self._made) >= _MOST_MESHES:
-                del self._made[next(iter(self._made))]
-            self._made[metric, zone] = snapshot.network, snapshot.table, body
-        return body
-
-
 def page_router(views: Views) -> APIRouter:
-    """The routes."""
-    router, meshes = APIRouter(tags=["page"]), _Meshes(views)
+    """The routes. Heat-maps are made once for all that look: of very large meshes one takes tens of milliseconds."""
+    router = APIRouter(tags=["page"])
     shown = Shown(partial(sections_of, views), partial(version, views))
+    made: dict[tuple[Metric, str | None], tuple[object, object, bytes | None]] = {}
 
-    @router.get(PAGE, include_in_schema=False)
+    @router.get("/", include_in_schema=False)
     async def page() -> Response:
         return _file("index.html")
 
@@ -122,7 +95,15 @@ def page_router(views: Views) -> APIRouter:
 
     @router.get("/v1/page/mesh", summary="One metric as a heat-map: zone by zone, or node by node in one zone")
     async def heat_map(metric: Metric = Metric.LOSS, zone: _Zone = None) -> Response:
-        body = await meshes.of(metric, zone)
+        snapshot = views.planner.snapshot or views.context.cache.snapshot()
+        network, table, body = made.get((metric, zone), (None, None, None))
+        if network is not snapshot.network or table is not snapshot.table:
+            score = views.planner.policy.score
+            found = await asyncio.to_thread(mesh_document, snapshot, score, metric=metric, zone=zone)
+            body = None if found is None else msgspec.json.encode(found)
+            while len(made) >= 8:
+                del made[next(iter(made))]
+            made[metric, zone] = snapshot.network, snapshot.table, body
         if body is None:
             return problem_response(HTTPStatus.NOT_FOUND, "no node is in that zone")
         return Response(body, media_type="application/json")
@@ -132,4 +113,4 @@ def page_router(views: Views) -> APIRouter:
 
 def _file(name: str) -> Response:
     body = (files("extender.web") / "static" / name).read_bytes()
-    return Response(body, headers={"content-type": _TYPES[name[name.rindex(".") :]], **_HEADERS})
+    return Response(body, headers={"content-type": _TYPES[name.rpartition(".")[2]], **_HEADERS})

@@ -2,8 +2,6 @@
 
 import gzip
 
-import httpx
-import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -18,13 +16,7 @@ from tests.extender.scheduling.world import World, node_json, running
 pytestmark = pytest.mark.looptime
 
 NODES = [node_json(f"n{i}", zone="ab"[i % 2]) for i in range(6)]
-ON = {"enabled": True}
-
-
-async def answered(world: World) -> httpx.Response:
-    transport = httpx.ASGITransport(world.service.app)
-    async with httpx.AsyncClient(transport=transport, base_url="http://netgang") as client:
-        return await client.get("/v1/record")
+EMPTY, BEFORE = snapshot([node("n1")], []), Plan(version=-1)
 
 
 async def a_busy_minute(world: World) -> None:
@@ -48,9 +40,9 @@ async def a_busy_minute(world: World) -> None:
 
 
 async def test_every_decision_is_made_again_bit_for_bit() -> None:
-    async with running(*NODES, record=ON) as world:
+    async with running(*NODES, record={"enabled": True}) as world:
         await a_busy_minute(world)
-        log = (await answered(world)).raise_for_status().content
+        log = (await world.get("/v1/record")).raise_for_status().content
     made = list(decisions(log))
     assert len(made) >= 8
     assert [one.at_s for one in made if not one.same] == []
@@ -58,51 +50,48 @@ async def test_every_decision_is_made_again_bit_for_bit() -> None:
 
 
 async def test_a_decision_that_cannot_be_written_is_counted_and_the_next_is_in_the_log() -> None:
-    state, before = snapshot([node("n1")], []), Plan(version=-1)
     failed: list[str] = []
     recorder = Recorder(Policy(), failed=failed.append)
     for at_s, claims in ((1.0, object()), (2.0, {})):
-        recorder.record(at_s, replace(state, claims=claims), before, before)
+        recorder.record(at_s, replace(EMPTY, claims=claims), BEFORE, BEFORE)
     assert ([one.at_s for one in decisions(await recorder.log())], failed) == ([2.0], ["decision log"])
 
 
 async def test_another_decision_is_noticed() -> None:
-    """By age instead of weight another gang goes first."""
     older, heavy = gang("older", 1, cpu="8", created_s=1.0), gang("heavy", 2, cpu="4", created_s=2.0)
     state, rules = snapshot([node("n1")], [older, heavy]), Policy(queue=QueuePolicy(order=Order.WEIGHT))
     recorder = Recorder(rules, most_bytes=1)
-    recorder.record(10.0, state, Plan(version=-1), Plan(version=-1))
+    recorder.record(10.0, state, BEFORE, BEFORE)
     [one] = decisions(await recorder.log())
     assert not one.same
-    right = msgspec.structs.replace(one, made=one.again())
+    right = replace(one, made=one.again())
     assert right.same
-    assert not msgspec.structs.replace(right, policy=replace(rules, queue=QueuePolicy(order=Order.FIFO))).same
+    assert not replace(right, policy=replace(rules, queue=QueuePolicy(order=Order.FIFO))).same
 
 
 async def test_what_nodes_refused_is_written_down() -> None:
     wanted = gang("g", 2, cpu="4")
     refused = {wanted.members[0].member_class.anywhere: frozenset({NodeName("n1")})}
     state = replace(snapshot([node("n1"), node("n2")], [wanted]), exclusions=refused)
-    recorder, before = Recorder(Policy()), Plan(version=-1)
-    recorder.record(10.0, state, before, plan(state, Policy(), now_s=10.0, previous=before))
+    recorder = Recorder(Policy())
+    recorder.record(10.0, state, BEFORE, plan(state, Policy(), now_s=10.0, previous=BEFORE))
     [one] = decisions(await recorder.log())
     assert (one.snapshot.exclusions, one.same) == (refused, True)
 
 
 async def test_what_is_kept_is_bounded_and_the_newest_stays() -> None:
-    state, before = snapshot([node("n1")], []), Plan(version=-1)
-    usual, small = (Recorder(Policy(), most_bytes=most) for most in (2**20, 1))
-    for recorder, rounds, kept in ((usual, 1, list(range(36, 100))), (small, 3, [99])):
+    for most_bytes, rounds, kept in ((2**20, 1, list(range(36, 100))), (1, 3, [99])):
+        recorder = Recorder(Policy(), most_bytes=most_bytes)
         for _ in range(rounds):
             for number in range(100):
-                recorder.record(float(number), state, before, before)
+                recorder.record(float(number), EMPTY, BEFORE, BEFORE)
             log = await recorder.log()
         assert [one.at_s for one in decisions(log)] == kept
 
 
 async def test_nothing_is_kept_unless_it_is_asked_for() -> None:
     async with running(*NODES) as world:
-        answer = await answered(world)
+        answer = await world.get("/v1/record")
     assert answer.status_code == 404
     assert "record.enabled" in answer.json()["detail"]
 

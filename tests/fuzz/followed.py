@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Self, cast
 
 from extender.bootstrap import empty_cache, reflectors_of
-from extender.bootstrap.feeds import feeds_of
+from extender.bootstrap.common import feeds_of
 from extender.cache.unreadable import UnreadableObjects
 from extender.kube.reflector import Reflector
 from extender.notes import UncheckedNotes

@@ -21,8 +21,7 @@ from cli.doctor.facts import Answered, Endpoints, LeaseSeen, Policies, Replica, 
 from extender.errors import ConfigError
 from extender.runtime.clock import SystemClock
 from extender.schemas import AgentsAmiss, ProbeAgents
-from extender.settings.ports import TlsSettings
-from extender.settings.settings import LeaderElection, Settings
+from extender.settings.settings import LeaderElection, Settings, TlsSettings
 from scoring.ids import NO_ZONE
 from scoring.model import Taint
 from tests.builders import node

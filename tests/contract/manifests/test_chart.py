@@ -24,7 +24,7 @@ from extender.api.problems import PROBES
 from extender.network.probe_bursts import PORTS
 from extender.runtime.clock import SystemClock
 from extender.server.tls import load
-from extender.settings.ports import TlsSettings
+from extender.settings.settings import TlsSettings
 from lab.testbed.errors import ControlPlaneError
 from lab.testbed.parts.helm import CHART, HOOK, Helm, hooks
 from lab.testbed.programs.catalogue import KUBERNETES

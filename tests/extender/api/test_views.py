@@ -1,4 +1,7 @@
-"""What people are shown: documents of one moment, honest about what is held and what is not read yet."""
+"""What people are shown: documents of one moment, honest about what is held, and what is not read yet or cannot be.
+
+An object that cannot be read is left out, counted, and shown with its reason (docs/safety.md S21).
+"""
 
 import asyncio
 import random
@@ -14,20 +17,22 @@ import pytest
 from msgspec import UNSET
 
 from extender.api.network import link_document, network_document
-from extender.api.views import Views
+from extender.api.views import STALE_S, Views
 from extender.bootstrap import following
+from extender.controllers.events.recorder import MOST_QUEUED
+from extender.convert.labels import POD_GROUP_LABEL
+from extender.kube.calls import POD_GROUPS
 from extender.network.refresh import NetworkRefresh, Polled
 from extender.schemas import KnownPairs
 from extender.settings.settings import Settings
 from scoring.explain.gang import ExplainedPod
-from scoring.explain.queue_report import Queue
 from scoring.ids import EndpointId, NodeName, ZoneName
 from scoring.model.policy import ScorePolicy, Ttl
 from scoring.network.matrix import METRICS, Known, Measurement, MeasurementTable, Metric, NetworkMatrix, Zones
 from scoring.score.pairs import among
 from tests.builders import mesh, node, snapshot
-from tests.extender.beside import at_once
-from tests.extender.scheduling.world import World, node_json, running
+from tests.extender.beside import at_once, playing
+from tests.extender.scheduling.world import Object, World, node_json, pod_json, running, unfinished
 from tests.fakes.clock import LoopClock
 from tests.fakes.cluster_api import FakeClusterApi
 from tests.fakes.network_source import FakeNetworkSource
@@ -102,11 +107,9 @@ async def reading(world: World, source: FakeNetworkSource) -> AsyncIterator[View
         publish=world.set_network,
         jitter=lambda: 0.5,
     )
-    task = asyncio.create_task(refresh.run())
-    await world.settle()
-    yield replace(world.service.views, refresh=refresh)
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    async with playing(refresh.run()):
+        await world.settle()
+        yield replace(world.service.views, refresh=refresh)
 
 
 async def test_the_network_shows_its_coverage_and_its_sources() -> None:
@@ -120,6 +123,9 @@ async def test_the_network_shows_its_coverage_and_its_sources() -> None:
         world.set_network(mesh(["n1", "x"]))
         delay = world.service.views.network().metrics["delay"]
         assert delay == KnownPairs(known_pairs=2, mapped_nodes=1, nodes=2)
+        world.set_network(mesh(["n1", "n2"], delay_ms=3.0, now_s=7.0))
+        pairs = world.service.views.network().pairs
+        assert (pairs.delay_ms, pairs.delay_age_s) == ([[None, 3.0], [3.0, None]], [[None, 7.0], [7.0, None]])
         async with reading(world, source) as views:
             status, found = views.network().status, views.readiness()
     assert status
@@ -143,16 +149,6 @@ async def test_a_source_makes_the_service_unready_by_a_defect_alone(error: Excep
     assert all("a defect" in reason for reason in found.reasons)
 
 
-async def test_the_values_between_some_nodes() -> None:
-    async with running(N1, N2) as world:
-        world.set_network(mesh(["n1", "n2"]))
-        document = world.service.views.network()
-    pairs = document.pairs
-    assert (pairs.nodes, pairs.of, document.zones) == (("n1", "n2"), 2, {"a": 2})
-    assert pairs.delay_ms == [[None, 1.0], [1.0, None]]
-    assert pairs.delay_age_s == [[None, 0.0], [0.0, None]]
-
-
 PARTS: dict[str, tuple[dict[str, Any], int, int]] = {  # case: (what is asked for, how many nodes, of how many)
     "usual": ({}, 40, 150),
     "all": ({"limit": 10_000}, 100, 150),
@@ -164,7 +160,6 @@ PARTS: dict[str, tuple[dict[str, Any], int, int]] = {  # case: (what is asked fo
 
 @pytest.mark.parametrize(("asked", "names", "of"), PARTS.values(), ids=PARTS)
 def test_parts_of_a_large_network(asked: dict[str, Any], names: int, of: int) -> None:
-    """In the order of their names, and bounded."""
     nodes = [node(f"n{number:03}", zone="A" if number < 2 else "B") for number in range(150)]
     pairs = network_document(snapshot(nodes), None, **asked).pairs
     assert (pairs.nodes, pairs.of) == (tuple(one.name for one in nodes[:names]), of)
@@ -184,10 +179,6 @@ NODES = [node_json(f"n{i}") for i in range(3)]
 PATIENT = {"starve_limit_s": 1e12}  # the pods of these tests say nothing of their age
 
 
-def queue_of(world: World) -> Queue:
-    return at_once(world.service.views.queue())
-
-
 async def test_the_queue_of_a_running_service() -> None:
     async with running(*NODES, queue=PATIENT) as world, world.client() as client:
         names = world.gang("runs", 3, cpu="4")
@@ -197,7 +188,7 @@ async def test_the_queue_of_a_running_service() -> None:
         world.gang("light", 1)
         world.gang("heavy", 3)
         await world.settle(0.75)  # no look, which is once a second, between the two answers
-        document = msgspec.json.decode(msgspec.json.encode(queue_of(world)))
+        document = msgspec.json.decode(msgspec.json.encode(at_once(world.service.views.queue())))
         assert document == (await client.get("/v1/queue")).json()
     assert [(one["gang"], one["queue"], one["rank"]) for one in document["gangs"]] == [
         ("default/heavy", "WQ", 1),
@@ -295,5 +286,108 @@ def test_a_link_in_a_large_cluster_costs_no_more(zones: int, compared: int) -> N
     assert (document.compared_with, document.metrics["delay"].counts) == (compared, 1.0)
 
 
-def test_a_node_that_is_not_known() -> None:
-    assert link_document(snapshot(LINKED), A, NodeName("mars"), POLICY) is None
+DIGITS = "1" * 2**20
+
+
+def group(name: str, **least: Any) -> Object:
+    return {"kind": "PodGroup", "metadata": {"name": name}, "spec": {"minMember": 2, "minResources": least}}
+
+
+def member(world: World, name: str, of: str) -> None:
+    pod = pod_json(name)
+    pod["metadata"]["labels"] = {POD_GROUP_LABEL: of}
+    world.api.add(pod)
+
+
+def notes(world: World) -> list[str]:
+    document = world.explained("bad")
+    return [one for one in document.notes if "cannot be read and is left out" in one]
+
+
+async def test_a_pod_group_stops_no_other() -> None:
+    async with running(*NODES, group("first", cpu=DIGITS), group("good", cpu="1")) as world:
+        assert world.service.views.readiness().ready
+        world.api.add(group("second", cpu=DIGITS + "Ki", memory="1"))
+        member(world, "a", "good")
+        member(world, "b", "good")
+        await world.settle(2.0)
+        assert {world.offered("a"), world.offered("b")} <= {"n0", "n1", "n2"}
+        sync = world.service.views.readiness().detail.sync["podgroups"]
+        assert (sync.relists, sync.errors, sync.unreadable_now) == (1, 0, 2)
+
+
+async def test_people_are_told_which_and_why() -> None:
+    async with running(*NODES, group("bad", cpu=DIGITS)) as world:
+        member(world, "a", "bad")
+        member(world, "b", "bad")
+        await world.settle(30.0)
+        views = world.service.views
+        [note] = world.told("Unreadable")
+        [event] = [one for one in world.api.events if one["reason"] == "Unreadable"]
+        assert note.startswith(
+            "netgang cannot read it and leaves it out: PodGroup default/bad: spec.minResources: cpu: "
+        )
+        assert (event["regarding"]["kind"], event["regarding"]["name"], event["type"]) == ("PodGroup", "bad", "Warning")
+        [said] = notes(world)
+        assert said.startswith("PodGroup default/bad cannot be read and is left out: ")
+        assert views.unreadable("default", "bad") == said
+        assert views.unreadable("default", "good") is None
+        assert world.counted("unreadable_objects", kind="podgroups") == 1.0
+        world.api.add(group("bad", cpu="1"))
+        await world.settle(10.0)
+        assert notes(world) == []
+        assert world.counted("unreadable_objects", kind="podgroups") == 0.0
+
+
+async def test_a_thousand_bad_objects_keep_no_event_waiting() -> None:
+    many = [group(f"bad-{number}", cpu=DIGITS[:100]) for number in range(MOST_QUEUED)]
+    async with running(*NODES, *many) as world:
+        await world.settle(20.0)
+        assert 10 <= len(world.told("Unreadable")) <= 25
+        world.gang("odd", 1, annotations={"netgang.io/selection": "best"})
+        await world.settle(10.0)
+        assert len(world.told("ProbableMistake")) == 1
+
+
+class Deaf(FakeClusterApi):
+    """Says nothing of PodGroups while it does not speak."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.speaks = asyncio.Event()
+        self.speaks.set()
+
+    async def list_page(self, path: str, **kwargs: Any) -> Any:
+        await self._hear(path)
+        return await super().list_page(path, **kwargs)
+
+    async def watch(self, path: str, **kwargs: Any) -> Any:
+        await self._hear(path)
+        async for event in super().watch(path, **kwargs):
+            await self._hear(path)
+            yield event
+
+    async def _hear(self, path: str) -> None:
+        if path == POD_GROUPS.collection():
+            await self.speaks.wait()
+
+
+async def test_a_watch_that_is_out_of_step_is_not_ready() -> None:
+    """Synced once is not enough: a kind of which nothing is heard for `STALE_S` makes the process not ready."""
+    api = Deaf()
+    async with unfinished(*NODES, api=api) as world:
+        readiness = world.service.views.readiness
+        await world.settle(3.0 * STALE_S)
+        assert readiness().ready, "an idle cluster is in step: bookmarks come"
+        api.speaks.clear()
+        await world.settle(240.0)
+        assert readiness().ready
+        await world.settle(200.0)
+        found = readiness()
+        assert (found.ready, len(found.reasons)) == (False, 1)
+        assert found.reasons[0].startswith("podgroups are out of step: nothing heard for ")
+        assert world.counted("watch_contact_age_seconds", kind="podgroups") >= 300.0
+        assert world.counted("watch_contact_age_seconds", kind="pods") < 120.0
+        api.speaks.set()
+        await world.settle(240.0)
+        assert readiness().ready

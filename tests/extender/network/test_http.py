@@ -12,8 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from extender.bootstrap import live
-from extender.bootstrap.sources import source_of
+from extender.bootstrap import live, source_of
 from extender.errors import ConfigError, NetworkSourceError
 from extender.network.http import HttpClient, verification
 from extender.network.opensearch import OpenSearchSource

@@ -5,7 +5,6 @@ import gc
 import mmap
 import sys
 import time
-import weakref
 from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
@@ -13,43 +12,28 @@ from weakref import ref
 
 import pytest
 
+from extender.runtime import memory
 from extender.runtime.clock import SystemClock
-from extender.runtime.memory import (
-    GIVE_EVERY_S,
-    LOOK_EVERY_S,
-    can_watch_memory,
-    collect_when_grown,
-    give_back,
-    give_back_each_minute,
-    keep_one_heap,
-    resident_bytes,
-)
 from extender.runtime.slices import Steps, in_slices, next_slice
+from tests.extender.beside import counting_turns, playing
 
 
 async def shared(**works: int) -> list[tuple[str, int]]:
     """(work, turn of the loop) of each slice of works with so many slices; one of 0 is cancelled while it waits."""
-    loop, seen, turn = asyncio.get_running_loop(), list[tuple[str, int]](), 0
-
-    later: asyncio.Handle
-
-    def count() -> None:
-        nonlocal turn, later
-        turn, later = turn + 1, loop.call_soon(count)
+    seen: list[tuple[str, int]] = []
 
     async def work(name: str, slices: int) -> None:
         for _ in range(max(slices, 1)):
             await next_slice()
-            seen.append((name, turn))
+            seen.append((name, turns()))
 
-    later = loop.call_soon(count)
-    tasks = [asyncio.create_task(work(name, slices)) for name, slices in works.items()]
-    await asyncio.sleep(0)  # all wait by now
-    for task, slices in zip(tasks, works.values(), strict=True):
-        if not slices:
-            task.cancel()
-    await asyncio.wait(tasks)
-    later.cancel()
+    async with counting_turns() as turns:
+        tasks = [asyncio.create_task(work(name, slices)) for name, slices in works.items()]
+        await asyncio.sleep(0)  # all wait by now
+        for task, slices in zip(tasks, works.values(), strict=True):
+            if not slices:
+                task.cancel()
+        await asyncio.wait(tasks)
     return seen
 
 
@@ -119,24 +103,22 @@ async def test_durations_follow_the_loop() -> None:
 
 @pytest.mark.looptime
 async def test_asks_once_a_minute() -> None:
-    asked_s: list[float] = []
-    loop = asyncio.get_running_loop()
+    loop, asked_s = asyncio.get_running_loop(), list[float]()
+    began_s = loop.time()
 
     def ask() -> bool:
-        asked_s.append(loop.time())
+        asked_s.append(loop.time() - began_s)
         return False
 
-    task = asyncio.create_task(give_back_each_minute(ask))
-    began_s = loop.time()
-    await asyncio.sleep(3.5 * GIVE_EVERY_S)
-    task.cancel()
-    assert [at_s - began_s for at_s in asked_s] == pytest.approx([60.0, 120.0, 180.0])
+    async with playing(memory.give_back_each_minute(ask)):
+        await asyncio.sleep(3.5 * memory.GIVE_EVERY_S)
+    assert asked_s == pytest.approx([60.0, 120.0, 180.0])
 
 
 def test_another_c_library_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
-    assert not keep_one_heap()
-    assert not give_back()
+    assert not memory.keep_one_heap()
+    assert not memory.give_back()
 
 
 class _Knot:
@@ -170,13 +152,13 @@ COURSES: dict[str, tuple[list[int], list[int]]] = {  # memory at each look, and 
 @pytest.mark.parametrize(("course", "collected"), COURSES.values(), ids=COURSES)
 async def test_collects_once_memory_has_grown_by_half(course: list[int], collected: list[int]) -> None:
     at, seen, before = 0, [], _Knot()
-    known = weakref.ref(before)
-    task = asyncio.create_task(collect_when_grown(lambda: course[at]))
-    await asyncio.sleep(LOOK_EVERY_S / 2)
+    known = ref(before)
+    task = asyncio.create_task(memory.collect_when_grown(lambda: course[at]))
+    await asyncio.sleep(memory.LOOK_EVERY_S / 2)
     del before
     for at in range(1, len(course)):
-        lost = weakref.ref(_Knot())
-        await asyncio.sleep(LOOK_EVERY_S)
+        lost = ref(_Knot())
+        await asyncio.sleep(memory.LOOK_EVERY_S)
         if lost() is None:
             seen.append(at)
     task.cancel()
@@ -184,13 +166,10 @@ async def test_collects_once_memory_has_grown_by_half(course: list[int], collect
     assert known() is not None
 
 
-@pytest.mark.skipif(
-    not can_watch_memory(),
-    reason="no /proc/self/statm here: the interpreter then collects by itself, and nothing of this runs",
-)
+@pytest.mark.skipif(not memory.can_watch_memory(), reason="no /proc/self/statm here: nothing of this runs")
 def test_memory_is_what_the_kernel_counts() -> None:
     """Touched pages count. They come from the kernel: the C library may have as much that it kept."""
-    before = resident_bytes()
+    before = memory.resident_bytes()
     with mmap.mmap(-1, 64 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as block:
         block.write(b"x" * len(block))
-        assert resident_bytes() - before > 48 << 20
+        assert memory.resident_bytes() - before > 48 << 20

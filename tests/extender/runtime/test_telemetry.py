@@ -1,4 +1,4 @@
-"""Metrics with bounded labels, log lines with bounded volume."""
+"""Metrics with bounded labels, log lines with bounded volume; the last decisions of gangs that exist and a few more."""
 
 import io
 import json
@@ -10,10 +10,13 @@ import pytest
 from msgspec.structs import replace
 from prometheus_client.parser import text_string_to_metric_families
 
-from extender.runtime.decision_lines import DECISIONS, Decision, DecisionLog
+from extender.runtime import decision_lines as lines
+from extender.runtime.decision_lines import DECISIONS, Decision, DecisionLog, RecentDecisions
 from extender.runtime.log_lines import LogFormat, configure_logging
 from extender.runtime.telemetry import Telemetry
+from scoring.ids import GangKey
 from scoring.model.reasons import Reason
+from tests.fakes.clock import FakeClock
 
 REFUSAL = Decision("filter", pod="team-a/w-0", gang="team-a/resnet", reason=Reason.NO_ROOM, snapshot_version=7)
 
@@ -134,7 +137,7 @@ def test_a_refusal_of_long_ago_is_forgotten(stream: io.StringIO) -> None:
     log = DecisionLog(repeat_after_s=60.0)
     for second in range(3600):
         assert log.log_decision(replace(REFUSAL, pod=f"team-a/w-{second}"), now_s=float(second))
-    assert log.remembered == 300
+    assert len(log._seen) == 300
     assert not log.log_decision(replace(REFUSAL, pod="team-a/w-3599"), now_s=3600.0)
 
 
@@ -168,3 +171,66 @@ def test_the_last_counts_are_shown_and_nothing_else() -> None:
         telemetry.gangs(now)
         families = [one for one in telemetry.registry.collect() if one.name == "netgang_gangs"]
         assert {sample.labels["state"]: sample.value for one in families for sample in one.samples} == now
+
+
+def key(number: int) -> GangKey:
+    return GangKey(f"a/{number}")
+
+
+def test_newest_first_and_few() -> None:
+    recent = RecentDecisions(FakeClock())
+    for number in range(lines.MOST_EACH + 2):
+        recent.add(Decision(what=f"w{number}", gang="a/g", pod="p", node="n"))
+    recent.add(Decision(what="filter", gang="a/g"))
+    recent.add(Decision(what="bind"))
+    told = recent.of(GangKey("a/g"))
+    assert (len(told), told[0].what, told[0].detail) == (lines.MOST_EACH, f"w{lines.MOST_EACH + 1}", "p on n")
+    assert recent.of(GangKey("a/other")) == ()
+
+
+def test_reasons_that_take_turns_drive_nothing_out() -> None:
+    recent, gang = RecentDecisions(FakeClock()), GangKey("a/g")
+    for what in ("plan", "lapse", *["plan"] * 50):
+        recent.add(Decision(what=what, gang=gang, reason="no room"))
+    assert [one.what for one in recent.of(gang)] == [*["plan"] * lines.MOST_REASONS, "lapse", "plan"]
+    recent.add(Decision(what="plan", gang=gang, reason="behind"))
+    assert [one.reason for one in recent.of(gang)] == ["behind", *["no room"] * (lines.MOST_REASONS + 1)]
+
+
+def test_the_gang_that_was_silent_longest_is_forgotten_first() -> None:
+    recent = RecentDecisions(FakeClock())
+    recent.add(Decision(what="admit", gang="a/g"))
+    for number in range(lines.MOST_GANGS):
+        recent.add(Decision(what="plan", gang=key(number)))
+    assert (len(recent._of), recent.of(GangKey("a/g"))) == (lines.MOST_GANGS, ())
+    assert recent.of(key(0))
+
+
+@pytest.mark.parametrize("living", [0, 1, 500])
+def test_gangs_that_are_gone_are_few(living: int) -> None:
+    alive = {key(number) for number in range(living)}
+    recent = RecentDecisions(FakeClock(), exists=lambda gang: gang in alive)
+    for gang in alive:
+        recent.add(Decision(what="plan", gang=gang))
+    for number in range(10_000, 13_000):
+        recent.add(Decision(what="admit", gang=key(number)))
+        assert len(recent._of) <= living + lines.MOST_GONE
+    assert all(recent.of(gang) for gang in alive)
+
+
+def test_a_gang_that_comes_back_finds_its_recent() -> None:
+    recent = RecentDecisions(FakeClock(), exists=lambda _: None)
+    recent.add(Decision(what="restart", gang="a/g"))
+    for number in range(lines.MOST_GONE // 2 - 1):
+        recent.add(Decision(what="plan", gang=key(number)))
+    assert [one.what for one in recent.of(GangKey("a/g"))] == ["restart"]
+
+
+def test_changes_of_all_gangs_newest_first() -> None:
+    recent = RecentDecisions(FakeClock())
+    for number in range(lines.MOST_CHANGES + 1):
+        recent.add(Decision(what="bind", pod=f"p{number}"))
+    recent.add(Decision(what="filter", pod="p"))
+    recent.add(Decision(what="plan", gang="a/g", reason="no room"))
+    assert [one.pod for _, one in recent.changes()] == [f"p{number}" for number in range(lines.MOST_CHANGES, 0, -1)]
+    assert recent.count == lines.MOST_CHANGES + 1

@@ -4,13 +4,14 @@ import asyncio
 import json
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from extender.bootstrap.serve import PortServer, port_config
 from extender.convert.wire import BindArgs
@@ -24,6 +25,26 @@ ASK, BIND = json.dumps(ARGS | {"NodeNames": NODES}).encode(), json.dumps(BINDING
 CERTIFICATE = Path(__file__).parents[2] / "fixtures" / "tls" / "loopback.crt"
 
 
+async def call(
+    app: ASGIApp, verb: str, chunks: Iterable[bytes], *, headers: Sequence[tuple[bytes, bytes]] = ()
+) -> list[Any]:
+    """POST chunk by chunk, then hang up; the messages sent. A list is a whole body, an iterator may go on."""
+    last = len(chunks) if isinstance(chunks, list) else None
+    pieces, sent = enumerate(chunks, start=1), list[Any]()
+
+    async def receive() -> Any:
+        for count, piece in pieces:
+            return {"type": "http.request", "body": piece, "more_body": count != last}
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": f"/{verb}", "query_string": b"", "headers": list(headers)}
+    await app(scope, receive, send)
+    return sent
+
+
 @dataclass
 class Connection:
     """One connection that speaks HTTP/1.1 as Go's client does."""
@@ -31,26 +52,27 @@ class Connection:
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
 
-    def send(self, verb: str, body: bytes, *more: str) -> None:
-        """Send a request; `more`: header lines."""
-        head = "\r\n".join([f"POST /{verb} HTTP/1.1", "Host: netgang", f"Content-Length: {len(body)}", *more])
-        self.writer.write(head.encode() + b"\r\n\r\n" + body)
+    def send(self, verb: str, body: bytes) -> None:
+        head = f"POST /{verb} HTTP/1.1\r\nHost: netgang\r\nContent-Length: {len(body)}\r\n\r\n"
+        self.writer.write(head.encode() + body)
+
+    async def _read(self) -> tuple[str, bytes]:
+        head = (await self.reader.readuntil(b"\r\n\r\n")).decode().lower()
+        size = int(head.partition("content-length: ")[2].split("\r\n", 1)[0])
+        return head, await self.reader.readexactly(size)
 
     async def reply(self) -> tuple[str, Any]:
         """Headers (lower case) and decoded body of the next reply."""
-        head = (await self.reader.readuntil(b"\r\n\r\n")).decode().lower()
-        size = int(head.partition("content-length: ")[2].split("\r\n", 1)[0])
-        return head, json.loads(await self.reader.readexactly(size))
+        head, body = await self._read()
+        return head, json.loads(body)
 
-    async def post(self, verb: str, body: bytes, *more: str) -> tuple[str, Any]:
-        self.send(verb, body, *more)
+    async def post(self, verb: str, body: bytes) -> tuple[str, Any]:
+        self.send(verb, body)
         return await self.reply()
 
     async def get(self, path: str) -> str:
         self.writer.write(f"GET {path} HTTP/1.1\r\nHost: netgang\r\n\r\n".encode())
-        head = (await self.reader.readuntil(b"\r\n\r\n")).decode().lower()
-        await self.reader.readexactly(int(head.partition("content-length: ")[2].split("\r\n", 1)[0]))
-        return head
+        return (await self._read())[0]
 
     def hang_up(self) -> None:
         self.writer.transport.abort()
@@ -115,11 +137,9 @@ class Served:
 
 
 @asynccontextmanager
-async def serving(
-    verbs: FakeVerbs | None = None, telemetry: Telemetry | None = None, *, tls: bool = False, **app: Any
-) -> AsyncIterator[Served]:
+async def serving(verbs: FakeVerbs | None = None, *, tls: bool = False, **app: Any) -> AsyncIterator[Served]:
     """The verbs' port; `app`: options of `VerbsApp`."""
-    telemetry, secured, context = telemetry or Telemetry(), None, None
+    telemetry, secured, context = Telemetry(), None, None
     if tls:
         context, secured = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context(cafile=str(CERTIFICATE))
         context.load_cert_chain(CERTIFICATE, CERTIFICATE.with_suffix(".key"))

@@ -17,6 +17,7 @@ from extender.convert.wire import MAX_SCORE
 from extender.runtime.telemetry import Telemetry
 from extender.server.app import VerbsApp
 from tests.example_counts import MANY, THOROUGH
+from tests.extender.server.served import call
 from tests.fakes.verbs import FakeVerbs, FakeViews, everything
 
 NODES = [{"metadata": {"name": f"n{i}", "labels": {"zone": "a"}}, "spec": {}} for i in range(3)]
@@ -56,15 +57,10 @@ def wrong_types(draw: st.DrawFn) -> bytes:
     """A valid request with up to two of its parts replaced by anything, dropped, or spelt in another case."""
     parts = dict(VALID)
     for key in draw(st.lists(st.sampled_from(sorted(VALID)), min_size=1, max_size=2, unique=True)):
-        match draw(st.sampled_from(["replace", "drop", "lower", "upper"])):
-            case "replace":
-                parts[key] = draw(any_json)
-            case "drop":
-                del parts[key]
-            case "lower":
-                parts[key.lower()] = parts.pop(key)
-            case _:
-                parts[key.upper()] = parts.pop(key)
+        value, how = parts.pop(key), draw(st.sampled_from(["replace", "drop", "lower", "upper"]))
+        if how != "drop":
+            name = {"lower": key.lower(), "upper": key.upper()}.get(how, key)
+            parts[name] = draw(any_json) if how == "replace" else value
     return to_bytes(parts)
 
 
@@ -99,27 +95,11 @@ class Direct:
     def post(self, verb: str, body: bytes) -> Any:
         for calls in (self.verbs.filtered, self.verbs.prioritized, self.verbs.bound):
             calls.clear()
-        start, content = self.loop.run_until_complete(self._post(verb, body))
+        start, content = self.loop.run_until_complete(call(self._app, verb, [body]))
         assert start["status"] == 200
         assert dict(start["headers"])[b"content-length"] == b"%d" % len(content["body"])
         assert self._telemetry.registry.get_sample_value("netgang_internal_errors_total", {"place": verb}) is None
         return json.loads(content["body"])
-
-    async def _post(self, verb: str, body: bytes) -> list[Any]:
-        inbox = iter([{"type": "http.request", "body": body, "more_body": False}])
-        sent: list[Any] = []
-
-        async def receive() -> Any:
-            for message in inbox:
-                return message
-            return await asyncio.Event().wait()
-
-        async def send(message: Any) -> None:
-            sent.append(message)
-
-        scope = {"type": "http", "method": "POST", "path": f"/{verb}", "query_string": b"", "headers": []}
-        await self._app(scope, receive, send)
-        return sent
 
 
 @pytest.fixture(scope="module")

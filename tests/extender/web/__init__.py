@@ -1,1 +1,0 @@
-"""The page: heat-map, sections, stream, addresses."""

@@ -53,7 +53,6 @@ def test_what_is_old_is_hatched() -> None:
 
 
 def test_nothing_measured() -> None:
-    """No value is neither good nor bad."""
     made = shown(NetworkMatrix(), Metric.LOSS)
     assert (made["grades"], made["worst"], made["pairs"]) == (["..", ".."], [], [[0, 0], [0, 0]])
     assert shown(NetworkMatrix(), Metric.THROUGHPUT, "a")["grades"] == [" ..", ". .", ".. "]
@@ -65,10 +64,6 @@ def test_a_measured_link_without_a_value_says_so() -> None:
     measured = [Measurement(source, target, Metric.LOSS, 0.0, 0.0) for source, target in pairs]
     network = NetworkMatrix.of(measured, endpoint_of={Metric.LOSS: ends}, now_s=0.0)
     assert shown(network, Metric.LOSS, "a")["grades"] == [" +?", "+ ?", "?? "]
-
-
-def test_a_zone_nobody_knows() -> None:
-    assert mesh_document(snapshot(NODES), POLICY, metric=Metric.LOSS, zone="mars") is None
 
 
 def test_a_large_zone_is_cut_and_says_so() -> None:

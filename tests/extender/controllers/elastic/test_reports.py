@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from extender.api.auth import Reporters
-from extender.api.reports import ReportsDoor, create_reports_app
+from extender.api.reports import create_reports_app, reports_door
 from extender.controllers.elastic.records import JobView, Records
 from extender.controllers.elastic.reports import Rates, ReportBook, Reports
 from extender.runtime.telemetry import Telemetry
@@ -46,7 +46,7 @@ class Port:
         self.counted: list[str] = []
         app = create_reports_app(self.reports, acting=lambda: self.leads, body_timeout_s=body_timeout_s)
         reporters = Reporters(self.reviews, audiences)
-        self.door = ReportsDoor(app, reporters, self.clock, count=self.counted.append)
+        self.door = reports_door(app, reporters, self.clock, count=self.counted.append, count_probe=self.counted.append)
 
     async def send(
         self, document: Any, path: str = RESNET, *, headers: Mapping[str, str] = TEAM, method: str = "POST"

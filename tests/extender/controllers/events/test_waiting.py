@@ -12,7 +12,7 @@ import pytest
 
 from extender.controllers.events.waiting import AGAIN_S, EACH_S, PATIENCE_S
 from extender.kube.calls import POD_GROUPS
-from extender.runtime.telemetry import MOST_NAMESPACES, OTHER, GangMetrics, Telemetry
+from extender.runtime.telemetry import MOST_NAMESPACES, OTHER, Telemetry
 from scoring.explain.queue_report import QueuedGang
 from scoring.plan.expected_starts import ExpectedStart
 from tests.extender.beside import at_once
@@ -256,8 +256,7 @@ async def test_of_gangs_that_started_before_the_first_look_those_that_it_admitte
 
 async def test_namespaces_beyond_a_few_are_one() -> None:
     telemetry = Telemetry()
-    metrics: GangMetrics = telemetry.gang_metrics
     for number in range(3 * MOST_NAMESPACES):
-        metrics.waited(f"tenant-{number}", 1.0)
+        telemetry.gang_waited(f"tenant-{number}", 1.0)
     value = telemetry.registry.get_sample_value
     assert value("netgang_gang_wait_duration_seconds_count", {"gang_namespace": OTHER}) == 2.0 * MOST_NAMESPACES

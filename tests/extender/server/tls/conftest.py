@@ -6,7 +6,7 @@ import msgspec
 import pytest
 import uvloop
 
-from extender.settings.ports import TlsSettings
+from extender.settings.settings import TlsSettings
 from tests.authority import Authority, Pair
 
 

@@ -25,11 +25,12 @@ from extender.bootstrap.serve import configs, running
 from extender.errors import ConfigError
 from extender.runtime.clock import SystemClock
 from extender.runtime.telemetry import Telemetry
+from extender.server import tls as server_tls
 from extender.server.tls import CLIENT_CA, SERVER, Rotation, load, marks_of
-from extender.settings.ports import TlsSettings
-from extender.settings.settings import Settings
+from extender.settings.settings import Settings, TlsSettings
 from scoring.model.reasons import Reason
 from tests.authority import Authority, Pair
+from tests.extender.beside import playing
 from tests.extender.server.served import listening
 from tests.extender.server.tls.conftest import Certificates, said
 from tests.fakes.verbs import ARGS
@@ -44,10 +45,6 @@ FILTER = (REQUESTS / "filter-case1.json").read_bytes()
 class Served(msgspec.Struct, frozen=True):
     service: Service
     urls: dict[str, str]  # setting of the port → base URL
-
-    @property
-    def port(self) -> int:
-        return httpx.URL(self.urls["port"]).port or 0
 
     def count(self, name: str, **labels: str) -> float:
         return self.service.telemetry.registry.get_sample_value(f"netgang_{name}", labels) or 0.0
@@ -87,14 +84,10 @@ async def held_bind(served: Served, scheduler: httpx.AsyncClient) -> "asyncio.Ta
         return dict((await scheduler.post("/bind", json=body, timeout=60.0)).json())
 
     call = asyncio.create_task(bind())
-    await until_held(served, 1)
-    return call
-
-
-async def until_held(served: Served, count: int) -> None:
     async with asyncio.timeout(LIVENESS_S):
-        while served.service.views.plan().held_binds != count:  # noqa: ASYNC110 - it reports nothing
+        while served.service.views.plan().held_binds != 1:  # noqa: ASYNC110 - it reports nothing
             await asyncio.sleep(0.005)
+    return call
 
 
 DAY_S = 86_400.0
@@ -106,7 +99,8 @@ def pair(certificates: Certificates, tmp_path: Path) -> Pair:
 
 
 async def _serial(ports: Served, context: ssl.SSLContext) -> str:
-    _, writer = await asyncio.open_connection("127.0.0.1", ports.port, ssl=context, server_hostname="localhost")
+    port = httpx.URL(ports.urls["port"]).port
+    _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname="localhost")
     writer.close()
     return str(writer.get_extra_info("peercert")["serialNumber"])
 
@@ -193,16 +187,15 @@ async def test_a_broken_pair_leaves_the_old_one_in_force(
         assert [ports.count("tls_reloads_total", outcome=one) for one in ("refused", "loaded")] == [1, 1]
 
 
-async def test_the_files_are_followed(certificates: Certificates, pair: Pair) -> None:
+async def test_the_files_are_followed(certificates: Certificates, pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     telemetry = Telemetry()
-    rotation = Rotation(certificates.settings(pair), SystemClock(), telemetry, reload_s=0.01)
-    following = asyncio.create_task(rotation.follow())
+    monkeypatch.setattr(server_tls, "RELOAD_S", 0.01)
+    rotation = Rotation(certificates.settings(pair), SystemClock(), telemetry)
     certificates.ours.server(file="renewed").into(pair.cert.parent)
     loaded = partial(telemetry.registry.get_sample_value, "netgang_tls_reloads_total", {"outcome": "loaded"})
-    async with asyncio.timeout(LIVENESS_S):
+    async with asyncio.timeout(LIVENESS_S), playing(rotation.follow()):
         while not loaded():  # noqa: ASYNC110 - it reports nothing
             await asyncio.sleep(0.01)
-    following.cancel()
 
 
 async def test_an_expiry_is_shown(certificates: Certificates) -> None:
@@ -295,12 +288,6 @@ async def test_each_port_has_its_own_addresses(certificates: Certificates) -> No
 NOW_S = SystemClock().now_s
 
 
-def _refusal(settings: TlsSettings) -> str:
-    with pytest.raises(ConfigError) as caught:
-        load(settings, now_s=NOW_S())
-    return str(caught.value)
-
-
 def test_good_files_make_a_context_that_demands_a_certificate(certificates: Certificates) -> None:
     loaded = load(certificates.settings(), now_s=NOW_S())
     assert (loaded.for_verbs.verify_mode, loaded.for_people.verify_mode) == (ssl.CERT_REQUIRED, ssl.CERT_NONE)
@@ -309,13 +296,9 @@ def test_good_files_make_a_context_that_demands_a_certificate(certificates: Cert
     assert all(29 * DAY_S < ends_s - NOW_S() < 31 * DAY_S for ends_s in loaded.ends_s.values())
 
 
-def _text(path: Path, text: str) -> Path:
-    path.write_text(text)
+def _damaged(path: Path) -> Path:
+    path.write_text("-----BEGIN CERTIFICATE-----\nMAAA\n-----END CERTIFICATE-----\n")
     return path
-
-
-def _block(kind: str, content: str) -> str:
-    return f"-----BEGIN {kind}-----\n{content}\n-----END {kind}-----\n"
 
 
 def _files(pair: Pair) -> dict[str, Path]:
@@ -329,7 +312,7 @@ UNUSABLE: dict[str, tuple[str, Made]] = {  # case: (what the refusal says; setti
     "no certificate": (f"tls.cert_file = …/none: {NO_FILE} the server's", lambda _, tmp: {"cert_file": tmp / "none"}),
     "a damaged certificate": (
         "tls.cert_file = …, tls.key_file = …: OpenSSL cannot use them: …; accepted: PEM",
-        lambda _, tmp: {"cert_file": _text(tmp / "x", _block("CERTIFICATE", "MAAA"))},
+        lambda _, tmp: {"cert_file": _damaged(tmp / "x")},
     ),
     "no key file": (f"tls.key_file = …/none: {NO_FILE} a private key", lambda _, tmp: {"key_file": tmp / "none"}),
     "another key": (f"tls.key_file = …: {NOT_ITS_KEY}", lambda all_, _: {"key_file": all_.client.key}),
@@ -351,15 +334,12 @@ UNUSABLE: dict[str, tuple[str, Made]] = {  # case: (what the refusal says; setti
 
 @pytest.mark.parametrize(("want", "made"), UNUSABLE.values(), ids=UNUSABLE)
 def test_a_file_that_cannot_be_used_is_named(want: str, made: Made, certificates: Certificates, tmp_path: Path) -> None:
-    settings = replace(certificates.settings(), **made(certificates, tmp_path))
-    assert re.search(re.escape(want).replace("…", ".+"), _refusal(settings))
-
-
-def test_no_secret_is_in_a_refusal(certificates: Certificates) -> None:
     """Texts go to logs: not a line of a key is in them."""
-    settings = replace(certificates.settings(), key_file=certificates.client.key)
-    lines = certificates.client.key.read_text().splitlines()[1:-1]
-    assert not [line for line in lines if line in _refusal(settings)]
+    with pytest.raises(ConfigError) as caught:
+        load(replace(certificates.settings(), **made(certificates, tmp_path)), now_s=NOW_S())
+    assert re.search(re.escape(want).replace("…", ".+"), str(caught.value))
+    secrets = [line for one in (certificates.client, certificates.server) for line in one.key.read_text().split("\n")]
+    assert not [line for line in secrets if len(line) == 64 and line in str(caught.value)]
 
 
 def test_a_kubelet_s_swap_is_another_version(certificates: Certificates, tmp_path: Path) -> None:

@@ -1,0 +1,72 @@
+"""Counts that others keep become metrics, each once; what the probe is told of gangs."""
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from extender.bootstrap.controllers import nodes_of_gangs, zones_of_waiting
+from extender.bootstrap.service import Reporting
+from extender.network.mapping import map_nodes
+from extender.ports import EndpointInfo
+from extender.runtime.telemetry import Telemetry
+from extender.schemas import Source, SourcesStatus, Watch
+from extender.settings.network import NetworkSettings
+from scoring.ids import EndpointId
+from scoring.model.policy import Policy
+from scoring.network.matrix import Metric, PairCounts
+from tests.builders import bound, gang, node, pod, snapshot
+
+ZEROS: dict[str, Any] = dict.fromkeys(Watch.__struct_fields__, 0)
+NEWS = Watch(**ZEROS | {"contact_age_s": None})  # it has just started
+UNKNOWN: dict[str, Any] = dict.fromkeys(SourcesStatus.__struct_fields__)
+NETWORK = SourcesStatus(**UNKNOWN | {"sources": (), "pairs": {Metric.DELAY: PairCounts(2, 0, 0)}})
+
+
+class Desk:
+    def __init__(self) -> None:
+        self.telemetry, self.sync, self.network = Telemetry(), {"pods": NEWS}, NETWORK
+        self.look = Reporting(self.telemetry, sync=lambda: self.sync, network=lambda: self.network).look
+
+    def counted(self, name: str, **labels: str) -> float:
+        return self.telemetry.registry.get_sample_value(f"netgang_{name}", labels) or 0.0
+
+
+def test_what_came_since_the_last_look_is_added() -> None:
+    desk = Desk()
+    for errors in (1, 3, 3):
+        desk.sync["pods"] = replace(NEWS, errors=errors)
+        desk.look()
+    assert desk.counted("watch_errors_total", kind="pods") == 3.0
+
+
+def test_fetches_of_network_data_are_counted_by_outcome() -> None:
+    desk = Desk()
+    for success_s, failures in ((10.0, 0), (10.0, 1), (99.0, 0)):
+        desk.network = replace(NETWORK, sources=(Source("file", last_success_s=success_s, failures=failures),))
+        desk.look()
+    assert desk.counted("network_fetches_total", source="file", outcome="success") == 2.0
+    assert desk.counted("network_fetches_total", source="file", outcome="error") == 1.0
+    assert desk.counted("network_pairs", metric="delay", state="fresh") == 2.0
+
+
+def test_nodes_are_what_they_are_now() -> None:
+    desk = Desk()
+    ends = [EndpointInfo(EndpointId(end), ("c",)) for end in ("a", "x", "y")]
+    mapping = map_nodes([node(name) for name in ("a", "b", "c")], ends, NetworkSettings())
+    desk.network = replace(NETWORK, mapping=mapping.document())
+    for _ in range(2):
+        desk.look()
+    for state in ("mapped", "unmapped", "ambiguous"):
+        assert desk.counted("network_nodes", metric="loss", state=state) == 1.0
+
+
+def test_gangs_of_others_count_for_bursts_alone_and_waiting_ones_name_zones_or_all() -> None:
+    nodes = [node("n1", zone="a"), node("n2", zone="b"), node("n3", zone="c")]
+    running = gang("runs", members=[bound(pod("r"), "n1")])
+    foreign = replace(gang("foreign", members=[bound(pod("f"), "n2")]), own=False)
+    cluster = snapshot(nodes, gangs=[running, foreign, gang("waits", 1, options={"zones": "b, c"})])
+    assert nodes_of_gangs(cluster) == {"n1"}
+    assert nodes_of_gangs(cluster, foreign=True) == {"n1", "n2"}
+    assert zones_of_waiting(cluster, Policy()) == {"b", "c"}
+    assert zones_of_waiting(snapshot(nodes, gangs=[gang("any", 1)]), Policy()) == {"a", "b", "c"}
+    assert not zones_of_waiting(snapshot(nodes), Policy())
