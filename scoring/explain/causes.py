@@ -1,10 +1,8 @@
 """Why a gang waits, by its cause: which nodes are cordoned, which label no node has, which claim is missing.
 
 Why not the planner's reason alone: "no room" is true of a cluster whose nodes are cordoned, and does not say so. Rules:
-only from the snapshot, the plan and what is known around them, so Event, condition, `/v1/explain`, CLI and page say the
-same; no gang of another namespace is named; texts of tenants are bounded where they are read, and here again;
-kube-scheduler's words are shown as it said them, bounded, for they name the volume or the pod that netgang does not
-know.
+Event, condition, `/v1/explain`, CLI and page say the same; no gang of another namespace is named; texts of tenants are
+bounded here again; kube-scheduler's own words are shown, bounded: they name the volume that netgang does not know.
 """
 
 from collections import Counter
@@ -31,7 +29,6 @@ from scoring.queue.weights import is_wide
 _DETAIL_CHARS: Final = 400
 _WORDS_CHARS: Final = 300  # Of kube-scheduler's message
 _SPREADS: Final = ("podAntiAffinity", "topologySpreadConstraints")
-_ROOM: Final = frozenset({Reason.NO_ROOM, Reason.IMPOSSIBLE, Reason.BEHIND, Reason.RESERVED, Reason.SPILL_WAIT})
 _ADVICE: Final = {  # reason whose particulars are the gang's own, and so are said → what helps
     Reason.INVALID_GROUP: "",
     Reason.OVER_SHARE: "Wait until gangs of the namespace end, or have its share raised.",
@@ -51,8 +48,8 @@ def cause_of(
 ) -> WaitingCause | None:
     """The cause for which the gang of `ask` waits in `plan`; `None`: it does not wait. Cost: O(nodes).
 
-    `run`: fresh, with what other gangs are committed to; `zones`, `turn`: made from it; `refusals`: waiting member →
-    kube-scheduler's words; `notes`: what is known of quotas.
+    `run`: fresh, with what other gangs are committed to; `refusals`: waiting member → kube-scheduler's words;
+    `notes`: what is known of quotas.
     """
     waiting = plan.waiting.get(ask.gang.key)
     if waiting is None:
@@ -60,22 +57,21 @@ def cause_of(
         advice = "Wait until it has ended, or give each run a gang name of its own."
         return WaitingCause(camel_case(Reason.OTHER_RUN), f"{two_runs(ask.gang)}.", advice) if later else None
     reason, detail = waiting.reason, waiting.detail[:_DETAIL_CHARS]
-    if reason in _ROOM and (cause := node_cause(run, ask, zones, turn, reason)) is not None:
-        return _no_room(run, ask, turn, cause, reason, detail) if cause.reason == CauseReason.NO_ROOM else cause
     match reason:
         case Reason.INCOMPLETE:
             return _incomplete(ask, notes)
         case Reason.FILTERED | Reason.UNCOUNTED | Reason.BACKING_OFF:
             return _refused(run, ask, reason, detail, refusals)
-        case Reason.BEHIND | Reason.NO_ROOM | Reason.SPILL_WAIT | Reason.IMPOSSIBLE:
-            return _behind(turn)
         case Reason.NO_ALLOWED_ZONE:
             return _no_zone(run, ask, detail)
-        case other:
-            said = other.removeprefix("netgang: ")
-            own = f": {detail}" if detail and other in _ADVICE else ""
-            text = f"{said[0].upper()}{said[1:]}{own}."
-            return WaitingCause(camel_case(other), text, _ADVICE.get(other, ""))
+        case Reason.BEHIND | Reason.NO_ROOM | Reason.SPILL_WAIT | Reason.IMPOSSIBLE | Reason.RESERVED:
+            if (cause := node_cause(run, ask, zones, turn, reason)) is not None:
+                return _no_room(run, ask, turn, cause, reason, detail) if cause.reason == CauseReason.NO_ROOM else cause
+            if reason is not Reason.RESERVED:
+                return _behind(turn)
+    said = reason.removeprefix("netgang: ")
+    own = f": {detail}" if detail and reason in _ADVICE else ""
+    return WaitingCause(camel_case(reason), f"{said[0].upper()}{said[1:]}{own}.", _ADVICE.get(reason, ""))
 
 
 def _no_room(
@@ -95,14 +91,9 @@ def _no_room(
 
 
 def _behind(turn: PlaceInQueue) -> WaitingCause:
-    ahead = turn.ahead.admitted_count
-    if ahead:
-        return WaitingCause(
-            CauseReason.AHEAD,
-            f"There is room for it, and {counted(ahead, 'gang')} ahead of it in the queue "
-            f"{'was' if ahead == 1 else 'were'} given that room.",
-            "netgang queue shows the order.",
-        )
+    if ahead := turn.ahead.admitted_count:
+        given = f"{counted(ahead, 'gang')} ahead of it in the queue {'was' if ahead == 1 else 'were'} given that room"
+        return WaitingCause(CauseReason.AHEAD, f"There is room for it, and {given}.", "netgang queue shows the order.")
     if turn.ahead.starting:
         return committed(turn)
     return WaitingCause(CauseReason.NO_ROOM, "There is room for each of its pods, but not for all of them at once.")
@@ -114,11 +105,9 @@ def _no_zone(run: Run, ask: GangDemand, detail: str) -> WaitingCause:
     node = next((table.nodes[row] for zone in named if (row := table.index.get(NodeName(zone))) is not None), None)
     meant = next((found for zone in named if (found := nearest(zone, known, like=LIKE_VALUE))), "")
     hint = f" (did you mean {meant}?)" if meant else ""
-    return WaitingCause(
-        camel_case(Reason.NO_ALLOWED_ZONE),
-        f"It may use no zone: {detail}{hint if node is None else f' ({node.name} is a node of zone {node.zone})'}.",
-        "Correct annotation netgang.io/zones, or give nodes the zone label.",
-    )
+    text = f"It may use no zone: {detail}{hint if node is None else f' ({node.name} is a node of zone {node.zone})'}."
+    advice = "Correct annotation netgang.io/zones, or give nodes the zone label."
+    return WaitingCause(camel_case(Reason.NO_ALLOWED_ZONE), text, advice)
 
 
 def _incomplete(ask: GangDemand, notes: Sequence[str]) -> WaitingCause:
@@ -139,28 +128,19 @@ def _incomplete(ask: GangDemand, notes: Sequence[str]) -> WaitingCause:
         more = f", {counted(leaving, 'pod')} of it still being deleted" if leaving else ""
         owner = next((pod.owner for pod in gang.members if pod.owner is not None), None)
         maker = f"{owner.kind} {owner.name}" if owner is not None else "the job"
-        checks = "kubectl describe: quota, admission"
-        return WaitingCause(
-            CauseReason.PODS_MISSING,
-            f"{exist}{more}; {missing} more must exist before it starts.",
-            f"See why {maker} has not made them ({checks}), or lower {_minimum(gang, owner)}.",
-        )
-    gated = [pod for pod in unable if pod.foreign_gates]
-    if gated:
-        gates = sorted({shown(gate) for pod in gated for gate in pod.foreign_gates})
-        return WaitingCause(
-            CauseReason.GATE,
-            f"{counted(len(gated), 'pod')} of {len(gang.members)} {'waits' if len(gated) == 1 else 'wait'} for "
-            f"another controller to remove scheduling gate {some(gates)}.",
-            "See what that controller waits for.",
-        )
+        text = f"{exist}{more}; {missing} more must exist before it starts."
+        why = f"See why {maker} has not made them (kubectl describe: quota, admission)"
+        return WaitingCause(CauseReason.PODS_MISSING, text, f"{why}, or lower {_minimum(gang, owner)}.")
+    if gated := [pod for pod in unable if pod.foreign_gates]:
+        gates = some(sorted({shown(gate) for pod in gated for gate in pod.foreign_gates}))
+        wait = f"{counted(len(gated), 'pod')} of {len(gang.members)} {'waits' if len(gated) == 1 else 'wait'}"
+        text = f"{wait} for another controller to remove scheduling gate {gates}."
+        return WaitingCause(CauseReason.GATE, text, "See what that controller waits for.")
     obstacle = next((pod.obstacle for pod in unable if pod.obstacle), "")[:_WORDS_CHARS]
     of = f"{len(unable)} of {counted(len(gang.members), 'pod')}"
     if "claim" in obstacle.lower():
-        advice = "Create the claim, or correct its name in the pod template."
-        return WaitingCause(
-            CauseReason.UNPLACEABLE, f"A claim of {of} is missing or not bound; kube-scheduler: {obstacle}.", advice
-        )
+        text = f"A claim of {of} is missing or not bound; kube-scheduler: {obstacle}."
+        return WaitingCause(CauseReason.UNPLACEABLE, text, "Create the claim, or correct its name in the pod template.")
     return WaitingCause(CauseReason.UNPLACEABLE, f"kube-scheduler places {of} on no node: {obstacle}.")
 
 
@@ -175,15 +155,13 @@ def _minimum(gang: Gang, owner: Controller | None) -> str:
 
 def _refused(run: Run, ask: GangDemand, reason: Reason, detail: str, refusals: Mapping[PodUid, str]) -> WaitingCause:
     """What kube-scheduler alone decides keeps it: `reason` is BACKING_OFF, FILTERED or UNCOUNTED."""
-    words = scheduler_words(ask, refusals)
+    words, code = scheduler_words(ask, refusals), camel_case(reason)
     end = f" kube-scheduler: {words[0][0]}" if words else ""
     if reason is Reason.UNCOUNTED:  # it has no room for the rest, or was refused its nodes
-        return WaitingCause(
-            camel_case(reason),
-            f"No node's allocatable shows {', '.join(uncounted_names(run, ask))}: kube-scheduler alone counts it.{end}",
-            "Correct the resource's name, install the device plugin that offers it, or wait for kube-scheduler to find "
-            "it.",
-        )
+        names = ", ".join(uncounted_names(run, ask))
+        text = f"No node's allocatable shows {names}: kube-scheduler alone counts it.{end}"
+        plugin = "install the device plugin that offers it, or wait for kube-scheduler to find it"
+        return WaitingCause(code, text, f"Correct the resource's name, {plugin}.")
     fields = sorted({name for _, pods in ask.need for pod in pods for name in pod.unmodelled})
     apart = [name for name in fields if name in _SPREADS]
     size = sum(len(pods) for _, pods in ask.need)
@@ -197,18 +175,15 @@ def _refused(run: Run, ask: GangDemand, reason: Reason, detail: str, refusals: M
         )
     if reason is Reason.BACKING_OFF:
         again = detail.replace("for another", "in") or "in 1 s"
-        return WaitingCause(
-            camel_case(reason),
-            f"It was admitted and not all its pods came to start in time; the next try is {again}.{end}",
-            "The Events AdmissionLapsed and FailedScheduling of its pods say what kept them.",
-        )
+        text = f"It was admitted and not all its pods came to start in time; the next try is {again}.{end}"
+        advice = "The Events AdmissionLapsed and FailedScheduling of its pods say what kept them."
+        return WaitingCause(code, text, advice)
     which = f"; the pods have {', '.join(fields)}" if fields else ""
-    return WaitingCause(
-        camel_case(reason),
+    text = (
         "There is room, but filters of kube-scheduler that netgang does not model (volumes, devices, affinity between "
-        f"pods, spreading, plugins) refuse nodes that it needs{which}.{end}",
-        "The Event FailedScheduling of its pods says which filter.",
+        f"pods, spreading, plugins) refuse nodes that it needs{which}.{end}"
     )
+    return WaitingCause(code, text, "The Event FailedScheduling of its pods says which filter.")
 
 
 def scheduler_words(ask: GangDemand, refusals: Mapping[PodUid, str]) -> tuple[tuple[str, int], ...]:

@@ -1,7 +1,7 @@
 """Explain one gang: its members, what each zone has for it, the gangs ahead of it, why it waits.
 
-Pure: of snapshot, plan and what is known around them. The record is the answer of /v1/explain, the CLI's input and what
-Events are written from, so all of them say the same; the service adds what it alone knows (`decisions` and below).
+The record is the answer of /v1/explain, the CLI's input and what Events are written from, so all of them say the same;
+the service adds what it alone knows (`decisions` and below).
 """
 
 from collections import Counter
@@ -117,9 +117,9 @@ def explain(
 ) -> Explained:
     """Explain `gang` at `now_s`. Cost: as planning it.
 
-    What is known besides the snapshot is given, so that the same arguments always say the same: `held`: members whose
-    bind is held until the minimum has come; `refusals`: waiting member → kube-scheduler's words; `notes`: quotas,
-    deadlines and budgets that were read, and those that could not be. `closest`: for so many zones shortages are named.
+    `held`: members whose bind is held until the minimum has come; `refusals`: waiting member → kube-scheduler's words;
+    `notes`: quotas, deadlines and budgets that were read, and those that could not be. `closest`: for so many zones
+    shortages are named.
     """
     run = begin_run(snapshot, policy, cache or PlannerCache())
     take_commitments(run, besides=gang.key)
@@ -128,6 +128,7 @@ def explain(
     turn = place_of(run, plan, ask, run.view.candidate_zones(ask), now_s=now_s)
     admission, waiting = plan.admitted.get(gang.key), plan.waiting.get(gang.key)
     members, claim = tuple(_members(plan, ask, held, refusals)), snapshot.claims.get(gang.key)
+    count = Counter(member.state for member in members)
     return Explained(
         gang=gang.key,
         state="admitted" if admission else "waiting" if waiting else "running",
@@ -139,7 +140,16 @@ def explain(
         code=waiting.reason.name if waiting else None,
         reason=waiting.reason if waiting else None,
         detail=waiting.detail if waiting else "",
-        counts=_counts(members, gang.min_member, missing=max(gang.min_member - ask.alive - len(ask.unable), 0)),
+        counts={
+            "exist": count.total(),
+            "needed": gang.min_member,
+            "on_nodes": count["running"] + count["bound"],
+            "held": count["held"],
+            "planned": count["planned"],
+            "waiting": count["pending"] + count["gated"],
+            "ended": count["succeeded"] + count["failed"],
+            "missing": max(gang.min_member - ask.alive - len(ask.unable), 0),  # The minimum cannot be reached without
+        },
         members=members,
         turn=turn,
         zones=zones,
@@ -154,20 +164,6 @@ def explain(
     )
 
 
-def _counts(members: Sequence[MemberState], needed: int, *, missing: int) -> dict[str, int]:
-    count = Counter(member.state for member in members)
-    return {
-        "exist": count.total(),
-        "needed": needed,
-        "on_nodes": count["running"] + count["bound"],
-        "held": count["held"],
-        "planned": count["planned"],
-        "waiting": count["pending"] + count["gated"],
-        "ended": count["succeeded"] + count["failed"],
-        "missing": missing,  # Without them the minimum cannot be reached
-    }
-
-
 def why_it_waits(explanation: Explained, snapshot: Snapshot) -> str:
     """Its cause, what helps, behind which gangs it waits, and which leave for it; empty: it does not. Cost: O(gangs).
 
@@ -176,16 +172,16 @@ def why_it_waits(explanation: Explained, snapshot: Snapshot) -> str:
     code, cause = explanation.code, explanation.cause
     if code is None or cause is None:
         return ""
-    parts, ahead, key = [cause.message, cause.suggestion], explanation.turn.ahead, explanation.gang
+    parts, ahead = [cause.message, cause.suggestion], explanation.turn.ahead
+    namespace = explanation.gang.partition("/")[0]
     if code == Reason.NO_ROOM.name and (count := len(ahead.waiting)):
         parts.append(f"{counted(count, 'gang')} {'waits' if count == 1 else 'wait'} ahead of it.")
     if code == Reason.BEHIND.name:
-        names = dict.fromkeys((*ahead.admitted, *ahead.starting))
-        named = gangs_seen_from(key.partition("/")[0], names, _GANGS_NAMED) or "gangs that are being started"
-        parts.append(f"Planned ahead of it: {named}.")
-    if (claim := snapshot.claims.get(key)) is not None and claim.givers:
+        named = gangs_seen_from(namespace, dict.fromkeys((*ahead.admitted, *ahead.starting)), _GANGS_NAMED)
+        parts.append(f"Planned ahead of it: {named or 'gangs that are being started'}.")
+    if (claim := snapshot.claims.get(explanation.gang)) is not None and claim.givers:
+        givers = gangs_seen_from(namespace, claim.givers, _GANGS_NAMED)
         leave = "leaves" if len(claim.givers) == 1 else "leave"
-        givers = gangs_seen_from(key.partition("/")[0], claim.givers, _GANGS_NAMED)
         parts.append(f"{givers} {leave} for it, and the room is reserved.")
     return " ".join(filter(None, parts))
 
@@ -200,11 +196,9 @@ def _notes(run: Run, ask: GangDemand, refusals: Mapping[PodUid, str], waiting: W
     notes: list[str] = []
     if wants_nodes(waiting):
         gated = any(GATE in pod.gates for pod in ask.gang.pending)
-        how = "wait at a scheduling gate" if gated else "are refused by netgang"
-        notes.append(
-            f"a cluster autoscaler adds no nodes for it: its pods {how}, and autoscalers look at pods that "
-            "kube-scheduler calls unschedulable"
-        )
+        unseen = f"its pods {'wait at a scheduling gate' if gated else 'are refused by netgang'}"
+        seen = "autoscalers look at pods that kube-scheduler calls unschedulable"
+        notes.append(f"a cluster autoscaler adds no nodes for it: {unseen}, and {seen}")
     if names := uncounted_names(run, ask):
         notes.append(f"uncounted: {', '.join(names)}; kube-scheduler alone counts it, and its pods get a zone")
     for words, pods in scheduler_words(ask, refusals)[:_MOST_WORDS]:
@@ -218,8 +212,7 @@ def _members(
     states: list[MemberState] = []
     beyond = {pod.uid for _, pods in ask.more for pod in pods}
     for pod in ask.gang.members:
-        planned = plan.node_of.get(pod.uid)
-        why = ""
+        planned, why = plan.node_of.get(pod.uid), ""
         if pod.terminal:
             state = pod.phase.lower()
         elif pod.deleting:
