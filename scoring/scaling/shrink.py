@@ -4,22 +4,19 @@ Only for one gang, and only if it then starts: whole plan or nothing. Difference
 (`lab.simulator.policies.kod2_algorithms`): the gang is placed for real over the nodes of a zone, not on one node; the
 fewest workers go; the highest index goes first, because frameworks let no caller choose.
 
-Steps:
-1. The gang: the first in the queue's order that waits for room; with `ElasticCondition.LEVELS` the first of all of them
-   for which the other steps find a way: of those that ask for the same only the first is tried, and at most
-   `MOST_KINDS`. With `LEVELS` room is made for all members that it asked for.
+1. The gang: the first in the queue's order that waits for room; with `ElasticCondition.LEVELS` the first for which the
+   other steps find a way, with room for all members that it asked for: at most `MOST_KINDS`, of equal ones the first.
 2. Nothing is done if others leave for it already, if it is promised a start that is nearer than a resize lasts, or if
    it fits as soon as pods that are going anyway are gone.
-3. Jobs that may give up workers (`_offer`), of those the workers on nodes that concern the gang. A job must
-   be lighter (ω′) than the gang, or as heavy and entered later, and must not have a higher priority; for a STARVING
-   gang (PAPERS K3) weights do not count. With `LEVELS` it must have a higher service level.
+3. Jobs that may give up workers on nodes that concern the gang (`_offer`): lighter (ω′) than the gang, or as heavy and
+   entered later, and not of higher priority; for a STARVING gang (PAPERS K3) weights do not count. With `LEVELS` a job
+   must have a higher service level.
 4. Their order (`_in_order`): lowest priority first, then the lightest (with `LEVELS` those that have had most), then
-   the job whose highest workers are worth least where they are, then by name. Worth, from the highest index down, as
-   they leave: first those on nodes that the beneficiary would go to if it could choose; then those that share no node
-   with a ps or chief of their own (PAPERS K4); then the worst linked.
-5. The fewest workers that make the gang fit, from the first jobs in this order. A good way by counting (`_Gathering`),
-   quick for any number of jobs; then all ways with fewer workers, bounded by `MOST_COUNTS` (`fewer`). Where counting
-   and placing disagree, because kinds of members compete for nodes: as few of the first jobs as pass (`enough`).
+   the job whose workers, the highest index first, are worth least: those on nodes that the gang would go to if it could
+   choose; those that share no node with a ps or chief of their own (PAPERS K4); the worst linked; then by name.
+5. The fewest workers that make the gang fit, from the first jobs in this order: a good way by counting (`_Gathering`);
+   then all ways with fewer workers, bounded by `MOST_COUNTS` (`fewer`). Where counting and placing disagree, because
+   kinds of members compete for nodes: as few of the first jobs as pass (`enough`).
 6. The planner itself must give the gang its places then: otherwise another gang would have the room.
 """
 
@@ -85,10 +82,9 @@ def scale_in(
     now_s: float,
     cache: PlannerCache | None = None,
 ) -> ScaleIn:
-    """The jobs that give up workers for the first gang that waits, or why none does.
+    """The jobs that give up workers for the first gang that waits, or why none does; `plan`: of this snapshot.
 
-    `plan` is the plan of this snapshot, `now_s` Unix time. Cost: some
-    placements of one gang, at most about fifty, and one run of the planner where workers go.
+    Cost: at most about fifty placements of one gang, and one run of the planner where workers go.
 
     >>> from scoring.plan import plan
     >>> from tests.builders import node, snapshot
@@ -104,8 +100,7 @@ def scale_in(
     waiting = sorted((one.rank, one.gang) for one in plan.waiting.values() if one.reason in WANTS_ROOM)
     keys = [key for _, key in waiting[: None if options.condition is ElasticCondition.LEVELS else 1]]
     gangs = [snapshot.gangs[key] for key in keys if key in snapshot.gangs]
-    claimed = next((gang.key for gang in gangs if gang.key in snapshot.claims), None)
-    if claimed is not None:
+    if (claimed := next((gang.key for gang in gangs if gang.key in snapshot.claims), None)) is not None:
         return ScaleIn(claimed, reason=No.ROOM_IS_COMING, detail="others leave for it")
     if len(gangs) > 1:
         kinds: dict[object, Gang] = {}  # The first of each
@@ -115,12 +110,12 @@ def scale_in(
         gangs = list(kinds.values())[:MOST_KINDS]
     gone = going(snapshot, jobs)
     first: ScaleIn | None = None
+    whole = options.condition is ElasticCondition.LEVELS
     for gang in gangs:
         # A resized job would stand still for longer. A promise that is late has a later start: then jobs do shrink.
         if (wait_s := plan.starts_in_s(gang.key, now_s=now_s)) <= options.metrics.stall_s:
             first = first or ScaleIn(gang.key, reason=No.STARTS_SOON, detail=f"in {wait_s:.0f} s")
             continue
-        whole = options.condition is ElasticCondition.LEVELS
         without = without_workers(snapshot, plan, gang, policy, now_s=now_s, cache=cache, leaving=gone, whole=whole)
         found = _for_one(without, plan, jobs, options, going=len(gone))
         if found.changes or (gone and found.reason is No.ROOM_IS_COMING):
@@ -146,8 +141,8 @@ def without_workers(
     """
     ask, waiting = cache.demands.of(gang, policy, snapshot.table.index), plan.waiting.get(gang.key)
     ahead = [one for one in plan.admitted.values() if waiting is not None and one.rank < waiting.rank]
-    ask = whole_of(ask) if whole else ask
-    return Without(snapshot, policy, ask, cache, now_s=now_s, planned=ahead, leaving=leaving)
+    wanted = whole_of(ask) if whole else ask
+    return Without(snapshot, policy, wanted, cache, now_s=now_s, planned=ahead, leaving=leaving)
 
 
 def _for_one(without: Without, plan: Plan, jobs: Sequence[ElasticJob], options: Options, *, going: int) -> ScaleIn:
@@ -227,7 +222,7 @@ def _chosen(without: Without, ordered: Sequence[Giver], best: Placed) -> tuple[T
 
     limits, table = [len(one.pods) for one in ordered], without.run.table
     freed = [[(without.row(pod), table.vector(pod.requests).tolist()) for pod in one.pods] for one in ordered]
-    gathered = [way for group in without.groups if (way := _Gathering(without, group, freed).run()) is not None]
+    gathered = [way for group in without.groups if (way := _Gathering(without, group, freed).way()) is not None]
     gathered.sort(key=lambda taken: (sum(taken), [-number for number in taken]))
     by_counting = ((way, there) for way in gathered if (there := passes(way)) is not None)
     found = next(by_counting, None) or enough(limits, best, passes)
@@ -256,15 +251,9 @@ def _in_order(run: Run, near: Sequence[Giver], best: Placed) -> list[Giver]:
 
 def link_points(run: Run, gang: Gang, nodes: Sequence[NodeName]) -> dict[NodeName, float]:
     """Node → mean points to the placed members a worker there exchanges data with, rounded: equal ones tie."""
-    all_reduce = not any(pod.role is Role.PS for pod in gang.members)
-    index = run.table.index
-    ends = tuple(
-        sorted(
-            pod.node
-            for pod in gang.placed
-            if pod.node is not None and pod.node in index and pairs_count(Role.WORKER, pod.role, all_reduce=all_reduce)
-        )
-    )
+    all_reduce, index = not any(pod.role is Role.PS for pod in gang.members), run.table.index
+    peers = [pod for pod in gang.placed if pairs_count(Role.WORKER, pod.role, all_reduce=all_reduce)]
+    ends = tuple(sorted(pod.node for pod in peers if pod.node is not None and pod.node in index))
     names = tuple(sorted({node for node in nodes if node in index}))
     if not ends or not names:
         return {}
@@ -299,7 +288,7 @@ class _Gathering:
             for row, _ in jobs[number]:
                 self._at.setdefault(row, set()).add(number)
 
-    def run(self) -> Taken | None:
+    def way(self) -> Taken | None:
         """The way; `None`: all that are near are not enough together."""
         for number in self._near:
             self._look_at(number)
@@ -307,9 +296,22 @@ class _Gathering:
             if not self._offers:
                 return None
             number = min(self._offers, key=lambda one: (-self._offers[one][0], one))
-            self._take(number, self._offers[number][1])
+            begin, pods = self._taken[number], self._offers[number][1]
+            chosen = self._jobs[number][begin : begin + pods]
+            for pod in chosen:
+                self._leave(pod)
+            self._taken[number] += pods
+            for other in {number}.union(*(self._at[row] for row, _ in chosen)):
+                if other in self._offers:
+                    self._look_at(other)
         for number in reversed(self._near):
-            self._give_back(number)
+            while self._taken[number]:
+                pod = self._jobs[number][self._taken[number] - 1]
+                self._leave(pod, back=True)
+                if self._lacking():
+                    self._leave(pod)
+                    break
+                self._taken[number] -= 1
         return tuple(self._taken)
 
     def _lacking(self) -> int:
@@ -328,16 +330,6 @@ class _Gathering:
                 fit = [min([free[column] // amount for column, amount in asked]) for free in (before, after)]
                 self._short[number] += max(fit[0], 0) - max(fit[1], 0)
 
-    def _take(self, number: int, pods: int) -> None:
-        begin = self._taken[number]
-        chosen = self._jobs[number][begin : begin + pods]
-        for pod in chosen:
-            self._leave(pod)
-        self._taken[number] += pods
-        for other in {number}.union(*(self._at[row] for row, _ in chosen)):
-            if other in self._offers:
-                self._look_at(other)
-
     def _look_at(self, number: int) -> None:
         """What the job's next pods would bring; if none brings anything, one at a time may help another job's."""
         left = self._jobs[number][self._taken[number] :]
@@ -352,15 +344,6 @@ class _Gathering:
         for pod in left:
             self._leave(pod, back=True)
         self._offers[number] = best
-
-    def _give_back(self, number: int) -> None:
-        while self._taken[number]:
-            pod = self._jobs[number][self._taken[number] - 1]
-            self._leave(pod, back=True)
-            if self._lacking():
-                self._leave(pod)
-                return
-            self._taken[number] -= 1
 
 
 def fewer(
@@ -392,8 +375,7 @@ def enough(limits: Sequence[int], result: T, passes: Callable[[Taken], T | None]
     while number - too_few > 1:
         middle = (number + too_few) // 2
         taken = (*limits[:middle], *[0] * (len(limits) - middle))
-        found = passes(taken)
-        if found is None:
+        if (found := passes(taken)) is None:
             too_few = middle
         else:
             number, best, result = middle, taken, found
