@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn
 
 import typer
@@ -33,6 +34,7 @@ class Output(StrEnum):
     WIDE = "wide"
 
 
+ConfigFile = Annotated[Path | None, option("Settings file, YAML or JSON.", "none", "--config")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the document, JSON.")]
 Wide = Annotated[Output | None, option("More columns, and whole lines.", "as wide as the terminal", "--output", "-o")]
 Only = Annotated[str | None, option("Only this namespace.", "all", "--namespace", "-n")]
