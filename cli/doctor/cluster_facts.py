@@ -129,7 +129,8 @@ class Look(msgspec.Struct):
         if deployment is None or found is None:
             self.unseen.append(f"settings: no {missing} can be read, and nothing was checked against them")
             return replace(self.files, settings_from="nowhere", settings_seen=False)
-        return settings_of(found[0], environment_of(deployment), origin=found[1])
+        plain = {one["name"]: str(one["value"]) for one in container_of(deployment).get("env") or () if "value" in one}
+        return settings_of(found[0], plain, origin=found[1])
 
     async def _scheduler(self, seen: Facts) -> Facts:
         """With the configuration of kube-scheduler, and the version of the second one."""
@@ -150,21 +151,21 @@ class Look(msgspec.Struct):
         if found is None:
             return None
         spec = found["spec"]
-        (port, *_) = [one["port"] for one in spec["ports"] if one.get("name") in ("http", None)] or [0]
+        port = next((one["port"] for one in spec["ports"] if one.get("name") in ("http", None)), 0)
         return ServiceAddress(NAME, self.where.namespace, port, str(spec.get("clusterIP", "")))
 
     async def _running(self, settings: Settings) -> tuple[tuple[Replica, ...] | None, LeaseSeen | None]:
         """Its pods and their Lease, which is looked at twice: a Lease's times are another clock's."""
         base = f"/api/v1/namespaces/{self.where.namespace}/pods"
         pods = await self.api.listed(base, {"labelSelector": f"app.kubernetes.io/name={NAME}"})
+        replicas = tuple(map(replica_of, pods))
         look = partial(self._installed, "leases", LEASE_NAME, group="/apis/coordination.k8s.io/v1")
-        first = await look()
-        if first is None:
-            return tuple(map(replica_of, pods)), None
+        if (first := await look()) is None:
+            return replicas, None
         await asyncio.sleep(LeaseTimes.of(settings.lease.duration_s).renew_deadline_s)
         again = spec_of(await look())
         renewed = again.get("renewTime") != spec_of(first).get("renewTime")
-        return tuple(map(replica_of, pods)), LeaseSeen(str(again.get("holderIdentity") or ""), renewed=renewed)
+        return replicas, LeaseSeen(str(again.get("holderIdentity") or ""), renewed=renewed)
 
     async def _policies(self) -> Policies:
         stable = await self._by_name("v1", "mutatingadmission")
@@ -183,12 +184,8 @@ class Look(msgspec.Struct):
         return tuple([node_from_json(item, zone_label=label) async for item in self.api.items("/api/v1/nodes")])
 
     async def _gated(self) -> tuple[str, ...]:
-        found: list[str] = []
-        async for item in self.api.items("/api/v1/pods"):
-            pod = pod_from_json(item)
-            if pod.gated and not pod.deleting:
-                found.append(pod.key)
-        return tuple(found)
+        pods = (pod_from_json(item) async for item in self.api.items("/api/v1/pods"))
+        return tuple([pod.key async for pod in pods if pod.gated and not pod.deleting])
 
 
 def of_files(where: Where) -> Facts:
@@ -250,12 +247,6 @@ def container_of(workload: Json) -> Json:
     return containers[0]
 
 
-def environment_of(workload: Json) -> dict[str, str]:
-    """Plain variables of its first container: name → value; those that come from elsewhere are left out."""
-    listed = container_of(workload).get("env") or ()
-    return {one["name"]: str(one["value"]) for one in listed if "value" in one}
-
-
 def mounted(workload: Json) -> Iterator[str]:
     """Names of the ConfigMaps that its pods mount."""
     for volume in spec_of(spec_of(workload).get("template")).get("volumes") or ():
@@ -303,18 +294,15 @@ async def ask_sources(seen: Facts, clock: Clock) -> Facts:
                 problems[name] = str(error)
             except TimeoutError:
                 problems[name] = f"no answer within {_FETCH_S:g} s"
-    endpoints = _mapped(seen.nodes or (), batches, settings) if batches else None
-    return replace(seen, sources=problems, endpoints=endpoints)
-
-
-def _mapped(nodes: Sequence[Node], batches: Sequence[Batch], settings: Settings) -> Endpoints:
+    if not batches:
+        return replace(seen, sources=problems, endpoints=None)
     measured = measured_ends(MeasurementTable.of(one.measurements) for one in batches)
-    endpoints = merged(end for batch in batches for end in batch.endpoints)
-    mapping = map_nodes(nodes, endpoints, settings.network, measured=measured)
+    ends = merged(end for batch in batches for end in batch.endpoints)
+    mapping = map_nodes(seen.nodes or (), ends, settings.network, measured=measured)
     counts = {metric: of for metric, of in mapping.document(most=0).nodes.items() if measured[Metric(metric)]}
     unmapped = [set(mapping.unmapped[metric]) for metric in METRICS if measured[metric]]
     nowhere = set.intersection(*unmapped) if unmapped else set()
-    return Endpoints(counts, tuple(sorted(map(str, nowhere))))
+    return replace(seen, sources=problems, endpoints=Endpoints(counts, tuple(sorted(map(str, nowhere)))))
 
 
 async def ask_running(seen: Facts, url: str) -> Facts:
@@ -342,25 +330,23 @@ async def denied(create: Create, settings: Settings, account: str, namespace: st
     accounts = "system:serviceaccounts"
     groups = [accounts, f"{accounts}:{namespace}", "system:authenticated"]  # that it is in without saying so
     subject = {} if own else {"user": account, "groups": groups}
-    rights = sorted(needed(settings))
-    at_home: dict[Right, list[str]] = {  # right → the objects of netgang's own namespace for which it is needed
-        **{right: [LEASE_NAME] for right in calls.rules(calls.LEADING)},
-        **{right: [STARTED_GANGS] for right in calls.rules(calls.STARTED)},
+    at_home = {  # right → the object of netgang's own namespace for which it is needed
+        **dict.fromkeys(calls.rules(calls.LEADING), LEASE_NAME),
+        **dict.fromkeys(calls.rules(calls.STARTED), STARTED_GANGS),
     }
 
-    async def may(right: Right, name: str | None) -> bool:
-        verb, group, resource = right
+    async def may(right: Right) -> bool:
+        (verb, group, resource), name = right, at_home.get(right)
         plural, _, subresource = resource.partition("/")
         attributes = {"verb": verb, "group": group, "resource": plural}
         attributes |= {"subresource": subresource} if subresource else {}
         attributes |= {"namespace": namespace} if name is not None else {}
         attributes |= {"name": name} if name is not None and verb != "create" else {}
-        body = {"apiVersion": "authorization.k8s.io/v1", "kind": kind}
         spec = {"resourceAttributes": attributes, **subject}
-        answer = await create(f"/apis/authorization.k8s.io/v1/{kind.lower()}s", {**body, "spec": spec})
+        body = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
+        answer = await create(f"/apis/authorization.k8s.io/v1/{kind.lower()}s", body)
         return bool(answer["status"]["allowed"])
 
-    asked = [(right, name) for right in rights for name in at_home.get(right, [None])]
-    answers = await asyncio.gather(*(may(*one) for one in asked))
-    refused = {right for (right, _), allowed in zip(asked, answers, strict=True) if not allowed}
-    return tuple(right for right in rights if right in refused)
+    rights = sorted(needed(settings))
+    answers = await asyncio.gather(*map(may, rights))
+    return tuple(right for right, allowed in zip(rights, answers, strict=True) if not allowed)

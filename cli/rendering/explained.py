@@ -12,7 +12,7 @@ from scoring.explain.queue_report import PlaceInQueue
 from scoring.explain.words import counted, duration_text, some, value_text
 from scoring.explain.zones import GangNetwork, ZoneVerdict
 from scoring.network.measurement import METRICS
-from scoring.what_if import Supposed, Turned
+from scoring.what_if import Fate, Supposed, Turned
 
 _MEMBERS: Final = 20
 _DECISIONS: Final = 5
@@ -64,10 +64,9 @@ def print_explanation(console: Console, found: Explained | ExplainedPod) -> None
 def print_supposed(console: Console, found: Supposed) -> None:
     """What would differ."""
     _say(console, f"Supposed: {found.said}")
-    new = [one for one in (*found.admitted, *found.other) if one.before.state == "absent"]
-    for one in new:
-        for line in _submitted(one):
-            _say(console, line, style=_COLOURS.get(one.after.state, ""))
+    for one in (*found.admitted, *found.other):
+        if one.before.state == "absent":
+            _say(console, f"{one.gang}: {_submitted(one.after)}", style=_COLOURS.get(one.after.state, ""))
     rows = [
         *(_turned(one, one.after.state) for one in found.admitted),
         *(_turned(one, one.after.state) for one in found.refused),
@@ -82,10 +81,7 @@ def print_supposed(console: Console, found: Supposed) -> None:
 
 
 def network_line(network: GangNetwork) -> str:
-    """Zones, nodes, score, and the worst link with its loss, one-way delay and throughput.
-
-    One bad link is what people can act on.
-    """
+    """Zones, nodes, score, and the worst link, on which people can act, with its loss, one-way delay and throughput."""
     named = [zone for zone in network.zones if zone]
     zones = f"{'zone' if len(named) == 1 else 'zones'} {some(named, _ZONES)}" if named else "no zone"
     nodes = counted(network.of_nodes, "node")
@@ -100,12 +96,11 @@ def network_line(network: GangNetwork) -> str:
 
 
 def _turn(turn: PlaceInQueue) -> list[str]:
-    weight = f"{turn.weight.omega_prime:.4g}"
     rank = f"rank {turn.rank} of {turn.of}, " if turn.rank is not None else ""
-    times = [f"waited {duration_text(turn.waited_s)}" if turn.waited_s else ""]
-    times.append(f"STARVING in {duration_text(turn.starves_in_s)}" if turn.starves_in_s else "")
-    lines = [", ".join([f"{turn.state}: {rank}priority {turn.priority}, weight ω′ {weight}", *filter(None, times)])]
-    ahead = turn.ahead
+    parts = [f"{turn.state}: {rank}priority {turn.priority}, weight ω′ {turn.weight.omega_prime:.4g}"]
+    parts += [f"waited {duration_text(turn.waited_s)}"] if turn.waited_s else []
+    parts += [f"STARVING in {duration_text(turn.starves_in_s)}"] if turn.starves_in_s else []
+    lines, ahead = [", ".join(parts)], turn.ahead
     if ahead.waiting_count:
         named = some([*ahead.waiting[:3], *([""] * (ahead.waiting_count - 3))])
         lines.append(f"ahead of it wait {named}")
@@ -131,32 +126,26 @@ def _zones(console: Console, zones: Sequence[ZoneVerdict]) -> None:
             f"{min(one.room_when_empty, one.wanted)} of {one.wanted}",
             NONE if one.score is None else f"{one.score:.1f}",
             NONE if one.distance_ms is None else f"{one.distance_ms:.3g} ms",
-            _short(one),
+            "; ".join(f"{short.amount} {short.resource} on {some(short.nodes)}" for short in one.short)
+            + ("; " if one.short and one.homeless else "")
+            + (f"nodes for {one.homeless} members" if one.homeless else ""),
         )
         for one in sorted(zones, key=lambda zone: (not zone.allowed, -zone.room, zone.zone))
     ]
     _lines(console, ("ZONE", "ALLOWED", "NODES", "ROOM", "WHEN EMPTY", "NETWORK", "DISTANCE", "SHORT OF"), rows)
 
 
-def _short(zone: ZoneVerdict) -> str:
-    lines = [f"{one.amount} {one.resource} on {some(one.nodes)}" for one in zone.short]
-    if zone.homeless:
-        lines.append(f"nodes for {zone.homeless} members")
-    return "; ".join(lines)
-
-
-def _submitted(one: Turned) -> list[str]:
+def _submitted(after: Fate) -> str:
     """Whether a gang that is new would start: where and how good, or behind which gangs, or why not."""
-    after = one.after
     if after.state == "admitted":
         score = "" if after.score is None else f", network score {after.score:.1f}"
-        return [f"{one.gang}: would start now in zone {after.zone or '(none)'}{score}"]
+        return f"would start now in zone {after.zone or '(none)'}{score}"
     why = (after.reason or after.state).removeprefix("netgang: ") + (f" ({after.detail})" if after.detail else "")
     if after.code in _NEVER:
-        return [f"{one.gang}: would not start as it is: {why}"]
+        return f"would not start as it is: {why}"
     rank = f", rank {after.rank}" if after.rank is not None else ""
     behind = f", behind {some(after.behind)}" if after.behind else ""
-    return [f"{one.gang}: would wait{rank}{behind}: {why}"]
+    return f"would wait{rank}{behind}: {why}"
 
 
 _NEVER: Final = frozenset(("IMPOSSIBLE", "INVALID_GROUP", "MIXED_SCHEDULERS", "MIXED_PRIORITIES", "NO_ALLOWED_ZONE"))
@@ -166,8 +155,8 @@ _GONE: Final = {"absent": "gone", "settled": "running or ended"}  # Of a gang fo
 
 def _turned(one: Turned, then: str) -> tuple[str, ...]:
     after = one.after
-    where = some([f"{pod} → {node}" for pod, node in after.members.items()]) if after.members else ""
-    now = "–" if one.before.state == "absent" else _GONE.get(one.before.state, one.before.state)
+    where = some([f"{pod} → {node}" for pod, node in after.members.items()])
+    now = NONE if one.before.state == "absent" else _GONE.get(one.before.state, one.before.state)
     return one.gang, now, then, after.zone or NONE, where or (after.reason or "").removeprefix("netgang: ")
 
 

@@ -12,17 +12,20 @@ from client.documents import NodeLink
 from extender.schemas import AgentsAmiss, LinkInFull, LinkMetric, Network, ProbeAgents
 from scoring.explain.words import value_text
 from scoring.network.measurement import Metric
-from scoring.network.node_links import DegradedLinks
 
 
 def health(console: Console, found: Network) -> RenderableType:
     """Lines for people."""
-    known = (
+    lines = [
         f"{metric}: {one.known_pairs} pairs measured; {one.mapped_nodes} of {one.nodes} nodes have an endpoint"
         for metric, one in found.metrics.items()
-    )
-    agents = agent_lines(found.probe) if found.probe else ()
-    return Group(*[safe(console, line) for line in (*known, *map(_degraded, found.degraded), *agents)])
+    ]
+    for bad in found.degraded:
+        worst = f"{value_text(Metric(bad.metric), bad.worst)} ({bad.source} → {bad.target})"
+        links = f"{bad.kind} {bad.name or '(none)'}: {bad.metric} of {bad.bad} of {bad.of} links is bad"
+        lines.append(f"{links}, the worst {worst}")
+    lines += agent_lines(found.probe) if found.probe else ()
+    return Group(*[safe(console, line) for line in lines])
 
 
 def agent_lines(probe: ProbeAgents) -> Iterator[str]:
@@ -63,20 +66,15 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60.0:.0f} min" if seconds < 7200.0 else f"{seconds / 3600.0:.0f} h"
 
 
-def _degraded(one: DegradedLinks) -> str:
-    worst = f"{value_text(Metric(one.metric), one.worst)} ({one.source} → {one.target})"
-    return f"{one.kind} {one.name or '(none)'}: {one.metric} of {one.bad} of {one.of} links is bad, the worst {worst}"
-
-
 def links_table(console: Console, links: Sequence[NodeLink]) -> RenderableType:
     """A line for each measured link."""
     rows = [
         (
             link.source,
             link.target,
-            NONE if link.loss_ratio is None else _amount(link.loss_ratio, "ratio"),
-            NONE if link.delay_ms is None else _amount(link.delay_ms, "ms"),
-            NONE if link.throughput_bps is None else _amount(link.throughput_bps, "bit/s"),
+            _amount(link.loss_ratio, "ratio"),
+            _amount(link.delay_ms, "ms"),
+            _amount(link.throughput_bps, "bit/s"),
             NONE if link.age_s is None else duration(link.age_s),
         )
         for link in sorted(links, key=lambda one: (natural_key(one.source), natural_key(one.target)))
@@ -95,9 +93,8 @@ def link_table(console: Console, link: LinkInFull, *, wide: bool) -> RenderableT
     for name, part in link.metrics.items():
         path = " → ".join(end or "no endpoint" for end in part.endpoints)
         parts.append(safe(console, f"{name} is measured at {path}"))
-    if link.reference_bps is not None:
-        best = _amount(link.reference_bps, "bit/s")
-        parts.append(Text(f"compared among {link.compared_with} nodes; full points for {best}"))
+    if (best := link.reference_bps) is not None:
+        parts.append(Text(f"compared among {link.compared_with} nodes; full points for {_amount(best, 'bit/s')}"))
     if link.same_endpoint:
         parts.append(Text("both nodes are one, or share their endpoint: the link is perfect by definition"))
     if link.stale:
@@ -106,25 +103,20 @@ def link_table(console: Console, link: LinkInFull, *, wide: bool) -> RenderableT
 
 
 def _metric(part: LinkMetric, *, wide: bool) -> tuple[str, ...]:
-    known = NONE if part.counts is None else _amount(part.counts, part.unit)
-    if part.no_better_than is not None:
-        known = f"at best {_amount(part.no_better_than, part.unit)}"
-    cells: list[str] = []
+    best, cells = part.no_better_than, list[str]()
     for one in (part.there, part.back):
-        cells.append(NONE if one is None else _amount(one.value, part.unit))
+        cells.append(_amount(None if one is None else one.value, part.unit))
         if wide:
             cells += [NONE, NONE] if one is None else [duration(one.age_s), one.origin or NONE]
-    return (*cells, known, part.basis, f"{part.points:.2f}")
+    counts = _amount(part.counts, part.unit) if best is None else f"at best {_amount(best, part.unit)}"
+    return (*cells, counts, part.basis, f"{part.points:.2f}")
 
 
-def _amount(value: float, unit: str) -> str:
-    match unit:
-        case "ratio":
-            return f"{value * 100.0:.4g} %"
-        case "bit/s":
-            return f"{value / 1e6:.4g} Mbit/s"
-        case _:
-            return f"{value:.4g} {unit}"
+def _amount(value: float | None, unit: str) -> str:
+    if value is None:
+        return NONE
+    amount, of = {"ratio": (value * 100.0, "%"), "bit/s": (value / 1e6, "Mbit/s")}.get(unit, (value, unit))
+    return f"{amount:.4g} {of}"
 
 
 def natural_key(name: str) -> tuple[tuple[str | int, ...], str]:

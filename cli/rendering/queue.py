@@ -14,31 +14,33 @@ from scoring.explain.queue_report import AdmittedGang, PlanOfFiles, Queue, Queue
 from scoring.explain.words import counted, duration_text, moment_text
 
 COLOURS: Final = {"WAITING": "yellow", "STARVING": "hot_pink", "RUNNING": "green", "COMPLETED": "bright_black"}
-_PLANNED: Final = {"admitted": "green", "waiting": "yellow"}
 _NAMES: Final = ("RANK", "GANG", "STATE", "RUN", "WAITED")
 _WIDE: Final = ("STARVES IN", "WEIGHT", "WAIT", "ENDED")
-_OF_PLAN: Final = ("RANK", "GANG", "PLAN", "ZONE", "SCORE", "NODES OR WHY")
 _OF_JOB: Final = ("JOB", "KIND", "STATE", "WORKERS", "MIN", "MAX")
 _WIDE_OF_JOB: Final = ("NODES", "ZONES", "WEIGHT", "NETWORK", "STEP", "LOSS", "SAMPLES/S", "REPORTED")
-_CHANGES: Final = ("DECIDED", "WORKERS", "BY", "STAGE", "TOOK", "LOST POD-SECONDS", "WHY")
 
 
 def queue_table(console: Console, found: Queue, wanted: Sequence[QueuedGang], *, wide: bool) -> RenderableType:
     """The queue, one line a gang, and the totals; `wide`: all that is known of each."""
     rows, starts = [], any(one.expected_start is not None for one in wanted)
     for one in wanted:
-        said = _why(one, in_the_way(one, found.gangs) if wide else ())
-        cells = (
+        cells = [
             NONE if one.rank is None else str(one.rank),
             one.gang,
             one.state,
             f"{one.members.running}/{one.members.min_available}",
             NONE if one.waited_s is None else duration_text(one.waited_s),
-            *((_start(one, found.at_s),) if starts else ()),
-            *(_more(one) if wide else ()),
-            "; ".join(said if wide else said[:1]),
-        )
-        rows.append(cells)
+        ]
+        if starts:
+            at_s = None if one.expected_start is None else one.expected_start.start_s
+            cells.append(NONE if at_s is None else moment_text(at_s, now_s=found.at_s))
+        if wide:
+            left_s, ended = one.starves_in_s, one.members.succeeded + one.members.failed
+            cells.append(NONE if left_s is None else duration_text(left_s) if left_s else "now")
+            cells.append(f"{one.weight.omega_prime:.4g}" + (" (given)" if one.weight.given else ""))
+            cells += [str(one.members.pending), str(ended)]
+        said = _why(one, in_the_way(one, found.gangs) if wide else ())
+        rows.append((*cells, "; ".join(said if wide else said[:1])))
     parts: list[RenderableType] = []
     if rows:
         names = (*_NAMES, *(("STARTS",) if starts else ()), *(_WIDE if wide else ()), "WHY")
@@ -62,20 +64,6 @@ def in_the_way(one: QueuedGang, gangs: Sequence[QueuedGang]) -> tuple[str, ...]:
     ahead = [each for each in gangs if each.rank is not None and each.rank < one.rank and each.queue == "WQ"]
     ahead.sort(key=lambda each: each.rank or 0)
     return tuple(each.gang for each in ahead if each.admitted or each.held_nodes or each.makes_room)
-
-
-def _start(one: QueuedGang, now_s: float) -> str:
-    """When it is expected to start."""
-    known = one.expected_start
-    return NONE if known is None or known.start_s is None else moment_text(known.start_s, now_s=now_s)
-
-
-def _more(one: QueuedGang) -> tuple[str, ...]:
-    """Cells of the wide columns."""
-    starves = NONE if one.starves_in_s is None else duration_text(one.starves_in_s) if one.starves_in_s else "now"
-    weight = f"{one.weight.omega_prime:.4g}" + (" (given)" if one.weight.given else "")
-    ended = one.members.succeeded + one.members.failed
-    return starves, weight, str(one.members.pending), str(ended)
 
 
 def _why(one: QueuedGang, ahead: Sequence[str]) -> list[str]:
@@ -107,7 +95,8 @@ def plan_table(console: Console, found: PlanOfFiles) -> RenderableType:
             rows.append((str(one.rank), one.gang, "waiting", NONE, NONE, why))
     parts: list[RenderableType] = []
     if rows:
-        parts.append(columns(console, _OF_PLAN, rows, styles=_PLANNED))
+        names = ("RANK", "GANG", "PLAN", "ZONE", "SCORE", "NODES OR WHY")
+        parts.append(columns(console, names, rows, styles={"admitted": "green", "waiting": "yellow"}))
     counts = f"{counted(len(found.admitted), 'gang')} admitted, {len(found.waiting)} waiting; order: {found.order}"
     parts.append(Text(counts))
     parts += [safe(console, f"held for {gang}: {', '.join(nodes)}") for gang, nodes in found.held.items()]
@@ -132,11 +121,8 @@ def jobs_table(console: Console, found: JobList, *, wide: bool) -> RenderableTyp
 def _lines(console: Console, listed: Sequence[Job], *, wide: bool) -> RenderableType:
     rows = []
     for one in listed:
-        workers = one.workers
-        counts = (workers.now, workers.min, workers.max)
-        rows.append(
-            (one.job, one.kind, one.state, *map(str, counts), *(_more_of_job(one) if wide else ()), _demand(one))
-        )
+        counts = map(str, (one.workers.now, one.workers.min, one.workers.max))
+        rows.append((one.job, one.kind, one.state, *counts, *(_more_of_job(one) if wide else ()), _demand(one)))
     names = (*_OF_JOB, *(_WIDE_OF_JOB if wide else ()), "WHY")
     return columns(console, names, rows, styles=COLOURS)
 
@@ -161,13 +147,11 @@ def _demand(one: Job) -> str:
     """Why it is left alone, else what its metrics and the queue say; an empty text has nothing to add."""
     if one.refusal is not None:
         return f"left alone: {one.refusal}"
-    said = []
-    if one.metrics is not None and one.metrics.reason:
-        by = f"{one.metrics.workers} by {one.metrics.policy}: " if isinstance(one.metrics.workers, int) else ""
-        said.append(f"{by}{one.metrics.reason}")
-    if one.wish:
-        said.append(one.wish)
-    return "; ".join(said)
+    asked = ""
+    if (metrics := one.metrics) is not None and metrics.reason:
+        by = f"{metrics.workers} by {metrics.policy}: " if isinstance(metrics.workers, int) else ""
+        asked = f"{by}{metrics.reason}"
+    return "; ".join(filter(None, (asked, one.wish)))
 
 
 def _changes(console: Console, changes: Sequence[WorkerChange]) -> RenderableType:
@@ -185,4 +169,4 @@ def _changes(console: Console, changes: Sequence[WorkerChange]) -> RenderableTyp
         )
         for one in changes
     ]
-    return columns(console, _CHANGES, rows)
+    return columns(console, ("DECIDED", "WORKERS", "BY", "STAGE", "TOOK", "LOST POD-SECONDS", "WHY"), rows)
