@@ -1,12 +1,10 @@
-"""Suppose that something were different, and see what the plan would be. Pure; nothing is changed anywhere.
+"""Suppose that something were different, and see what the plan would be. Nothing is changed anywhere.
 
-Six things can be supposed: pods that are submitted, jobs that are gone, nodes that are cordoned or not, time that
-passes, other settings. Rule: the plan after is made as the running service would make it: places that the plan before
-gave are kept where they still stand. So what differs is due to what is supposed, and not to another way of choosing
-among equals.
+Rule: the plan after is made as the running service would make it: places that the plan before gave are kept where they
+still stand. So what differs is due to what is supposed, and not to another way of choosing among equals.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -136,10 +134,11 @@ def supposed(base: Situation, what: WhatIf, *, gangs: Sequence[Gang] = (), polic
     left = dict(before.gangs)
     gone: dict[PodUid, Pod] = {}
     for job in what.remove_jobs:
-        leave = {pod.uid: pod for pod in _members(left.values(), job)}
+        named, pods = left.get(GangKey(job)), (pod for gang in left.values() for pod in gang.members if pod.job == job)
+        leave = {pod.uid: pod for pod in (named.members if named is not None else pods)}
         if not leave:
-            known = ", ".join(sorted(left)[:3]) or "none"
-            raise MisfitError(f"remove_jobs: no gang and no job {job} is known; gangs: {known}")
+            first = ", ".join(sorted(left)[:3]) or "none"
+            raise MisfitError(f"remove_jobs: no gang and no job {job} is known; gangs: {first}")
         gone |= leave
         for key, gang in list(left.items()):
             members = tuple(pod for pod in gang.members if pod.uid not in leave)
@@ -175,30 +174,21 @@ def supposed_text(what: WhatIf) -> str:
     >>> supposed_text(WhatIf(cordon=(NodeName("n1"),), uncordon=(NodeName("n1"), NodeName("n2"))))
     'node n1 cordoned, nodes n1, n2 uncordoned'
     """
-    parts = [f"{counted(sum(one.count for one in what.pods), 'more pod')}" if what.pods else ""]
-    parts.append(f"{some(what.remove_jobs)} gone" if what.remove_jobs else "")
+    parts = [counted(sum(one.count for one in what.pods), "more pod")] if what.pods else []
+    parts += [f"{some(what.remove_jobs)} gone"] if what.remove_jobs else []
     for names, how in ((what.cordon, "cordoned"), (what.uncordon, "uncordoned")):
-        parts.append(f"{'node' if len(names) == 1 else 'nodes'} {some(names)} {how}" if names else "")
-    parts.append(f"other settings: {', '.join(sorted(what.settings))}" if what.settings else "")
-    parts.append(f"{duration_text(what.advance_s)} later" if what.advance_s else "")
-    return ", ".join(filter(None, parts))
-
-
-def _members(gangs: Collection[Gang], job: str) -> tuple[Pod, ...]:
-    """Pods of the gang of that name, else of the job of that name."""
-    for gang in gangs:
-        if gang.key == job:
-            return gang.members
-    return tuple(pod for gang in gangs for pod in gang.members if pod.job == job)
+        parts += [f"{'node' if len(names) == 1 else 'nodes'} {some(names)} {how}"] if names else []
+    parts += [f"other settings: {', '.join(sorted(what.settings))}"] if what.settings else []
+    parts += [f"{duration_text(what.advance_s)} later"] if what.advance_s else []
+    return ", ".join(parts)
 
 
 def _table(table: NodeTable, what: WhatIf) -> NodeTable:
     """The nodes, some of them cordoned or no longer so; what is in `uncordon`, too, is not cordoned."""
-    cordoned = dict.fromkeys(what.cordon, True) | dict.fromkeys(what.uncordon, False)
     for name_of_field, names in (("cordon", what.cordon), ("uncordon", what.uncordon)):
         if unknown := next((name for name in names if name not in table.index), None):
             raise MisfitError(f"{name_of_field}: there is no node {unknown}")
-    if not cordoned:
+    if not (cordoned := dict.fromkeys(what.cordon, True) | dict.fromkeys(what.uncordon, False)):
         return table
     nodes = tuple(replace(one, unschedulable=cordoned.get(one.name, one.unschedulable)) for one in table.nodes)
     return replace(table, version=_VERSION, nodes=nodes)
@@ -208,13 +198,11 @@ def _fate(gang: Gang | None, plan: Plan) -> Fate:
     """How a gang stands in a plan. Cost: O(members)."""
     if gang is None:
         return Fate("absent")
-    admission, waiting = plan.admitted.get(gang.key), plan.waiting.get(gang.key)
-    if admission is not None:
+    if (admission := plan.admitted.get(gang.key)) is not None:
         names = {pod.uid: str(pod.name) for pod in gang.members}
-        members = {names.get(uid, str(uid)): node for uid, node in admission.members.items()}
-        placed = dict(sorted(members.items()))
-        return Fate("admitted", admission.rank, ",".join(admission.zones) or None, placed, score=admission.score)
-    if waiting is not None:
+        members = dict(sorted((names.get(uid, str(uid)), node) for uid, node in admission.members.items()))
+        return Fate("admitted", admission.rank, ",".join(admission.zones) or None, members, score=admission.score)
+    if (waiting := plan.waiting.get(gang.key)) is not None:
         reason = waiting.reason
         return Fate("waiting", waiting.rank, code=reason.name, reason=reason.value, detail=waiting.detail)
     return Fate("settled")
@@ -233,10 +221,8 @@ def _behind(key: GangKey, plan: Plan) -> tuple[GangKey, ...]:
 def _kind(one: Turned) -> str | None:
     """The list to which it belongs; `None`: nothing that matters differs. A rank alone does not matter."""
     before, after = one.before, one.after
-    if before.state != after.state:
-        if after.state == "admitted":
-            return "admitted"
-        return "refused" if (before.state, after.state) == ("admitted", "waiting") else "other"
-    if before.members != after.members:
-        return "moved"
-    return "other" if before.code != after.code else None
+    if before.state == after.state:
+        return "moved" if before.members != after.members else "other" if before.code != after.code else None
+    if after.state == "admitted":
+        return "admitted"
+    return "refused" if (before.state, after.state) == ("admitted", "waiting") else "other"
