@@ -62,9 +62,8 @@ class Reporter:
         try:
             values = {name: float(value) for name, value in more.items() if value is not None}
             values["loss"] = float(loss)
-            if self._setting("NETGANG_REPORT_URL") and all(
-                abs(one) < 1e300 for one in values.values()
-            ):  # not so for NaN
+            finite = all(abs(one) < 1e300 for one in values.values())  # not so for NaN
+            if finite and self._setting("NETGANG_REPORT_URL"):
                 self._pending.append({**values, "step": int(step), "time": time.time()})  # noqa: TID251 - the job's clock
                 self._ensure_sender()
                 return True
