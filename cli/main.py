@@ -6,6 +6,7 @@ shown, 1 without an answer, 2 for wrong use; errors are sentences, never a trace
 """
 
 import atexit
+import inspect
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -17,7 +18,6 @@ import typer
 from cli.commands.files import demo, plan, simulate
 from cli.commands.gangs import explain, jobs, network, queue, what_if
 from cli.commands.installation import doctor, serve, uninstall
-from cli.output import help_of
 from cli.service_options import KUBECTL
 
 app = typer.Typer(
@@ -60,8 +60,8 @@ app.command(
     add_help_option=False,
     context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
 )(simulate)
-for _one in app.registered_commands:
-    _one.help = help_of(_one.callback)
+for _one in app.registered_commands:  # a paragraph a line: a terminal of any width breaks lines by itself
+    _one.help = "\n\n".join(" ".join(part.split()) for part in (inspect.getdoc(_one.callback) or "").split("\n\n"))
 
 
 def _version(asked: bool) -> None:
