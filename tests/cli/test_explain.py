@@ -91,28 +91,19 @@ def test_a_pod_of_no_gang() -> None:
 
 
 def test_answers_that_are_none() -> None:
-    told = {
-        "/v1/explain/a/b": problem(HTTPStatus.NOT_FOUND, "no gang or pod a/b is known"),
-        "/v1/explain/a/c": {"gang": "x"},
-    }
-    assert "no gang or pod a/b is known" in refused("explain", "a/b", told=told)
-    assert "not what netgang answers" in refused("explain", "a/c", code=1, told=told)
+    """Whatever else answers, or nobody: test_service_options.py."""
+    assert "not what netgang answers" in refused("explain", "a/c", code=1, told={"/v1/explain/a/c": {"gang": "x"}})
     busy = problem(HTTPStatus.TOO_MANY_REQUESTS, "others are being answered")
     assert "status 429" in refused("what-if", "--advance", "1s", code=1, told=lambda _: busy)
-    for command in (("explain", "a/b"), ("what-if", "--advance", "1s")):
-        assert "does netgang run there?" in refused(*command, "--url", "http://127.0.0.1:9", code=1)
+    assert "does netgang run there?" in refused("what-if", "--advance", "1s", "--url", "http://127.0.0.1:9", code=1)
     assert "--url" in refused("what-if", "--advance", "1s", "--url", "x:/y")
 
 
 def test_rare_parts_are_shown(saved: Saved) -> None:
     document = as_json("explain", JOB, told=saved)
     document["turn"] |= {"waited_s": 65.0, "starves_in_s": 200.0}
-    document["turn"]["ahead"] |= {
-        "waiting": ["a/1", "a/2"],
-        "waiting_count": 7,
-        "admitted": ["a/9"],
-        "admitted_count": 1,
-    }
+    ahead = {"waiting": ["a/1", "a/2"], "waiting_count": 7, "admitted": ["a/9"], "admitted_count": 1}
+    document["turn"]["ahead"] |= ahead
     held = {"kind": "held", "zone": "A", "nodes": {}, "held_nodes": ["n1", "n2"], "until_s": 60.0}
     document["turn"]["reservation"] = held
     document["zones"][0] |= {"homeless": 2, "allowed": False}

@@ -103,12 +103,9 @@ def test_names_are_shown_as_they_are(tmp_path: Path) -> None:
     assert all(f"default/{name}" in result.stdout for name in names)
 
 
-NOON = ("2026-01-01T12:00:00Z", "2026-01-01T12:00:00", "2026-01-01T13:00+01:00", "1767268800")
-
-
-@pytest.mark.parametrize("text", NOON)
-def test_now_may_be_written_in_many_ways(text: str) -> None:
-    assert moment_s(text) == 1_767_268_800.0
+def test_now_may_be_written_in_many_ways() -> None:
+    noon = ("2026-01-01T12:00:00Z", "2026-01-01T12:00:00", "2026-01-01T13:00+01:00", "1767268800")
+    assert set(map(moment_s, noon)) == {1_767_268_800.0}
 
 
 def test_a_plan_is_for_a_moment(tmp_path: Path) -> None:
@@ -144,10 +141,8 @@ def test_the_settings_count_for_plan(cluster: Path, tmp_path: Path) -> None:
     settings = tmp_path / "settings.yaml"
     settings.write_text("zone_label: rack")
     assert as_json("plan", cluster, "--config", settings)["waiting"][0]["code"] == "NO_ALLOWED_ZONE"
-    assert (
-        run("plan", cluster, env={"NETGANG_SCHEDULER_NAMES": "other"}).stdout
-        == "0 gangs admitted, 0 waiting; order: weight\n"
-    )
+    nobody = run("plan", cluster, env={"NETGANG_SCHEDULER_NAMES": "other"}).stdout
+    assert nobody == "0 gangs admitted, 0 waiting; order: weight\n"
 
 
 BAD_SETTINGS = {  # case: (arguments, environment, what is said)

@@ -157,10 +157,7 @@ EXPECTED = {
 
 def test_expected_starts_have_a_column_where_there_are_any() -> None:
     unknown = {**EXPECTED, "start_s": None, "unknown": "LENGTH"}
-    waits = [
-        entry(gang="a/one", rank=1, expected_start=EXPECTED),
-        entry(gang="a/two", rank=2, expected_start=unknown),
-    ]
+    waits = [entry(gang="a/one", rank=1, expected_start=EXPECTED), entry(gang="a/two", rank=2, expected_start=unknown)]
     heads, first, second, *_ = lines({**EMPTY, "at_s": 0.0, "gangs": waits})
     assert heads.startswith("RANK GANG STATE RUN WAITED STARTS")
     assert " 00:10Z " in first

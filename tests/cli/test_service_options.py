@@ -123,8 +123,6 @@ COMMANDS = {  # path: command
     "/v1/network?limit=100": ("network",),
     "/v1/jobs?limit=1000": ("jobs",),
 }
-
-
 STRANGE = [(200, b""), (200, b"{}"), (200, b"<html>"), (200, b"[" * 99_999), (404, b"<html>"), (500, b"\xff")]
 
 

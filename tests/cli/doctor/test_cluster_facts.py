@@ -12,17 +12,7 @@ from extender.errors import ConfigError
 from extender.kube import calls
 from extender.leadership.election import LeaseTimes
 from extender.settings.settings import LeaderElection
-from tests.cli.doctor.installed import (
-    ADMISSION,
-    CONFIG,
-    HOME,
-    LEASE,
-    SCHEDULER,
-    SETTINGS,
-    installed,
-    look,
-    text,
-)
+from tests.cli.doctor.installed import ADMISSION, CONFIG, HOME, LEASE, SCHEDULER, SETTINGS, installed, look, text
 from tests.fakes.operator_api import FakeOperatorApi
 
 pytestmark = pytest.mark.looptime

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from scoring.explain.gang import Explained, explain
 from scoring.explain.queue_report import KeptForGang
-from scoring.explain.zones import GangNetwork, ZoneVerdict, gang_network
+from scoring.explain.zones import GangNetwork, WorstLink, ZoneVerdict, gang_network
 from scoring.ids import EndpointId, GangKey, NodeName, ZoneName
 from scoring.model import Gang, HostPort, Node, Phase, Pod, Resources, Role
 from scoring.model.policy import Policy, Preempting, ScorePolicy, Ttl
@@ -266,8 +266,15 @@ def placed(*names: str, roles: str = "") -> Gang:
     return gang("g", members=members)
 
 
-def network_of(state: Snapshot, wanted: Gang, made: Plan | None = None) -> GangNetwork | None:
-    return gang_network(begin_run(state, POLICY, PlannerCache()), made or Plan(version=0), wanted)
+def network_of(state: Snapshot, wanted: Gang, made: Plan | None = None) -> GangNetwork:
+    found = gang_network(begin_run(state, POLICY, PlannerCache()), made or Plan(version=0), wanted)
+    assert found is not None
+    return found
+
+
+def worst_of(found: GangNetwork) -> WorstLink:
+    assert found.worst is not None
+    return found.worst
 
 
 PAIRS = {  # case: (ends of the worst link, nodes of the members, their roles)
@@ -285,26 +292,22 @@ def test_only_links_over_which_members_exchange_data(
     """The one from n1 to n2 is the worst of all."""
     wanted, nodes = placed(*names, roles=roles), [node(name, cpu="8") for name in NAMES]
     delays = [(a, b, Metric.DELAY, 9.0 if {a, b} == {"n1", "n2"} else 1.0, 5.0) for a, b in permutations(NAMES, 2)]
-    found = network_of(snapshot(nodes, [wanted], network=merged({"x": delays})), wanted)
-    assert found is not None
-    assert (found.worst and (found.worst.source, found.worst.target)) == want
+    worst = network_of(snapshot(nodes, [wanted], network=merged({"x": delays})), wanted).worst
+    assert (worst and (worst.source, worst.target)) == want
 
 
 def test_a_planned_gang_and_one_without_nodes() -> None:
     """Planned places count as real ones; a gang without places has no network."""
     wanted, other = gang("g", 2, cpu="1"), gang("h", 9, cpu="1")
     state = snapshot(NODES, [wanted, other], network=mesh(NODES, bad={"n0": {"delay_ms": 30.0}}))
-    found = network_of(state, wanted, made := plan(state, POLICY, now_s=NOW_S))
-    assert found is not None
-    assert found.nodes == ("n1", "n2")
-    assert network_of(state, other, made) is None
+    assert network_of(state, wanted, made := plan(state, POLICY, now_s=NOW_S)).nodes == ("n1", "n2")
+    assert gang_network(begin_run(state, POLICY, PlannerCache()), made, other) is None
 
 
 def test_a_very_large_gang_is_looked_at_in_part() -> None:
     nodes = [node(f"n{i:03}", cpu="1") for i in range(130)]
     wanted = placed(*(one.name for one in nodes))
     found = network_of(snapshot(nodes, [wanted]), wanted)
-    assert found is not None
     assert (len(found.nodes), found.of_nodes) == (64, 130)
 
 
@@ -313,9 +316,7 @@ def test_points_are_those_of_the_zone() -> None:
     wanted = placed("n0", "n1")
     fast = mesh(NODES, throughput_bps=1e9, bad={name: {"throughput_bps": 1e8} for name in ("n0", "n1")})
     found = network_of(snapshot(NODES, [wanted], network=replace(fast, evaluated_at_s=0.0)), wanted)
-    assert found is not None
-    assert found.worst is not None
-    assert found.worst.points == pytest.approx(20.0 + 39.0 + 4.0)
+    assert worst_of(found).points == pytest.approx(20.0 + 39.0 + 4.0)
 
 
 def test_the_network_that_a_gang_has() -> None:
@@ -323,13 +324,11 @@ def test_the_network_that_a_gang_has() -> None:
     good = [(a, b, Metric.DELAY, 1.0, 5.0) for a, b in (("n0", "n1"), ("n1", "n0"), ("n1", "n2"), ("n2", "n1"))]
     state = snapshot(NODES, gangs=[wanted := placed("n0", "n1", "n2")], network=merged({"owamp": [*bad, *good]}))
     found = network_of(state, wanted)
-    assert found is not None
     assert (found.nodes, found.of_nodes, found.zones) == (("n0", "n1", "n2"), 3, ("a",))
-    assert found.worst is not None
-    assert (found.worst.source, found.worst.target) == ("n0", "n2")
-    assert (found.worst.delay_ms, found.worst.oldest_s, found.worst.throughput_bps) == (9.0, 50.0, None)
-    assert found.score is not None
-    assert found.worst.points < found.score < 100.0
+    worst = worst_of(found)
+    assert (worst.source, worst.target) == ("n0", "n2")
+    assert (worst.delay_ms, worst.oldest_s, worst.throughput_bps) == (9.0, 50.0, None)
+    assert worst.points < (found.score or 0.0) < 100.0
 
 
 def test_the_score_is_that_of_the_plan() -> None:
@@ -338,15 +337,11 @@ def test_the_score_is_that_of_the_plan() -> None:
     state = snapshot(roomy, gangs=[waits := gang("g", 3)], network=mesh(NAMES[:2]))
     score = plan(state, POLICY, now_s=NOW_S).admitted[waits.key].score
     runs = placed("n0", "n0", "n1")
-    found = network_of(snapshot(roomy, gangs=[runs], network=state.network), runs)
-    assert found is not None
-    assert score is not None
-    assert found.score == pytest.approx(score, abs=0.001)
+    assert network_of(snapshot(roomy, gangs=[runs], network=state.network), runs).score == pytest.approx(
+        score, abs=1e-3
+    )
 
 
-def test_members_on_one_node_have_no_worst_link() -> None:
-    state = snapshot(NODES, gangs=[wanted := placed("n0")])
-    found = network_of(state, wanted)
-    assert found is not None
+def test_one_member_has_no_worst_link() -> None:
+    found = network_of(snapshot(NODES, gangs=[wanted := placed("n0")]), wanted)
     assert (found.score, found.worst) == (None, None)
-    assert network_of(state, gang("w", 2)) is None

@@ -222,13 +222,7 @@ LOOKS: dict[str, tuple[int | None, R, Series, WorkerDemand, MetricOptions, int, 
 
 @pytest.mark.parametrize(("workers_", "reason", "series", "last", "options", "has", "now_s"), LOOKS.values(), ids=LOOKS)
 def test_looks(
-    workers_: int | None,
-    reason: R,
-    series: Series,
-    last: WorkerDemand,
-    options: MetricOptions,
-    has: int,
-    now_s: float,
+    workers_: int | None, reason: R, series: Series, last: WorkerDemand, options: MetricOptions, has: int, now_s: float
 ) -> None:
     """What was asked for stays unless reports that count say otherwise; the reason is a constant of the closed set."""
     job = elastic(workers("g", ["n1"] * has), least=3, most=12, wants=Wants.LOSS)

@@ -308,11 +308,7 @@ CASES: dict[str, tuple[dict[str, int], list[Gang], dict[str, Any]]] = {  # case:
         [QUAD, waiting("large", 4, weight=9), waiting("new", 1, weight=1)],
         {},
     ),
-    "of many gangs that ask for the same one is tried": (
-        {"four": 3},
-        [QUAD, *ALIKE, waiting("new", 1, weight=1)],
-        {},
-    ),
+    "of many gangs that ask for the same one is tried": ({"four": 3}, [QUAD, *ALIKE, waiting("new", 1, weight=1)], {}),
     "of different ones all but one too many": ({"four": 3}, [QUAD, *UNLIKE[1:], waiting("new", 1, weight=1)], {}),
     "behind too many different ones no gang is served": ({}, [QUAD, *UNLIKE, waiting("new", 1, weight=1)], {}),
     "whatever they weigh": ({"four": 3}, [workers("four", ["n1"] * 4, weight=9), waiting("new", 1, weight=1)], {}),
