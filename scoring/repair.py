@@ -174,13 +174,11 @@ def _seated(gang: Gang, quorum: Quorum) -> dict[Seat, CrewMember]:
 
 
 def _traces(gang: Gang, quorum: Quorum) -> dict[Seat, CrewMember]:
-    """The crew of a broken gang that is seen for the first time, from what those that are lost have left.
+    """The crew of a broken gang that is seen for the first time; empty where no member is known to be lost.
 
     - Remains: a dead member that had a node before a live member was created is of an earlier start.
     - A successor that waits: created after a live member got its node, when all of the minimum were there; by its
       index it is below a running member, as scale-out comes above them all. Its forerunner gets its name.
-
-    Empty where no member is known to be lost.
     """
     living = [pod for pod in gang.members if pod.uid in quorum.placed and not pod.terminal]
     born_s = min((pod.created_s for pod in living), default=None)
@@ -233,10 +231,10 @@ _WANT_ROOM = frozenset({Reason.NO_ROOM, Reason.BEHIND, Reason.FILTERED, Reason.U
 def stranded(
     snapshot: Snapshot, plan: Plan, policy: Policy, *, now_s: float, cache: PlannerCache | None = None
 ) -> dict[GangKey, dict[PodUid, PlaceLoss]]:
-    """Stranded members of own gangs, by gang; gangs without any are left out.
+    """Stranded members of own gangs, by gang; gangs without any are left out. `plan`: of this snapshot.
 
-    `plan` is the plan of this snapshot, `now_s` Unix time. Cost: O(pending members of own gangs); for gangs with
-    unplanned admitted members also O(nodes) for each of their classes, and one placement for each that waits whole.
+    Cost: O(pending members of own gangs); for gangs with unplanned admitted members also O(nodes) for each of their
+    classes, and one placement for each that waits whole.
     """
     look = _Places(snapshot, plan, policy, cache or PlannerCache())
     found: dict[GangKey, dict[PodUid, PlaceLoss]] = {}

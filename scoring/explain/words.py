@@ -1,7 +1,6 @@
-"""Amounts, times, starts that are expected and what is supposed, in words for people.
+"""Amounts, times and starts that are expected, in words for people.
 
-Rule: moments are in UTC and carry the date only where it is another than today's, so a sentence that was written down
-is still true an hour later.
+Rule: moments are in UTC and carry a date that is not today's: a sentence is still true an hour after it was written.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,7 +18,6 @@ from scoring.plan.expected_starts import ExpectedStart, Unknown
 _BINARY: Mapping[str, int] = {"Ti": 2**40, "Gi": 2**30, "Mi": 2**20, "Ki": 2**10}  # suffix → factor, the largest first
 _NAMED = 3
 _SHOWN_CHARS = 80
-_DEFAULT_SCHEDULER: Final = "default-scheduler"
 _PATIENCE_S: Final = 30.0  # A scheduler that exists has mostly placed or refused a pod by then
 _NOT_KNOWN: Final[Mapping[str, str]] = {  # why it is not known when a gang starts, in words
     Unknown.NEVER: "it would not fit the empty cluster",
@@ -145,7 +143,7 @@ def expected_text(one: ExpectedStart, *, now_s: float, seen_from: str | None = N
     >>> expected_text(ExpectedStart(after="a/h", unknown=Unknown.LENGTH), now_s=0.0)
     'when it starts is not known: how long a/h runs is not known'
     """
-    after = (one.after or "") if one.after is None or seen_from is None else gangs_seen_from(seen_from, [one.after])
+    after = gangs_seen_from(seen_from, [one.after]) if one.after and seen_from is not None else one.after or ""
     if one.start_s is not None:
         at = moment_text(one.start_s, now_s=now_s)
         return f"expected to start about {at}{f', after {after} ends' if after else ''}"
@@ -190,12 +188,11 @@ def probably_wrong_scheduler(
     name, names = pod.scheduler_name, ", ".join(sorted(ours))
     if pod.group is None or pod.group.source is GangSource.NATIVE or name in ours:
         return None
-    meant = nearest(name, ours)
-    if meant is not None and name not in at_work:
+    if name not in at_work and (meant := nearest(name, ours)) is not None:
         return f"The gang's pods have schedulerName {name}: did you mean {meant}?"
     if now_s - pod.created_s < _PATIENCE_S:
         return None
-    if name == _DEFAULT_SCHEDULER and pod.group.source in (GangSource.POD_GROUP, GangSource.LABELS):
+    if name == "default-scheduler" and pod.group.source in (GangSource.POD_GROUP, GangSource.LABELS):
         return (
             f"The pods have labels of a gang and schedulerName {name}, so netgang does not start them together: "
             f"set schedulerName to {names}, unless a plugin of that scheduler reads these labels."

@@ -1,16 +1,12 @@
 """An elastic job as the scaling decisions see it, its workers, what an operator may choose, and what is decided of it.
 
 Why not the API object: a TFJob, a PyTorchJob and an Indexed Job write the same four numbers in different places, and
-whether one may be resized safely depends on its kind's traps. Rule: the reader of the object settles both; here is only
-what decides. Roles, requests and nodes are those of the gang's pods in the snapshot. The options are settings
-(`scoring.model.policy`); docs/explanation/elastic.md says why.
+whether one may be resized safely depends on its kind's traps: the reader of the object settles both. Roles, requests
+and nodes are those of the gang's pods in the snapshot. The options are settings; docs/explanation/elastic.md says why.
 
-Workers (docs/safety.md S18): frameworks remove the highest index first, so a job's plan is a prefix of its workers by
-descending index. A worker without a node costs nothing and frees nothing; a prefix therefore ends with a worker that
-has one. New workers are made after those that exist: all of one job are alike, and only its kind knows the template.
-
-What is decided are values, which the controller, /v1/jobs, `netgang plan` and the simulator all read and can compare.
-Whether a job may be changed at all now is the same for every decision (`resizable`).
+Workers (docs/safety.md S18): frameworks remove the highest index first, so a job gives up a prefix of its workers by
+descending index, which ends with one that has a node: the others cost and free nothing. New workers are made after
+those that exist: all of one job are alike, and only its kind knows the template.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -40,11 +36,7 @@ class Wants(StrEnum):
 
 
 class JobKey(msgspec.Struct, frozen=True, order=True):
-    """Names one job; sorted by namespace, kind, name.
-
-    >>> str(JobKey(Namespace("team"), "TFJob.kubeflow.org", "resnet"))
-    'TFJob.kubeflow.org/team/resnet'
-    """
+    """Names one job; sorted by namespace, kind, name."""
 
     namespace: Namespace
     kind: str  # Kind and API group, such as `TFJob.kubeflow.org`; `Job.batch` for Kubernetes' own
@@ -229,8 +221,7 @@ class Change(msgspec.Struct, frozen=True):
 class No(StrEnum):
     """Why no job is shrunk, or why this one is not, or does not grow.
 
-    Constant texts: they stand in Events, metric labels and log fields, where a text that differs from the last one
-    makes a new entry; numbers and names go into the detail beside them.
+    Constant, as Events, metric labels and log fields make a new entry of each text; numbers and names are the detail.
     """
 
     # There is nothing to do.

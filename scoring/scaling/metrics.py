@@ -10,8 +10,8 @@ not before `min_interval_s`; only reports with the present worker count count, t
 a trend must be larger than a band and surer than noise; and from one change of direction to the next there are at least
 `reversal_steps` steps, whatever the reports say (`iterations`, which reads none, goes its round).
 
-- Trend: a line through a window of the loss, and not two means: what is left of the points around it shows the noise,
-  so that the same rule serves a job that reports every step and one that reports every hundredth.
+- Trend: a line through a window of the loss: what is left of the points around it shows the noise, however often a job
+  reports.
 - Curve: c + a·φ(k), c and a ≥ 0. For each scale of a grid, from a hundredth of the steps seen to ten times them, c and
   a are the least-squares line of the loss over φ; where that c is negative it is 0, and a the best height.
 - Speed: between two measured counts n the time for a sample is a line over 1/n; above the highest one the line through
@@ -62,10 +62,7 @@ class Curve(msgspec.Struct, frozen=True):
 
 
 def fit_curve(steps: Floats, losses: Floats) -> Curve | None:
-    """The best curve over ascending steps; `None`: there are fewer than eight reports, or the loss does not fall.
-
-    Cost: 180 lines through the points.
-    """
+    """The best curve over ascending steps; `None`: fewer than eight reports, or no fall. Cost: 180 lines through all."""
     if len(steps) < 8:
         return None
     k, mean = steps - steps[0], float(losses.mean())
@@ -138,8 +135,7 @@ def speed_at(workers: int, times_s: Mapping[int, float]) -> float:
 def sample_times_s(series: Series) -> dict[int, float]:
     """Worker count → seconds per sample as reported, ascending; empty: not known.
 
-    Where samples per second are not reported steps per second are taken: right for asynchronous training, where each
-    worker's step counts.
+    Without samples per second steps per second are taken: right for asynchronous training.
     """
     rates = _medians(series, _steps_per_second(series)) | _medians(series, series.samples_per_second)
     return {n: 1.0 / rates[n] for n in sorted(rates) if n > 0}
@@ -159,8 +155,7 @@ def stall_s(series: Series) -> float | None:
 def progress(series: Series, times_s: Mapping[int, float]) -> Floats:
     """(n,): samples trained up to each report, so that reports with different worker counts are on one curve.
 
-    Each step counts for what a step trains with the workers of its time: in synchronous training more workers make
-    bigger steps, in asynchronous training more of them. Where that is not known, all steps count alike.
+    Each step counts for what a step trains with the workers of its time; where that is not known, all count alike.
     """
     rates = _steps_per_second(series)
     usual, overall = _medians(series, rates), np.nanmedian(rates) if np.isfinite(rates).any() else None
@@ -197,10 +192,7 @@ class Model(msgspec.Struct, frozen=True):
     stall_s: float
 
     def forecast(self, workers: int, more: int, *, horizon_s: float) -> tuple[float, float, float]:
-        """The loss `horizon_s` from now with `workers`, and with `more` of them after a stall; the gain.
-
-        The gain is per added worker, as share of the present loss.
-        """
+        """The loss `horizon_s` from now with `workers`, and with `more` after a stall; the gain a worker, as share."""
         now = self.curve.at(self.trained)
         stay = self.curve.at(self.trained + speed_at(workers, self.times_s) * horizon_s)
         grow = self.curve.at(self.trained + speed_at(more, self.times_s) * max(horizon_s - self.stall_s, 0.0))
