@@ -14,6 +14,7 @@ import msgspec
 import yaml
 from msgspec.structs import replace
 
+from cli.doctor.checks import confining, needed
 from cli.doctor.facts import (
     Answered,
     Endpoints,
@@ -26,7 +27,6 @@ from cli.doctor.facts import (
     ServiceAddress,
     spec_of,
 )
-from cli.doctor.installation import confining, needed
 from client.documents import decoded, door, fetch
 from extender.bootstrap.sources import closing, sources_of
 from extender.convert import node_from_json, pod_from_json

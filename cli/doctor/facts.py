@@ -1,15 +1,12 @@
-"""What was seen of an installation (`None`: it was not looked at), and what checks say about it."""
+"""What was seen of an installation; `None`: it was not looked at."""
 
-from collections.abc import Iterable, Mapping
-from enum import StrEnum
-from functools import partial
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import msgspec
 
 from extender.schemas import ProbeAgents
 from extender.settings.settings import Settings
-from scoring.explain import words
 from scoring.model import Node
 
 Json: TypeAlias = Mapping[str, Any]
@@ -89,33 +86,6 @@ class Facts(msgspec.Struct, frozen=True):
     endpoints: Endpoints | None = None
     answered: Answered | None = None
     unseen: tuple[str, ...] = ()
-
-
-class Severity(StrEnum):
-    """How bad a finding is; in this order they are shown."""
-
-    ERROR = "error"  # Gangs do not start, or start broken, or the control plane suffers
-    WARNING = "warning"  # It works, worse than it could, or will not for long
-    NOTE = "note"  # A choice that one should know of; nothing is wrong
-
-
-class Finding(msgspec.Struct, frozen=True):
-    """One thing that is wrong. `id` is constant, `what` says where and what, `fix` what to change."""
-
-    id: str
-    what: str
-    fix: str
-    severity: Severity
-
-
-error = partial(Finding, severity=Severity.ERROR)
-warning = partial(Finding, severity=Severity.WARNING)
-note = partial(Finding, severity=Severity.NOTE)
-
-
-def some(names: Iterable[str]) -> str:
-    """The first five names, in order, and how many more there are."""
-    return words.some(sorted(names), 5)
 
 
 def spec_of(one: Json | None) -> Json:

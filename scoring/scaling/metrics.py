@@ -62,7 +62,7 @@ class Curve(msgspec.Struct, frozen=True):
 
 
 def fit_curve(steps: Floats, losses: Floats) -> Curve | None:
-    """The best curve over ascending steps; `None`: fewer than eight reports, or no fall. Cost: 180 lines through all."""
+    """The best curve over ascending steps; `None`: fewer than eight reports, or no fall. Cost: 180 line fits."""
     if len(steps) < 8:
         return None
     k, mean = steps - steps[0], float(losses.mean())

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from cli.doctor import examine
-from cli.doctor.facts import Facts, Severity
+from cli.doctor import Facts, Severity, examine
 from extender.errors import ConfigError
 from extender.kube import calls
 from extender.leadership.election import LeaseTimes
