@@ -100,7 +100,7 @@ def plan(
     import msgspec
 
     from cli.offline import is_log, moment_s, plan_files, plan_log
-    from cli.rendering.queue import plan_table
+    from cli.rendering.tables import plan_table
     from extender.settings.settings import Settings
 
     errors = Console(stderr=True)

@@ -51,7 +51,7 @@ def queue(
 
     Exit code: 0 shown; 1 no answer; 2 wrong use; 130 Ctrl-C.
     """
-    from cli.rendering.queue import queue_table
+    from cli.rendering.tables import queue_table
     from client import documents
 
     states = {one.value.upper() for one in state or ()}
@@ -86,7 +86,7 @@ def jobs(
 
     Exit code: 0 shown; 1 no answer; 2 wrong use, such as a job that is not known; 130 Ctrl-C.
     """
-    from cli.rendering.queue import job_in_full, jobs_table
+    from cli.rendering.tables import job_in_full, jobs_table
     from client import documents
 
     wide = output is not None
@@ -240,7 +240,7 @@ def network(
 
     Exit code: 0 shown; 1 no answer, or nothing measured; 2 wrong use, such as a node that does not exist.
     """
-    from cli.rendering.network import health, link_table, links_table
+    from cli.rendering.tables import health, link_table, links_table
     from client import documents
 
     errors = Console(stderr=True)
