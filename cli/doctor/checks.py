@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from cli.doctor.facts import Facts, Json, Right, ServiceAddress, spec_of
-from cli.rendering.tables import amiss_text, since
+from cli.rendering.tables import amiss_text
 from extender.kube import calls
 from extender.leadership.lease_loop import LEADER
 from extender.settings.settings import COMMIT_TIMEOUT_S, LEASE_NAME, LeaderElection, Settings, longest_bind_s
@@ -220,7 +220,7 @@ def _probe(seen: Facts) -> Iterator[Finding]:
         ("probe-unanswered", probe.unanswered, "report, and no packet of theirs is answered", passes),
     ):
         if amiss.count:
-            what = f"{amiss.count} of {of} agents {trouble}{since(amiss)}: {amiss_text(amiss)}"
+            what = f"{amiss.count} of {of} agents {trouble}{amiss_text(amiss)}"
             yield warning(id_, what, f"{fix} (docs/how-to/no-perfsonar.md)")
 
 

@@ -1,7 +1,7 @@
 """Lists that commands print: gangs of the queue and of plans, jobs and their history, and the network link by link."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -10,25 +10,12 @@ from rich.text import Text
 
 from cli.output import NONE, columns, safe
 from client.documents import NodeLink
-from extender.schemas import (
-    AgentsAmiss,
-    Job,
-    JobInFull,
-    JobList,
-    LinkInFull,
-    LinkMetric,
-    Network,
-    ProbeAgents,
-    WorkerChange,
-)
+from extender.schemas import AgentsAmiss, Job, JobInFull, JobList, LinkInFull, LinkMetric, Network
 from scoring.explain.queue_report import AdmittedGang, PlanOfFiles, Queue, QueuedGang, WaitingGang
 from scoring.explain.words import counted, duration_text, moment_text, value_text
 from scoring.network.measurement import Metric
 
 COLOURS: Final = {"WAITING": "yellow", "STARVING": "hot_pink", "RUNNING": "green", "COMPLETED": "bright_black"}
-_NAMES: Final = ("RANK", "GANG", "STATE", "RUN", "WAITED")
-_WIDE: Final = ("STARVES IN", "WEIGHT", "WAIT", "ENDED")
-_OF_JOB: Final = ("JOB", "KIND", "STATE", "WORKERS", "MIN", "MAX")
 _WIDE_OF_JOB: Final = ("NODES", "ZONES", "WEIGHT", "NETWORK", "STEP", "LOSS", "SAMPLES/S", "REPORTED")
 
 
@@ -55,8 +42,9 @@ def queue_table(console: Console, found: Queue, wanted: Sequence[QueuedGang], *,
         rows.append((*cells, "; ".join(said if wide else said[:1])))
     parts: list[RenderableType] = []
     if rows:
-        names = (*_NAMES, *(("STARTS",) if starts else ()), *(_WIDE if wide else ()), "WHY")
-        parts.append(columns(console, names, rows, styles=COLOURS))
+        names = ["RANK", "GANG", "STATE", "RUN", "WAITED", *(["STARTS"] if starts else [])]
+        names += ["STARVES IN", "WEIGHT", "WAIT", "ENDED"] if wide else []
+        parts.append(columns(console, [*names, "WHY"], rows, styles=COLOURS))
     counts = ", ".join(f"{count} {name}" for name, count in sorted(found.counts.items()) if count)
     parts.append(safe(console, f"{counts or 'no gangs'}; order: {found.order}"))
     for share in found.shares:
@@ -117,7 +105,21 @@ def plan_table(console: Console, found: PlanOfFiles) -> RenderableType:
 
 def job_in_full(console: Console, job: JobInFull, *, wide: bool) -> RenderableType:
     """One job, with the history of its changes."""
-    return Group(_lines(console, [job], wide=wide), "", _changes(console, job.changes))
+    rows = [
+        (
+            f"{datetime.fromtimestamp(one.decided_s, UTC):%Y-%m-%dT%H:%M:%SZ}",
+            f"{one.before} → {one.after}",
+            one.who,
+            one.stage,
+            NONE if one.took_s is None else f"{one.took_s:.1f} s",
+            NONE if one.lost_pod_s is None else f"{one.lost_pod_s:.0f}",
+            one.why,
+        )
+        for one in job.changes
+    ]
+    names = ("DECIDED", "WORKERS", "BY", "STAGE", "TOOK", "LOST POD-SECONDS", "WHY")
+    history = columns(console, names, rows) if rows else Text("its worker count has not been changed")
+    return Group(_lines(console, [job], wide=wide), "", history)
 
 
 def jobs_table(console: Console, found: JobList, *, wide: bool) -> RenderableType:
@@ -133,26 +135,23 @@ def jobs_table(console: Console, found: JobList, *, wide: bool) -> RenderableTyp
 def _lines(console: Console, listed: Sequence[Job], *, wide: bool) -> RenderableType:
     rows = []
     for one in listed:
-        counts = map(str, (one.workers.now, one.workers.min, one.workers.max))
-        rows.append((one.job, one.kind, one.state, *counts, *(_more_of_job(one) if wide else ()), _demand(one)))
-    names = (*_OF_JOB, *(_WIDE_OF_JOB if wide else ()), "WHY")
+        cells = [one.job, one.kind, one.state, *map(str, (one.workers.now, one.workers.min, one.workers.max))]
+        if wide:
+            last = one.reported
+            loss, speed = (None, None) if last is None else (last.loss, last.samples_per_second)
+            cells += [
+                str(len(one.placement.nodes)),
+                ",".join(one.placement.zones) if one.placement.nodes else NONE,
+                NONE if one.weight is None else f"{one.weight.omega:.4f}",
+                NONE if one.network is None else f"{one.network:.1f}",
+                NONE if last is None else str(last.step),
+                NONE if loss is None else f"{loss:.4g}",
+                NONE if speed is None else f"{speed:.4g}",
+                NONE if last is None else f"{duration(last.age_s)} ago",
+            ]
+        rows.append((*cells, _demand(one)))
+    names = ("JOB", "KIND", "STATE", "WORKERS", "MIN", "MAX", *(_WIDE_OF_JOB if wide else ()), "WHY")
     return columns(console, names, rows, styles=COLOURS)
-
-
-def _more_of_job(one: Job) -> tuple[str, ...]:
-    """Cells of the wide columns."""
-    last = one.reported
-    speed = None if last is None else last.samples_per_second
-    return (
-        str(len(one.placement.nodes)),
-        ",".join(one.placement.zones) if one.placement.nodes else NONE,
-        NONE if one.weight is None else f"{one.weight.omega:.4f}",
-        NONE if one.network is None else f"{one.network:.1f}",
-        NONE if last is None else str(last.step),
-        NONE if last is None or last.loss is None else f"{last.loss:.4g}",
-        NONE if speed is None else f"{speed:.4g}",
-        NONE if last is None else f"{duration(last.age_s)} ago",
-    )
 
 
 def _demand(one: Job) -> str:
@@ -166,24 +165,6 @@ def _demand(one: Job) -> str:
     return "; ".join(filter(None, (asked, one.wish)))
 
 
-def _changes(console: Console, changes: Sequence[WorkerChange]) -> RenderableType:
-    if not changes:
-        return Text("its worker count has not been changed")
-    rows = [
-        (
-            f"{datetime.fromtimestamp(one.decided_s, UTC):%Y-%m-%dT%H:%M:%SZ}",
-            f"{one.before} → {one.after}",
-            one.who,
-            one.stage,
-            NONE if one.took_s is None else f"{one.took_s:.1f} s",
-            NONE if one.lost_pod_s is None else f"{one.lost_pod_s:.0f}",
-            one.why,
-        )
-        for one in changes
-    ]
-    return columns(console, ("DECIDED", "WORKERS", "BY", "STAGE", "TOOK", "LOST POD-SECONDS", "WHY"), rows)
-
-
 def health(console: Console, found: Network) -> RenderableType:
     """Lines for people."""
     lines = [
@@ -194,35 +175,23 @@ def health(console: Console, found: Network) -> RenderableType:
         worst = f"{value_text(Metric(bad.metric), bad.worst)} ({bad.source} → {bad.target})"
         links = f"{bad.kind} {bad.name or '(none)'}: {bad.metric} of {bad.bad} of {bad.of} links is bad"
         lines.append(f"{links}, the worst {worst}")
-    lines += agent_lines(found.probe) if found.probe else ()
+    if probe := found.probe:
+        of = probe.reporting + probe.silent.count + probe.unanswered.count
+        lines.append(f"probe: {probe.reporting} of {of} agents report and get answers")
+        troubles = ((probe.silent, "silent"), (probe.unanswered, "without any answer"))
+        for amiss, words in (*troubles, (probe.absent, "nodes without an agent")):
+            lines += [f"probe: {amiss.count} {words}{amiss_text(amiss)}"] if amiss.count else []
     return Group(*[safe(console, line) for line in lines])
 
 
-def agent_lines(probe: ProbeAgents) -> Iterator[str]:
-    """How many agents report, and a line for each trouble that some have."""
-    of = probe.reporting + probe.silent.count + probe.unanswered.count
-    yield f"probe: {probe.reporting} of {of} agents report and get answers"
-    for amiss, words in (
-        (probe.silent, "silent"),
-        (probe.unanswered, "without any answer"),
-        (probe.absent, "nodes without an agent"),
-    ):
-        if amiss.count:
-            yield f"probe: {amiss.count} {words}{since(amiss)}: {amiss_text(amiss)}"
-
-
-def since(amiss: AgentsAmiss) -> str:
-    """When that began, with a blank before it; empty: not known."""
-    if amiss.since_s is None:
-        return ""
-    return f" since {datetime.fromtimestamp(amiss.since_s, UTC):%Y-%m-%d %H:%M:%S} UTC"
-
-
 def amiss_text(amiss: AgentsAmiss) -> str:
-    """The first nodes, how many more there are, and the zone if all are of one."""
+    """Since when, if that is known, the first nodes, how many more there are, and the zone if all are of one."""
+    since = (
+        "" if amiss.since_s is None else f" since {datetime.fromtimestamp(amiss.since_s, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    )
     more = amiss.count - len(amiss.nodes)
     names = ", ".join(amiss.nodes) + (f" and {more} more" if more > 0 else "")
-    return f"{names}; all in zone {amiss.zone}" if amiss.zone is not None else names
+    return f"{since}: {names}{f'; all in zone {amiss.zone}' if amiss.zone is not None else ''}"
 
 
 def duration(seconds: float) -> str:
