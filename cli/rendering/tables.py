@@ -186,10 +186,8 @@ def health(console: Console, found: Network) -> RenderableType:
 
 def amiss_text(amiss: AgentsAmiss) -> str:
     """Since when, if that is known, the first nodes, how many more there are, and the zone if all are of one."""
-    since = (
-        "" if amiss.since_s is None else f" since {datetime.fromtimestamp(amiss.since_s, UTC):%Y-%m-%d %H:%M:%S} UTC"
-    )
-    more = amiss.count - len(amiss.nodes)
+    began_s, more = amiss.since_s, amiss.count - len(amiss.nodes)
+    since = "" if began_s is None else f" since {datetime.fromtimestamp(began_s, UTC):%Y-%m-%d %H:%M:%S} UTC"
     names = ", ".join(amiss.nodes) + (f" and {more} more" if more > 0 else "")
     return f"{since}: {names}{f'; all in zone {amiss.zone}' if amiss.zone is not None else ''}"
 

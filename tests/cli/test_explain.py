@@ -47,10 +47,8 @@ def test_all_of_it_at_once(saved: Saved) -> None:
         *("--advance", "10m"),
         told=saved,
     )
-    said = (
-        "6 more pods, demo/case1 gone, nodes node28, node29 cordoned, other settings: queue, spill_wait_s, 10 min later"
-    )
-    assert (document["if"], document["gangs"]) == (said, {"admitted": 1, "waiting": 1})
+    said = "6 more pods, demo/case1 gone, nodes node28, node29 cordoned, other settings: queue, spill_wait_s, "
+    assert (document["if"], document["gangs"]) == (f"{said}10 min later", {"admitted": 1, "waiting": 1})
     [new] = document["admitted"]
     assert (new["gang"], len(new["after"]["members"])) == ("team/what-if", 6)
     assert {"node28", "node29"}.isdisjoint(new["after"]["members"].values())
@@ -132,21 +130,15 @@ WORST |= {"throughput_bps": 9.4e9}
 NETWORK = {"zones": ["A"], "nodes": ["n1", "n2"], "of_nodes": 2, "score": 62.31, "worst": WORST}
 NOTHING = dict.fromkeys(("loss_ratio", "delay_ms", "throughput_bps"))
 LINES = {  # case: (fields that differ, the line)
-    "all is known": (
-        {},
-        "network: zone A, 2 nodes, score 62.3; worst link n1 → n2: 41 points, loss 0.1 %, delay 0.35 ms, "
-        "throughput 9400 Mbit/s",
-    ),
+    "all is known": ({}, "network: zone A, 2 nodes, score 62.3; worst link n1 → n2: 41 points, loss 0.1 %, "
+        "delay 0.35 ms, throughput 9400 Mbit/s"),
     "two zones, nothing measured": (
         {"zones": ["A", "B"], "worst": WORST | NOTHING},
-        "network: zones A, B, 2 nodes, score 62.3; worst link n1 → n2: 41 points, "
-        "loss not known, delay not known, throughput not known",
-    ),
-    "one node": (
-        {"zones": [""], "of_nodes": 1, "score": None, "worst": None},
-        "network: no zone, 1 node; no two members exchange data over a link that is scored",
-    ),
-}
+        "network: zones A, B, 2 nodes, score 62.3; worst link n1 → n2: 41 points, loss not known, delay not known, "
+        "throughput not known"),
+    "one node": ({"zones": [""], "of_nodes": 1, "score": None, "worst": None},
+        "network: no zone, 1 node; no two members exchange data over a link that is scored"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("fields", "line"), LINES.values(), ids=LINES)

@@ -66,14 +66,12 @@ def test_the_queue_is_in_the_order_of_turns() -> None:
 
 BEHIND = {  # case: (fields of the gangs ahead of a/me, rank 9, which of them are in the way)
     "admitted and holding": (
-        [{"gang": "a/1", "admitted": True}, {"gang": "a/2", "held_nodes": ["n1"]}],
-        "behind a/1 and 1 more",
-    ),
+        [{"gang": "a/1", "admitted": True}, {"gang": "a/2", "held_nodes": ["n1"]}], "behind a/1 and 1 more"),
     "room that other gangs leave": ([{"gang": "a/1", "makes_room": ["a/0"]}], "behind a/1"),
     "waiting as well": ([{"gang": "a/1"}, {"gang": "a/2"}], None),
     "running": ([{"gang": "a/1", "queue": "RQ", "rank": None, "admitted": True}], None),
     "behind it": ([{"gang": "a/1", "admitted": True, "rank": 10}], None),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("ahead", "said"), BEHIND.values(), ids=BEHIND)
@@ -131,11 +129,9 @@ SAYS = {  # case: (fields of the entry, part of the row)
     "starves": ({"starves_in_s": 0.0, "waited_s": 7200.0, "state": "STARVING"}, "2 h 0 min now"),
     "given weight": ({"weight": {"omega": 1.0, "omega_prime": 99.0, "exact": "99", "given": True}}, "99 (given)"),
     "markup": ({"reason": "[red]x\x1b[2J"}, "[red]x�[2J"),
-    "ended members": (
-        {"members": {"min_available": 2, "pending": 0, "running": 1, "succeeded": 1, "failed": 1}},
-        "WAITING 1/2 – – 2 0 2",
-    ),
-}
+    "ended members": ({"members": {"min_available": 2, "pending": 0, "running": 1, "succeeded": 1, "failed": 1}},
+        "WAITING 1/2 – – 2 0 2"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("fields", "said"), SAYS.values(), ids=SAYS)

@@ -294,14 +294,10 @@ PEERS: dict[str, tuple[dict[str, Any], dict[str, Any], float, bool]] = {
     "of a higher priority": ({"options": SUSPENDABLE, "priority": 11}, {}, 3600.0, False),
     "protected": ({"options": {**SUSPENDABLE, "preemptible": "false"}}, {}, 3600.0, False),
     "just started, long before": (
-        {"options": SUSPENDABLE, "at_s": 3500.0},
-        {"attained_h": {"long": 2.0}},
-        3600.0,
-        False,
-    ),
+        {"options": SUSPENDABLE, "at_s": 3500.0}, {"attained_h": {"long": 2.0}}, 3600.0, False),
     "started again": ({"options": SUSPENDABLE, "at_s": 3000.0}, {"attained_h": {"long": 2.0}}, 3600.0, True),
     "both have had much": ({"options": SUSPENDABLE}, {"attained_h": {"wants": 0.5}}, 3600.0, False),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("runs_as", "fields", "now_s", "leaves"), PEERS.values(), ids=PEERS)
