@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from scoring.explain.words import counted, duration_text, some
 from scoring.ids import GangKey, NodeName, PodUid
-from scoring.model import Gang, NodeTable, Pod, Policy, Reason, Reservation, Snapshot
+from scoring.model import Gang, Pod, Policy, Reason, Reservation, Snapshot
 from scoring.plan import Plan, PlannerCache, plan
 
 MOST_PODS: Final = 10_000
@@ -131,7 +131,7 @@ def what_if(
 def supposed(base: Situation, what: WhatIf, *, gangs: Sequence[Gang] = (), policy: Policy | None = None) -> Situation:
     """`base` with all that is supposed. Errors: MisfitError. Cost: O(nodes + pods)."""
     before, now_s = base.snapshot, base.now_s + what.advance_s
-    left = dict(before.gangs)
+    left, table = dict(before.gangs), before.table
     gone: dict[PodUid, Pod] = {}
     for job in what.remove_jobs:
         named, pods = left.get(GangKey(job)), (pod for gang in left.values() for pod in gang.members if pod.job == job)
@@ -150,6 +150,12 @@ def supposed(base: Situation, what: WhatIf, *, gangs: Sequence[Gang] = (), polic
             raise MisfitError(f"pods: gang {gang.key} exists already; netgang explain {gang.key} says how it stands")
         members = tuple(replace(pod, created_s=now_s) for pod in gang.members)
         left[gang.key] = replace(gang, members=members, created_s=now_s)
+    for field, names in (("cordon", what.cordon), ("uncordon", what.uncordon)):
+        if unknown := next((name for name in names if name not in table.index), None):
+            raise MisfitError(f"{field}: there is no node {unknown}")
+    if cordoned := dict.fromkeys(what.cordon, True) | dict.fromkeys(what.uncordon, False):  # in both: not cordoned
+        nodes = (replace(one, unschedulable=cordoned.get(one.name, one.unschedulable)) for one in table.nodes)
+        table = replace(table, version=_VERSION, nodes=tuple(nodes))
     assignments = {
         key: {uid: node for uid, node in one.assignment.items() if uid not in gone}
         for key, one in before.commitments.items()
@@ -157,7 +163,7 @@ def supposed(base: Situation, what: WhatIf, *, gangs: Sequence[Gang] = (), polic
     snapshot = replace(
         before.without([pod for pod in gone.values() if not pod.terminal], ports=True),
         version=_VERSION,
-        table=_table(before.table, what),
+        table=table,
         gangs=left,
         commitments={key: Reservation(key, left_over) for key, left_over in assignments.items() if left_over},
         backing_off_until_s={key: at_s for key, at_s in before.backing_off_until_s.items() if key in left},
@@ -181,17 +187,6 @@ def supposed_text(what: WhatIf) -> str:
     parts += [f"other settings: {', '.join(sorted(what.settings))}"] if what.settings else []
     parts += [f"{duration_text(what.advance_s)} later"] if what.advance_s else []
     return ", ".join(parts)
-
-
-def _table(table: NodeTable, what: WhatIf) -> NodeTable:
-    """The nodes, some of them cordoned or no longer so; what is in `uncordon`, too, is not cordoned."""
-    for name_of_field, names in (("cordon", what.cordon), ("uncordon", what.uncordon)):
-        if unknown := next((name for name in names if name not in table.index), None):
-            raise MisfitError(f"{name_of_field}: there is no node {unknown}")
-    if not (cordoned := dict.fromkeys(what.cordon, True) | dict.fromkeys(what.uncordon, False)):
-        return table
-    nodes = tuple(replace(one, unschedulable=cordoned.get(one.name, one.unschedulable)) for one in table.nodes)
-    return replace(table, version=_VERSION, nodes=nodes)
 
 
 def _fate(gang: Gang | None, plan: Plan) -> Fate:

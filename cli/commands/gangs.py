@@ -128,11 +128,21 @@ class Supposing(msgspec.Struct, frozen=True):
     def body(self, namespace: str) -> tuple[dict[str, Any], list[str]]:
         """The body of /v1/what-if, and notes on what is not known. Errors: ConfigError."""
         from cli.manifest import alike, read_manifest, submitted
+        from extender.settings.reading import unfold
 
         if (time := re.fullmatch(r"(\d+(?:\.\d+)?)([smhd]?)", self.advance or "0")) is None:
             raise ConfigError(f"--advance {self.advance}: write a time such as 90s, 10m, 2h or 1d")
+        settings: dict[str, Any] = {}
+        for text in self.set or ():
+            name, equals, value = text.partition("=")
+            if not (all(name.split(".")) and equals):
+                raise ConfigError(f"--set {text}: write NAME=VALUE, such as queue.order=fifo")
+            try:
+                settings[name] = json.loads(value)
+            except ValueError:
+                settings[name] = value  # A word
         body: dict[str, Any] = {"remove_jobs": self.remove_job, "cordon": self.cordon, "uncordon": self.uncordon}
-        body |= {"advance_s": float(time[1]) * _SECONDS[time[2]], "settings": self._settings()}
+        body |= {"advance_s": float(time[1]) * _SECONDS[time[2]], "settings": unfold(settings)}
         body = {name: value for name, value in body.items() if value}
         notes: list[str] = []
         if (self.pods is None) is not (self.request is None):
@@ -148,20 +158,6 @@ class Supposing(msgspec.Struct, frozen=True):
         if not body:
             raise ConfigError("say what would be different: -f FILE, --pods N, --remove-job, --cordon; see --help")
         return body, notes
-
-    def _settings(self) -> dict[str, Any]:
-        from extender.settings.reading import unfold
-
-        flat: dict[str, Any] = {}
-        for text in self.set or ():
-            name, equals, value = text.partition("=")
-            if not (all(name.split(".")) and equals):
-                raise ConfigError(f"--set {text}: write NAME=VALUE, such as queue.order=fifo")
-            try:
-                flat[name] = json.loads(value)
-            except ValueError:
-                flat[name] = value  # A word
-        return unfold(flat)
 
 
 @having(reach=Reach)

@@ -6,7 +6,7 @@ account that it really is: one that an operator renamed is confined by nothing, 
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from functools import partial
 from typing import Final
@@ -268,10 +268,16 @@ def _scheduler(seen: Facts) -> Iterator[Finding]:
         where = f"{'https' if settings.tls.cert_file is not None else 'http'}://{where}"
         yield error("extender-url", f"urlPrefix {found} does not lead to netgang", f"set urlPrefix: {where}")
         ours = entries
-    yield from _verbs(ours)
+    for verb, path in _VERBS.items():
+        offered = [str(one[verb]) for one in ours if one.get(verb)]
+        if offered != [path]:
+            said = f"is {', '.join(offered)}" if offered else "is missing"
+            yield error("extender-verbs", f"{verb} {said}", f"set {verb}: {path} in exactly one entry of extenders")
+    if any(one.get("preemptVerb") for one in ours):
+        what = "preemptVerb is set: netgang does not answer it, and every preemption fails"
+        yield error("extender-verbs", what, "remove preemptVerb")
     for one in ours:
         yield from _entry(one, settings)
-        yield from _certificates(one, settings)
 
 
 def _profiles(config: Json, settings: Settings) -> Iterator[Finding]:
@@ -301,17 +307,6 @@ def _profiles(config: Json, settings: Settings) -> Iterator[Finding]:
         yield error("scheduler-lease", what, fix)
 
 
-def _verbs(ours: Sequence[Json]) -> Iterator[Finding]:
-    for verb, path in _VERBS.items():
-        offered = [str(one[verb]) for one in ours if one.get(verb)]
-        if offered != [path]:
-            said = f"is {', '.join(offered)}" if offered else "is missing"
-            yield error("extender-verbs", f"{verb} {said}", f"set {verb}: {path} in exactly one entry of extenders")
-    if any(one.get("preemptVerb") for one in ours):
-        what = "preemptVerb is set: netgang does not answer it, and every preemption fails"
-        yield error("extender-verbs", what, "remove preemptVerb")
-
-
 def _entry(one: Json, settings: Settings) -> Iterator[Finding]:
     verbs = "+".join(path for verb, path in _VERBS.items() if one.get(verb))
     timeout_s = duration_s(one.get("httpTimeout")) or _EXTENDER_TIMEOUT_S
@@ -333,12 +328,8 @@ def _entry(one: Json, settings: Settings) -> Iterator[Finding]:
     if one.get("ignorable"):
         what = f"entry {verbs}: ignorable lets a refused member pass, and start alone"
         yield error("extender-ignorable", what, "set ignorable: false")
-
-
-def _certificates(one: Json, settings: Settings) -> Iterator[Finding]:
-    scheme = urlsplit(str(one.get("urlPrefix"))).scheme
+    scheme, tls = urlsplit(str(one.get("urlPrefix"))).scheme, one.get("tlsConfig") or {}
     wanted = "https" if settings.tls.cert_file is not None else "http"
-    tls = one.get("tlsConfig") or {}
     if scheme != wanted or bool(one.get("enableHTTPS")) != (wanted == "https"):
         what = f"the entry speaks {scheme}, netgang {wanted}"
         fix = f"write {wanted}:// in urlPrefix and enableHTTPS: {str(wanted == 'https').lower()} (docs/how-to/tls.md)"

@@ -18,7 +18,7 @@ from scoring.explain.queue_report import PlaceInQueue, place_of, zones_text
 from scoring.explain.words import counted, gangs_seen_from, shown, some, two_runs
 from scoring.explain.zones import GangNetwork, ZoneVerdict, gang_network, verdicts
 from scoring.ids import GangKey, NodeName, PodUid
-from scoring.model import GATE, Controller, Gang, GangSource, Policy, Reason, Snapshot
+from scoring.model import GATE, Gang, GangSource, Policy, Reason, Snapshot
 from scoring.model.pod import DEVICE_CLAIMS
 from scoring.model.policy import LIKE_VALUE, Preempting, nearest
 from scoring.model.reasons import CauseReason, WaitingCause
@@ -348,7 +348,12 @@ def _incomplete(ask: GangDemand, notes: Sequence[str]) -> WaitingCause:
         maker = f"{owner.kind} {owner.name}" if owner is not None else "the job"
         text = f"{exist}{more}; {missing} more must exist before it starts."
         why = f"See why {maker} has not made them (kubectl describe: quota, admission)"
-        return WaitingCause(CauseReason.PODS_MISSING, text, f"{why}, or lower {_minimum(gang, owner)}.")
+        minimum = "minMember of the PodGroup" if gang.source is GangSource.POD_GROUP else "its minimum"
+        if gang.source is GangSource.LABELS:
+            minimum = "min-available"
+        elif owner is not None and owner.group_kind[0] == "kubeflow.org":
+            minimum = "spec.runPolicy.schedulingPolicy.minAvailable"
+        return WaitingCause(CauseReason.PODS_MISSING, text, f"{why}, or lower {minimum}.")
     if gated := [pod for pod in unable if pod.foreign_gates]:
         gates = some(sorted({shown(gate) for pod in gated for gate in pod.foreign_gates}))
         wait = f"{counted(len(gated), 'pod')} of {len(gang.members)} {'waits' if len(gated) == 1 else 'wait'}"
@@ -360,15 +365,6 @@ def _incomplete(ask: GangDemand, notes: Sequence[str]) -> WaitingCause:
         text = f"A claim of {of} is missing or not bound; kube-scheduler: {obstacle}."
         return WaitingCause(CauseReason.UNPLACEABLE, text, "Create the claim, or correct its name in the pod template.")
     return WaitingCause(CauseReason.UNPLACEABLE, f"kube-scheduler places {of} on no node: {obstacle}.")
-
-
-def _minimum(gang: Gang, owner: Controller | None) -> str:
-    """Where the gang's minimum is written."""
-    if gang.source is GangSource.LABELS:
-        return "min-available"
-    if owner is not None and owner.group_kind[0] == "kubeflow.org":
-        return "spec.runPolicy.schedulingPolicy.minAvailable"
-    return "minMember of the PodGroup" if gang.source is GangSource.POD_GROUP else "its minimum"
 
 
 def _refused(run: Run, ask: GangDemand, reason: Reason, detail: str, refusals: Mapping[PodUid, str]) -> WaitingCause:
