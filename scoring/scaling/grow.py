@@ -41,7 +41,6 @@ from scoring.scaling.job import (
     Options,
     ScaleIn,
     all_placed,
-    by_job,
     going,
     newcomers,
     resizable,
@@ -140,7 +139,7 @@ def scale_out(
         else:
             growing.append((job, gang, target))
     if levels and any(one.reason in WANTS_ROOM for one in plan.waiting.values()):
-        return ScaleOut(tuple(changes), No.GANGS_WAIT, by_job(refusals.values()))
+        return ScaleOut(tuple(changes), No.GANGS_WAIT, tuple(sorted(refusals.values())))
     run = begin_run(snapshot, policy, cache if cache is not None else PlannerCache())
     take_commitments(run)
     take_admissions(run, plan.admitted.values())
@@ -162,7 +161,7 @@ def scale_out(
             continue
         refusals.pop(job.key, None)
         changes.append(Change(job.key, job.uid, job.workers, job.workers + len(nodes), nodes=tuple(nodes.values())))
-    return ScaleOut(tuple(changes), refusals=by_job(refusals.values()))
+    return ScaleOut(tuple(changes), refusals=tuple(sorted(refusals.values())))
 
 
 class _Growth:

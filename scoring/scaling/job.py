@@ -47,7 +47,7 @@ class JobKey(msgspec.Struct, frozen=True, order=True):
 
 
 class ElasticJob(msgspec.Struct, frozen=True):
-    """A job whose worker count may lie between a minimum and a maximum."""
+    """A job whose worker count may lie between a minimum and a maximum; 0 <= minimum <= maximum: its reader says so."""
 
     key: JobKey
     uid: str
@@ -61,10 +61,6 @@ class ElasticJob(msgspec.Struct, frozen=True):
     changed_s: float | None  # When we last changed its worker count, Unix seconds; `None`: never
     changes_s: tuple[float, ...] = ()  # Our changes within the last hour, Unix seconds, oldest first: for the budget
     grow_back_to: int | None = None  # Workers before we took the first away; `None`: it has them all
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.min_workers <= self.max_workers or self.workers < 0:
-            raise ValueError(f"{self.key}: worker counts must be 0 <= minimum <= maximum")
 
     @property
     def floor(self) -> int:
@@ -256,17 +252,12 @@ class No(StrEnum):
     OVER_SHARE = "the job's namespace would have more than its share of the cluster"
 
 
-class JobRefusal(msgspec.Struct, frozen=True):
+class JobRefusal(msgspec.Struct, frozen=True, order=True):
     """Job `job` stays as it is. `reason` is constant, `detail` is for people and may change."""
 
     job: JobKey
     reason: No
     detail: str = ""
-
-
-def by_job(refusals: Iterable[JobRefusal]) -> tuple[JobRefusal, ...]:
-    """As decisions name them."""
-    return tuple(sorted(refusals, key=lambda one: one.job))
 
 
 class ScaleIn(msgspec.Struct, frozen=True):

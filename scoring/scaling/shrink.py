@@ -47,7 +47,6 @@ from scoring.scaling.job import (
     No,
     Options,
     ScaleIn,
-    by_job,
     going,
     resizable,
     steps_down,
@@ -162,12 +161,12 @@ def _for_one(without: Without, plan: Plan, jobs: Sequence[ElasticJob], options: 
     near = [one for one in offers if isinstance(one, Giver)]
     refusals = [one for one in offers if isinstance(one, JobRefusal)]
     if not near:
-        return ScaleIn(key, reason=No.NO_JOB, refusals=by_job(refusals))
+        return ScaleIn(key, reason=No.NO_JOB, refusals=tuple(sorted(refusals)))
     everything = _pods(near, [len(one.pods) for one in near])
     best = without.place(everything) if without.may_fit(everything) else None
     if best is None:
         offered = f"{len(everything)} workers of {len(near)} jobs at most"
-        return ScaleIn(key, reason=No.NOT_ENOUGH, detail=offered, refusals=by_job(refusals))
+        return ScaleIn(key, reason=No.NOT_ENOUGH, detail=offered, refusals=tuple(sorted(refusals)))
     ordered = _in_order(run, near, best)
     taken, placed = _chosen(without, ordered, best)
     some = [(one.job, one.pods[:number]) for one, number in zip(ordered, taken, strict=True)]
@@ -176,9 +175,9 @@ def _for_one(without: Without, plan: Plan, jobs: Sequence[ElasticJob], options: 
     after = planned(then, run.policy, now_s=now_s, previous=plan, cache=run.cache)
     if key in after.admitted and placed.nodes.keys() <= after.admitted[key].members.keys():
         changes = [Change.down(job, job.indexes[pods[-1].uid], pods) for job, pods in some if pods]
-        return ScaleIn(key, tuple(changes), placed.nodes, placed.zones, refusals=by_job(refusals))
+        return ScaleIn(key, tuple(changes), placed.nodes, placed.zones, refusals=tuple(sorted(refusals)))
     refusals += [JobRefusal(job.key, No.GIVEN_TO_OTHERS) for job, pods in some if pods]
-    return ScaleIn(key, reason=No.GIVEN_TO_OTHERS, refusals=by_job(refusals))
+    return ScaleIn(key, reason=No.GIVEN_TO_OTHERS, refusals=tuple(sorted(refusals)))
 
 
 def _offer(without: Without, job: ElasticJob, turns: QueueOrder, options: Options, total: Ints) -> Giver | JobRefusal:

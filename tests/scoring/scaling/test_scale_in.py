@@ -257,11 +257,6 @@ def test_many_like_jobs_are_cut_short_and_still_minimal() -> None:
     assert sum(change.removed for change in found.changes) == 11
 
 
-def test_bounds_of_a_job_are_checked() -> None:
-    with pytest.raises(ValueError, match="0 <= minimum <= maximum"):
-        replace(elastic(workers("l", ["n1"])), min_workers=5)
-
-
 # -- condition: levels -------------------------------------------------------------------------------------------------
 
 HOUR_S = 3600.0
