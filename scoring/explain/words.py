@@ -34,8 +34,6 @@ def request_text(request: Resources) -> str:
 
     >>> request_text(Resources.parse({"cpu": "1500m", "memory": "2Gi", "nvidia.com/gpu": 1, "pods": 1}))
     'cpu 1500m, memory 2Gi, nvidia.com/gpu 1'
-    >>> request_text(Resources.parse({"cpu": 2, "memory": 1000}))
-    'cpu 2, memory 1000'
     """
     return ", ".join(f"{name} {quantity(name, amount)}" for name, amount in request if name != PODS)
 
@@ -43,8 +41,8 @@ def request_text(request: Resources) -> str:
 def quantity(name: str, amount: int) -> str:
     """An amount as Kubernetes writes it.
 
-    >>> quantity("cpu", 500), quantity("memory", 3 * 2**30), quantity("nvidia.com/gpu", 2)
-    ('500m', '3Gi', '2')
+    >>> quantity("cpu", 500), quantity("memory", 3 * 2**30), quantity("memory", 1000), quantity("nvidia.com/gpu", 2)
+    ('500m', '3Gi', '1000', '2')
     """
     if name == CPU:
         return f"{amount // 1000}" if amount % 1000 == 0 else f"{amount}m"
@@ -113,11 +111,7 @@ def shown(text: str) -> str:
 
 
 def counted(count: int, what: str) -> str:
-    """One of them, or several.
-
-    >>> counted(1, "pod"), counted(2, "pod")
-    ('1 pod', '2 pods')
-    """
+    """One of them, such as "1 pod", or several."""
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 

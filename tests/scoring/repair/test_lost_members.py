@@ -181,31 +181,22 @@ def test_broken_is_what_its_own_members_cannot_make_good(fates: list[str], least
     before = of(*(worker(i, f"n{i}") for i in range(len(fates))), least=min(least, len(fates)))
     members: list[Pod] = []
     for index, (fate, old) in enumerate(zip(fates, before.members, strict=True)):
-        match fate:
-            case "runs" | "silent":
-                members.append(old)
-            case "failed":
-                members.append(replace(old, phase=Phase.FAILED))
-            case "succeeded":
-                members.append(replace(old, phase=Phase.SUCCEEDED))
-            case "replaced":
-                members.append(worker(index, take=1, at_s=50.0))
-            case "bound anew":
-                members.append(worker(index, f"n{index}", take=1, at_s=50.0))
-            case _:
-                pass
+        left_over = {
+            **{"runs": old, "silent": old, "replaced": worker(index, take=1, at_s=50.0)},
+            **{"failed": replace(old, phase=Phase.FAILED), "succeeded": replace(old, phase=Phase.SUCCEEDED)},
+            "bound anew": worker(index, f"n{index}", take=1, at_s=50.0),
+        }
+        members += [left_over[fate]] if fate in left_over else []
     if not members:
         return
     after = of(*members, least=before.min_member)
     silent = tuple(f"n{i}" for i, fate in enumerate(fates) if fate == "silent")
     crew = look(look(None, before), after, lost=silent)
     left = sum(fate in ("runs", "succeeded") for fate in fates)
-    there = left + fates.count("silent")
-    if crew is None or not there:
+    if crew is None or not left + fates.count("silent"):
         assert left < before.min_member or not left
         return
     quorum = quorum_of(after, lost_nodes=frozenset(NodeName(name) for name in silent))
     own = {pod.uid for pod in before.members} & quorum.placed
-    whole_by_itself = quorum.reached_by(own)
-    assert crew.broken == (left < len(fates) and not whole_by_itself)
+    assert crew.broken == (left < len(fates) and not quorum.reached_by(own))
     assert look(crew, after, lost=silent) == crew
