@@ -35,37 +35,19 @@ _MOST_LINES: Final = 16  # Lines of selectors and affinity that are looked at
 _MOST_KNOWN: Final = 200  # Values that one may have meant
 _OBSTACLES: Final[Mapping[str, tuple[str, str, str]]] = {  # → (cause, clause, remedy); {of}: "2 of 3 nodes of zone a"
     "cordon": (CauseReason.UNAVAILABLE, "{of} {is_} cordoned", "kubectl uncordon {first}"),
-    "not ready": (
-        CauseReason.UNAVAILABLE,
-        "{of} {is_} not ready",
-        "See why {names} {is_} not ready: kubectl describe node.",
-    ),
-    "leaving": (
-        CauseReason.UNAVAILABLE,
-        "{of} {is_} out of service or about to be removed",
-        "Wait for new nodes, or allow other zones.",
-    ),
-    "taint": (
-        CauseReason.TAINT,
-        "{of} {has} taint {what}, which the pods do not tolerate",
-        "Add a toleration of {what} to the pod template, if the pods may run there.",
-    ),
-    "label": (
-        CauseReason.LABEL,
-        "{of} {lacks} labels of the pods' nodeSelector or node affinity",
-        "Label more nodes, or ask for fewer labels.",
-    ),
-    "port": (
-        CauseReason.PORT,
-        "host port {what} is taken on {of}",
-        "Drop hostPort from the pod template, or wait until the pods that have it end.",
-    ),
-    "filters": (
-        camel_case(Reason.FILTERED),
-        "filters of kube-scheduler that netgang does not model refuse {of}",
-        "The Event FailedScheduling of the pods says which filter: volumes, affinity between pods, spreading.",
-    ),
-}
+    "not ready": (CauseReason.UNAVAILABLE,
+        "{of} {is_} not ready", "See why {names} {is_} not ready: kubectl describe node."),
+    "leaving": (CauseReason.UNAVAILABLE,
+        "{of} {is_} out of service or about to be removed", "Wait for new nodes, or allow other zones."),
+    "taint": (CauseReason.TAINT, "{of} {has} taint {what}, which the pods do not tolerate",
+        "Add a toleration of {what} to the pod template, if the pods may run there."),
+    "label": (CauseReason.LABEL, "{of} {lacks} labels of the pods' nodeSelector or node affinity",
+        "Label more nodes, or ask for fewer labels."),
+    "port": (CauseReason.PORT, "host port {what} is taken on {of}",
+        "Drop hostPort from the pod template, or wait until the pods that have it end."),
+    "filters": (camel_case(Reason.FILTERED), "filters of kube-scheduler that netgang does not model refuse {of}",
+        "The Event FailedScheduling of the pods says which filter: volumes, affinity between pods, spreading."),
+}  # fmt: skip
 
 
 class NodeObstacle(NamedTuple):
@@ -227,31 +209,19 @@ def _obstacle(node: Node, constraints: Constraints, refused: bool) -> tuple[str,
         return "not ready", ""
     if node.leaving:
         return "leaving", ""
-    if not node_allows(node, Constraints(tolerations=constraints.tolerations)):
-        taints = untolerated(node, constraints)
+    tolerant = Constraints(tolerations=constraints.tolerations)
+    if not node_allows(node, tolerant):
+        taints = [
+            f"{taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}"  # as kubectl writes it
+            for taint in sorted(node.taints, key=lambda taint: (taint.key, taint.value, taint.effect))
+            if not node_allows(Node(NodeName("any"), NO_ZONE, Resources(), taints=(taint,)), tolerant)
+        ]
         return ("taint", ", ".join(taints)) if taints else ("cordon", "")
     return ("filters", "") if refused or not constraints.host_ports else ("port", _ports_text(constraints))
 
 
 def _ports_text(constraints: Constraints) -> str:
-    """The host ports that the pods ask for."""
     return shown(", ".join(sorted({str(port.port) for port in constraints.host_ports})))
-
-
-def untolerated(node: Node, constraints: Constraints) -> list[str]:
-    """The node's taints that keep the pods off, as kubectl writes them.
-
-    >>> from scoring.model import Taint
-    >>> from tests.builders import node
-    >>> untolerated(node("n", taints=[Taint("dedicated", "ml", "NoSchedule")]), Constraints())
-    ['dedicated=ml:NoSchedule']
-    """
-    tolerant = Constraints(tolerations=constraints.tolerations)
-    return [
-        f"{taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}"
-        for taint in sorted(node.taints, key=lambda taint: (taint.key, taint.value, taint.effect))
-        if not node_allows(Node(NodeName("any"), NO_ZONE, Resources(), taints=(taint,)), tolerant)
-    ]
 
 
 def _of_room(room: ZoneRoom, zones: Sequence[ZoneVerdict], reason: Reason) -> WaitingCause | None:
