@@ -268,22 +268,6 @@ def preemption(
 
     `spared` must stay (an owner or a disruption budget says so); none leaves for `passed_over`; those of `continued`
     are looked at although room is claimed for them, as if it were not. `now_s`: Unix time.
-
-    >>> from scoring.plan import plan as planned
-    >>> from tests.builders import bound, gang, node, pod, snapshot
-    >>> small, large = (
-    ...     gang(name, members=[bound(pod(f"{name}{i}", gang=name, cpu="4"), on) for i in range(count)])
-    ...     for name, count, on in (("small", 1, "n1"), ("large", 2, "n2"))
-    ... )
-    >>> for cpu in ("4", "8", "9"):
-    ...     waits = gang("waits", 1, cpu=cpu, priority=5)
-    ...     now = snapshot([node("n1", cpu="6"), node("n2", cpu="8")], [small, large, waits])
-    ...     policy = Policy(preemption=Preempting.GANGS)
-    ...     found = preemption(now, planned(now, policy, now_s=0.0), policy, now_s=0.0)
-    ...     print(found and found.victims)
-    ('default/small',)
-    ('default/large',)
-    None
     """
     cache = cache or PlannerCache()
     if policy.preemption is Preempting.OFF:

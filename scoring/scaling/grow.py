@@ -107,17 +107,6 @@ def scale_out(
     """Which jobs get fewer workers or more for their own sake, and why the others keep their size.
 
     `demands`: job → workers that its metrics ask for. Cost: a placement for each gang that waits and job that grows.
-
-    >>> from scoring.plan import plan
-    >>> from scoring.model.policy import Policy
-    >>> from tests.builders import node, snapshot
-    >>> from tests.scoring.scaling.cases import elastic, workers
-    >>> running = workers("g", ["n1", "n1"], ps="n1")
-    >>> cluster = snapshot([node("n1", cpu="4"), node("n2", cpu="1")], [running])
-    >>> made = plan(cluster, Policy(), now_s=0.0)
-    >>> found = scale_out(cluster, made, [elastic(running, most=6)], Policy(), Options(increment=4), now_s=0.0)
-    >>> [(change.before, change.after, change.nodes) for change in found.changes]
-    [(2, 4, ('n1', 'n2'))]
     """
     levels = options.condition is ElasticCondition.LEVELS
     demands = demands or {}

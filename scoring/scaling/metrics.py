@@ -251,20 +251,7 @@ class WorkerDemand(msgspec.Struct, frozen=True):
 def worker_demand(
     job: ElasticJob, series: Series, last: WorkerDemand | None, options: MetricOptions, *, now_s: float
 ) -> WorkerDemand:
-    """What the job asks for now; `last`: what it asked for at the last look. Cost: O(n) reports; for `curve` a fit.
-
-    >>> from scoring.scaling.series import Point, ReportHistory
-    >>> from tests.scoring.scaling.cases import elastic, workers
-    >>> job = elastic(workers("g", ["n1"] * 3), least=3, most=12, wants=Wants.LOSS)
-    >>> history = ReportHistory()
-    >>> for step in range(0, 501, 10):
-    ...     history.add(Point(step, float(step), loss=2.0 - step / 500, workers=3))
-    >>> demand = worker_demand(job, history.series(), None, MetricOptions(), now_s=500.0)
-    >>> demand.workers, str(demand.reason)
-    (6, 'the loss falls')
-    >>> worker_demand(job, ReportHistory().series(), None, MetricOptions(), now_s=0.0).workers is None
-    True
-    """
+    """What the job asks for now; `last`: what it asked for at the last look. Cost: O(n) reports; for `curve` a fit."""
     if job.wants is Wants.OFF:
         return WorkerDemand(None, _R.OFF)
     if not len(series):

@@ -84,16 +84,6 @@ def scale_in(
     """The jobs that give up workers for the first gang that waits, or why none does; `plan`: of this snapshot.
 
     Cost: at most about fifty placements of one gang, and one run of the planner where workers go.
-
-    >>> from scoring.plan import plan
-    >>> from tests.builders import node, snapshot
-    >>> from tests.scoring.scaling.cases import TRUSTING, elastic, waiting, workers
-    >>> light = workers("light", ["n1", "n1", "n2", "n2"], ps="n1", cpu="2")
-    >>> cluster = snapshot([node("n1", cpu="6"), node("n2", cpu="4")], [light, waiting("heavy", 1, cpu="2", weight=9)])
-    >>> made = plan(cluster, policy := TRUSTING, now_s=0.0)
-    >>> found = scale_in(cluster, made, [elastic(light, least=1)], policy, Options(), now_s=0.0)
-    >>> found.beneficiary, [(str(c.job), c.before, c.after) for c in found.changes], dict(found.places)
-    ('default/heavy', [('TFJob.kubeflow.org/default/light', 4, 3)], {'uid-default-heavy-0': 'n2'})
     """
     cache = cache if cache is not None else PlannerCache()
     waiting = sorted((one.rank, one.gang) for one in plan.waiting.values() if one.reason in WANTS_ROOM)
