@@ -287,6 +287,8 @@ def cause_of(
                 return _no_room(run, ask, turn, cause, reason, detail) if cause.reason == CauseReason.NO_ROOM else cause
             if reason is not Reason.RESERVED:
                 return _behind(turn)
+        case _:
+            pass
     said = reason.removeprefix("netgang: ")
     own = f": {detail}" if detail and reason in _ADVICE else ""
     return WaitingCause(camel_case(reason), f"{said[0].upper()}{said[1:]}{own}.", _ADVICE.get(reason, ""))

@@ -129,7 +129,7 @@ def report(
         queued.append(entry)
     queued.sort(key=lambda one: (_ORDER[one.state], one.rank if one.rank is not None else len(asks), one.gang))
     counts = Counter(one.state for one in queued)
-    states = {state: counts[state] for state in JobState}
+    states: dict[str, int] = {state: counts[state] for state in JobState}
     return Queue(now_s, policy.queue.order, states, tuple(queued), _shares(snapshot, gangs, policy))
 
 

@@ -217,7 +217,8 @@ def gang_network(run: Run, plan: Plan, gang: Gang) -> GangNetwork | None:
         known = [network.known(*ends, metric) for metric in METRICS for ends in both]
         oldest_s = max((one.age_s for one in known if one is not None), default=None)
         values = (float(of[i, j]) for of in (found.loss_ratio, found.delay_ms, found.throughput_bps))
-        counting = [None if np.isnan(value) else value for value in values]
+        loss_ratio, delay_ms, rate_bps = (None if np.isnan(value) else value for value in values)
         age_s = None if oldest_s is None else round(oldest_s, 1)
-        worst = WorstLink(names[i], names[j], round(float(points[i, j]), 3), *counting, age_s)
+        worst_points = round(float(points[i, j]), 3)
+        worst = WorstLink(names[i], names[j], worst_points, loss_ratio, delay_ms, rate_bps, age_s)
     return GangNetwork(tuple(sorted(zones)), tuple(names), len(places), mean, worst)
