@@ -84,7 +84,7 @@ def candidates(
     mine = level_of_waiting(gang.key, snapshot, service)
     busy = {*spared, *snapshot.commitments, *snapshot.claims}
     busy.update(key for claim in snapshot.claims.values() for key in claim.givers)
-    found: list[tuple[SetKey, Candidate]] = []
+    found: list[Candidate] = []
     for key, other in snapshot.gangs.items():
         if other.priority > gang.priority or key in busy or other is gang:
             continue
@@ -100,8 +100,8 @@ def candidates(
             if level(hours, service) <= mine:
                 continue
             one = replace(one, attained_h=hours)
-        found.append((set_key((one,)), one))
-    return [one for _, one in sorted(found, key=itemgetter(0))]
+        found.append(one)
+    return sorted(found, key=lambda one: set_key((one,)))
 
 
 def set_key(some: Iterable[Candidate]) -> SetKey:
@@ -172,29 +172,26 @@ def smallest(without: Without, candidates: Sequence[Candidate], limits: SearchLi
         sets -= sum(comb(len(able), size) for _, able in groups)
         if sets < 0 or placed <= 0:
             break
-        chosen, tried = _of_size(without, groups, size, most=placed)
-        if chosen is not None:
-            return chosen
-        placed -= tried
+        best = _of_size(without, groups, size)[:placed]
+        for some in best:
+            if (chosen := _chosen(without, some)) is not None:
+                return chosen
+        placed -= len(best)
     ways = ((group, _added(without, group, able)) for group, able in groups)
     found = [(group, enough) for group, enough in ways if enough is not None]
-    best = min(found, key=lambda one: set_key(one[1].some), default=None)
-    return None if best is None else _reduced(without, *best)
+    least = min(found, key=lambda one: set_key(one[1].some), default=None)
+    return None if least is None else _reduced(without, *least)
 
 
-def _of_size(without: Without, groups: _Groups, size: int, *, most: int) -> tuple[Chosen | None, int]:
-    """The best sufficient set of this size by at most `most` placements, and how many were tried."""
+def _of_size(without: Without, groups: _Groups, size: int) -> list[Some]:
+    """The sets of this size that suffice by counting, the best first."""
     enough: dict[SetKey, Some] = {}  # a gang that is in two zones may be counted in both
     for group, candidates in groups:
         for some in combinations(candidates, size):
             if not _missing(without, group, some):
                 ordered = tuple(sorted(some, key=lambda one: one.gang))
                 enough[set_key(ordered)] = ordered
-    best = sorted(enough.items(), key=itemgetter(0))[:most]
-    for _, some in best:
-        if (chosen := _chosen(without, some)) is not None:
-            return chosen, 0
-    return None, len(best)
+    return [some for _, some in sorted(enough.items(), key=itemgetter(0))]
 
 
 def _added(without: Without, group: Group, candidates: Sequence[Candidate]) -> Chosen | None:
