@@ -129,7 +129,7 @@ class Look(msgspec.Struct):
         if deployment is None or found is None:
             self.unseen.append(f"settings: no {missing} can be read, and nothing was checked against them")
             return replace(self.files, settings_from="nowhere", settings_seen=False)
-        plain = {one["name"]: str(one["value"]) for one in container_of(deployment).get("env") or () if "value" in one}
+        plain = {one["name"]: str(one["value"]) for one in _container_of(deployment).get("env") or () if "value" in one}
         return settings_of(found[0], plain, origin=found[1])
 
     async def _scheduler(self, seen: Facts) -> Facts:
@@ -143,7 +143,7 @@ class Look(msgspec.Struct):
                 config, origin = scheduler_of(found[0], where=found[1]), found[1]
         if config is None and seen.settings.extender:
             self.unseen.append("kube-scheduler's configuration: it was not checked")
-        version = version_of(str(container_of(beside or {}).get("image", "")))
+        version = version_of(str(_container_of(beside or {}).get("image", "")))
         return replace(seen, scheduler=config, scheduler_from=origin, scheduler_version=version)
 
     async def _service(self) -> ServiceAddress | None:
@@ -158,7 +158,7 @@ class Look(msgspec.Struct):
         """Its pods and their Lease, which is looked at twice: a Lease's times are another clock's."""
         base = f"/api/v1/namespaces/{self.where.namespace}/pods"
         pods = await self.api.listed(base, {"labelSelector": f"app.kubernetes.io/name={NAME}"})
-        replicas = tuple(map(replica_of, pods))
+        replicas = tuple(map(_replica, pods))
         look = partial(self._installed, "leases", LEASE_NAME, group="/apis/coordination.k8s.io/v1")
         if (first := await look()) is None:
             return replicas, None
@@ -192,11 +192,11 @@ def of_files(where: Where) -> Facts:
     """What the files say, and defaults. Errors: ConfigError for a file that cannot be read."""
     seen = Facts(Settings())
     if where.config is not None:
-        seen = settings_of(text_of(where.config), {}, origin=f"file {where.config}")
+        seen = settings_of(_text_of(where.config), {}, origin=f"file {where.config}")
     if where.scheduler_config is None:
         return seen
     name = f"file {where.scheduler_config}"
-    found = scheduler_of(text_of(where.scheduler_config), where=name)
+    found = scheduler_of(_text_of(where.scheduler_config), where=name)
     second = "default-scheduler" not in seen.settings.scheduler_names
     service = ServiceAddress(NAME, where.namespace, seen.settings.port) if second else None
     return replace(seen, scheduler=found, scheduler_from=name, service=service)
@@ -232,16 +232,14 @@ def scheduler_of(text: str, *, where: str) -> Json:
     return found
 
 
-def text_of(file: Path) -> str:
-    """A file's text. Errors: ConfigError."""
+def _text_of(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{file} cannot be read: {error}") from error
 
 
-def container_of(workload: Json) -> Json:
-    """The first container of a Deployment, or of a pod."""
+def _container_of(workload: Json) -> Json:
     spec = spec_of(workload)
     containers: Sequence[Json] = (spec_of(spec.get("template")) or spec).get("containers") or [{}]
     return containers[0]
@@ -254,8 +252,7 @@ def mounted(workload: Json) -> Iterator[str]:
             yield str(name)
 
 
-def replica_of(pod: Json) -> Replica:
-    """A pod of netgang's."""
+def _replica(pod: Json) -> Replica:
     meta, status = pod["metadata"], pod.get("status") or {}
     ready = any(one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions") or ())
     role = (meta.get("labels") or {}).get(ROLE_LABEL, "")

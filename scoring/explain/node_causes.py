@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from scoring.explain.queue_report import PlaceInQueue
-from scoring.explain.words import counted, quantity, request_text, shown, some, zone_text
+from scoring.explain.words import counted, quantity, shown, some, zone_text
 from scoring.explain.zones import ZoneVerdict
 from scoring.feasibility.filters import node_allows
 from scoring.feasibility.room import fit_counts
@@ -184,7 +184,8 @@ def _best_zone(
     if member_class.constraints.host_ports:
         fits = np.minimum(fits, 1)
     mask, refused = run.capacity.mask(member_class), run.snapshot.excluded(member_class)
-    each, rooms = request_text(member_class.requests), []
+    asked = ((name, amount) for name, amount in member_class.requests if name != PODS)  # nobody asks for a place
+    each, rooms = ", ".join(f"{name} {quantity(name, amount)}" for name, amount in asked), []
     for zone in allowed:
         rows = run.table.zones[zone]
         barred: dict[tuple[str, str], list[int]] = {}

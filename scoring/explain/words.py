@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from typing import Final
 
 from scoring.ids import ZoneName
-from scoring.model import Gang, GangSource, Pod, Resources
+from scoring.model import Gang, GangSource, Pod
 from scoring.model.policy import nearest
-from scoring.model.resources import CPU, MEMORY, PODS
+from scoring.model.resources import CPU, MEMORY
 from scoring.network.measurement import Metric
 from scoring.plan.expected_starts import ExpectedStart, Unknown
 
@@ -27,15 +27,6 @@ _NOT_KNOWN: Final[Mapping[str, str]] = {  # why it is not known when a gang star
     Unknown.OTHERS: "the room that it needs is not held by gangs whose end is known",
     Unknown.FAR: "too many gangs wait before it",
 }
-
-
-def request_text(request: Resources) -> str:
-    """A pod's request as its owner would write it; the place in the node's list of pods is not asked for.
-
-    >>> request_text(Resources.parse({"cpu": "1500m", "memory": "2Gi", "nvidia.com/gpu": 1, "pods": 1}))
-    'cpu 1500m, memory 2Gi, nvidia.com/gpu 1'
-    """
-    return ", ".join(f"{name} {quantity(name, amount)}" for name, amount in request if name != PODS)
 
 
 def quantity(name: str, amount: int) -> str:
@@ -54,11 +45,7 @@ def quantity(name: str, amount: int) -> str:
 
 
 def zone_text(zone: ZoneName) -> str:
-    """A zone's name.
-
-    >>> zone_text(ZoneName("a")), zone_text(ZoneName(""))
-    ('zone a', 'the nodes without a zone')
-    """
+    """A zone's name; nodes without one are a zone, too."""
     return f"zone {zone}" if zone else "the nodes without a zone"
 
 
