@@ -1,4 +1,4 @@
-"""The command line: which commands there are. `cli.commands` has a module for each heading, `cli.rendering` the tables.
+"""The command line: which commands there are. Each heading has a module: `gangs`, `files`, `installation`.
 
 Rules of every command: results on standard output, everything else on standard error; exit code 0 when it was done or
 shown, 1 without an answer, 2 for wrong use; errors are sentences, never a traceback; what a server says is only text.
@@ -15,9 +15,9 @@ from typing import Annotated, Final
 
 import typer
 
-from cli.commands.files import demo, plan, simulate
-from cli.commands.gangs import explain, jobs, network, queue, what_if
-from cli.commands.installation import doctor, serve, uninstall
+from cli.files import demo, plan, simulate
+from cli.gangs import explain, jobs, network, queue, what_if
+from cli.installation import doctor, serve, uninstall
 from cli.service_options import KUBECTL
 
 app = typer.Typer(

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from cli.doctor.facts import Facts, Json, Right, ServiceAddress, spec_of
-from cli.rendering.tables import amiss_text
+from cli.tables import amiss_text
 from extender.kube import calls
 from extender.leadership.lease_loop import LEADER
 from extender.settings.settings import COMMIT_TIMEOUT_S, LEASE_NAME, LeaderElection, Settings, longest_bind_s

@@ -14,7 +14,7 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from cli.commands.files import demo_settings, what_to_try
+from cli.files import demo_settings, what_to_try
 from cli.main import app
 from cli.offline import moment_s
 from extender.decision_log import RecordedPlan, encoded
@@ -181,7 +181,7 @@ def test_the_demo_is_the_example(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     lines = what_to_try(4321)
     assert "curl -s http://127.0.0.1:4321/filter -d @examples/requests/filter-case1.json" in lines
     assert all((EXAMPLES.parent / word[1:]).exists() for word in lines.split() if word.startswith("@"))
-    monkeypatch.setattr("cli.commands.files.EXAMPLES", tmp_path)
+    monkeypatch.setattr("cli.files.EXAMPLES", tmp_path)
     assert "run `netgang demo` from a checkout" in refused("demo", "--port", "1")
 
 

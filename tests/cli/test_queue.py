@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from cli.output import columns
-from cli.rendering.tables import queue_table
+from cli.tables import queue_table
 from scoring.explain.queue_report import Queue, report
 from scoring.model.policy import Policy
 from scoring.plan import Plan, plan

@@ -51,7 +51,7 @@ def queue(
 
     Exit code: 0 shown; 1 no answer; 2 wrong use; 130 Ctrl-C.
     """
-    from cli.rendering.tables import queue_table
+    from cli.tables import queue_table
     from client import documents
 
     states = {one.value.upper() for one in state or ()}
@@ -86,7 +86,7 @@ def jobs(
 
     Exit code: 0 shown; 1 no answer; 2 wrong use, such as a job that is not known; 130 Ctrl-C.
     """
-    from cli.rendering.tables import job_in_full, jobs_table
+    from cli.tables import job_in_full, jobs_table
     from client import documents
 
     wide = output is not None
@@ -171,7 +171,7 @@ def explain(
 
     Exit code: 0 shown; 1 no answer; 2 wrong use, such as a gang that is not known.
     """
-    from cli.rendering.explained import print_explanation
+    from cli.explained import print_explanation
     from client import documents
 
     with clear_errors():
@@ -196,7 +196,7 @@ def what_if(
 
     Exit code: 0 shown; 1 no answer; 2 wrong use, such as a node that is not known.
     """
-    from cli.rendering.explained import print_supposed
+    from cli.explained import print_supposed
     from client import documents
     from extender.api.what_if import read_what_if
     from scoring.what_if import MisfitError
@@ -236,7 +236,7 @@ def network(
 
     Exit code: 0 shown; 1 no answer, or nothing measured; 2 wrong use, such as a node that does not exist.
     """
-    from cli.rendering.tables import health, link_table, links_table
+    from cli.tables import health, link_table, links_table
     from client import documents
 
     errors = Console(stderr=True)

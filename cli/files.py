@@ -19,7 +19,7 @@ from extender.errors import ConfigError
 if TYPE_CHECKING:
     from extender.settings.settings import Settings
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
 def demo(port: Annotated[int, typer.Option(help="Port to listen on, this machine only.")] = 8888) -> None:
@@ -100,7 +100,7 @@ def plan(
     import msgspec
 
     from cli.offline import is_log, moment_s, plan_files, plan_log
-    from cli.rendering.tables import plan_table
+    from cli.tables import plan_table
     from extender.settings.settings import Settings
 
     errors = Console(stderr=True)
