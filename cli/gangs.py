@@ -171,7 +171,7 @@ def explain(
 
     Exit code: 0 shown; 1 no answer; 2 wrong use, such as a gang that is not known.
     """
-    from cli.explained import print_explanation
+    from cli.tables import print_explanation
     from client import documents
 
     with clear_errors():
@@ -196,7 +196,7 @@ def what_if(
 
     Exit code: 0 shown; 1 no answer; 2 wrong use, such as a node that is not known.
     """
-    from cli.explained import print_supposed
+    from cli.tables import print_supposed
     from client import documents
     from extender.api.what_if import read_what_if
     from scoring.what_if import MisfitError

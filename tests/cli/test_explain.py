@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from cli.explained import network_line
+from cli.tables import network_line
 from scoring.explain.gang import ExplainedPod, PodPlace
 from scoring.explain.zones import GangNetwork
 from tests.cli.saved import Saved

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 from rich.console import Console
 
-from cli.explained import print_explanation
+from cli.tables import print_explanation
 from scoring.explain.gang import Explained, explain, why_it_waits
 from scoring.explain.queue_report import KeptForGang
 from scoring.explain.zones import GangNetwork, WorstLink, ZoneVerdict, gang_network
