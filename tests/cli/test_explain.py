@@ -10,8 +10,7 @@ import pytest
 from cli.tables import network_line
 from scoring.explain.gang import ExplainedPod, PodPlace
 from scoring.explain.zones import GangNetwork
-from tests.cli.saved import Saved
-from tests.cli.world import as_json, problem, refused, shown
+from tests.cli.world import Saved, as_json, problem, refused, shown
 
 JOB = "demo/tf-smoke-gpu"
 

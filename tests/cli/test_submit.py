@@ -12,8 +12,7 @@ import yaml
 
 from cli.manifest import MOST_BYTES, read_manifest, submitted
 from extender.errors import ConfigError
-from tests.cli.saved import Saved
-from tests.cli.world import EXAMPLES, as_json, refused, run, written
+from tests.cli.world import EXAMPLES, Saved, as_json, refused, run, written
 from tests.extender.scheduling.world import node_json, pod_json
 
 POD = {"schedulerName": "netgang", "containers": [{"name": "c", "resources": {"requests": {"cpu": "4"}}}]}
