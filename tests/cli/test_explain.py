@@ -8,7 +8,6 @@ import msgspec
 import pytest
 
 from cli.tables import network_line
-from scoring.explain.gang import ExplainedPod, PodPlace
 from scoring.explain.zones import GangNetwork
 from tests.cli.world import Saved, as_json, problem, refused, shown
 
@@ -79,12 +78,6 @@ MISTAKES: Mapping[str, tuple[str, tuple[object, ...]]] = {
 @pytest.mark.parametrize(("said", "arguments"), MISTAKES.values(), ids=MISTAKES)
 def test_mistakes_are_sentences(said: str, arguments: tuple[object, ...], saved: Saved) -> None:
     assert said in refused(*arguments, told=saved)
-
-
-def test_a_pod_of_no_gang() -> None:
-    place = PodPlace(name="a/b", uid="u", own=True, node=None)
-    told = {"/v1/explain/a/b": msgspec.to_builtins(ExplainedPod(pod=place))}
-    assert shown("explain", "a/b", told=told) == ["a/b is a pod of no gang; node: none yet"]
 
 
 def test_answers_that_are_none() -> None:

@@ -106,19 +106,6 @@ def test_recorded_decisions_are_made_again(decision: RecordedPlan, tmp_path: Pat
     assert "no whole gzip file" in refused("plan", log)
 
 
-def test_names_are_shown_as_they_are(tmp_path: Path) -> None:
-    """A group's name from an annotation may look like markup: it is only a name."""
-    names = ("x[/green]", "[b]y")
-    group = "scheduling.k8s.io/group-"
-    pods = [
-        pod_json(f"p{size}", annotations={f"{group}name": name, f"{group}min-member": f"{size}"})
-        for size, name in enumerate(names, start=1)
-    ]
-    result = run("plan", written(tmp_path, node_json("n1"), *pods))
-    assert result.exit_code == 0
-    assert all(f"default/{name}" in result.stdout for name in names)
-
-
 def test_now_may_be_written_in_many_ways() -> None:
     noon = ("2026-01-01T12:00:00Z", "2026-01-01T12:00:00", "2026-01-01T13:00+01:00", "1767268800")
     assert set(map(moment_s, noon)) == {1_767_268_800.0}

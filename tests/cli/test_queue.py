@@ -169,10 +169,10 @@ def drawn(*rows: tuple[str, ...], width: int) -> list[str]:
 
 
 def test_columns_are_aligned_and_the_last_is_cut() -> None:
-    rows = (("team/a-name-that-is-long", "2", "no room in zone D"), ("b", "", "x\ny\x1b"))
+    rows = (("team/a-name-that-is-long", "2", "no room in zone D"), ("[/b]", "", "[red]x\ny\x1b"))
     assert drawn(*rows, width=45) == [
         "NAME                      NODES  WHY",
         "team/a-name-that-is-long  2      no room in …",
-        "b                         –      x; y�",
+        "[/b]                      –      [red]x; y�",
     ]
     assert drawn(*rows, width=200)[1].endswith("no room in zone D")
