@@ -14,7 +14,7 @@ with index or rank 0.
 from time import perf_counter
 from typing import Any, Mapping, Optional, SupportsFloat
 
-from netgang_report.reporter import DEFAULT, Reporter
+from netgang_report import DEFAULT, Reporter
 
 
 class _Pace:
