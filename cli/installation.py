@@ -17,7 +17,7 @@ from extender.errors import ConfigError
 
 if TYPE_CHECKING:
     from cli.doctor import Facts, Finding
-    from cli.doctor.cluster_facts import Where
+    from cli.doctor.facts import Where
     from cli.removal import Removed
 
 _COLOURS = {"error": "red", "warning": "yellow", "note": "blue"}
@@ -67,7 +67,7 @@ def doctor(
     Exit code: 0 nothing wrong (notes do not count); 1 something is, which is said; 2 no answer, or wrong use.
     """
     from cli.doctor import Severity, examine
-    from cli.doctor.cluster_facts import Where
+    from cli.doctor.facts import Where
 
     with clear_errors(refused=2), busy("looking"):
         if no_cluster and url is None and config is None and scheduler_config is None:
@@ -84,7 +84,7 @@ def doctor(
 
 
 async def _look(kubeconfig: Path | None, where: "Where", *, url: str | None, cluster: bool) -> "Facts":
-    from cli.doctor.cluster_facts import Look, ask_running, ask_sources, of_files
+    from cli.doctor.facts import Look, ask_running, ask_sources, of_files
     from extender.kube.credentials import load
     from extender.kube.operator_client import OperatorApi
     from extender.runtime.clock import SystemClock

@@ -6,7 +6,7 @@ account that it really is: one that an operator renamed is confined by nothing, 
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from functools import partial
 from typing import Final
@@ -14,9 +14,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from cli.doctor.facts import Facts, Json, Right, ServiceAddress, spec_of
+from cli.doctor.facts import CONFINING, Facts, Json, ServiceAddress, needed, spec_of
 from cli.tables import amiss_text
-from extender.kube import calls
 from extender.leadership.lease_loop import LEADER
 from extender.settings.settings import COMMIT_TIMEOUT_S, LEASE_NAME, LeaderElection, Settings, longest_bind_s
 from scoring.explain import words
@@ -24,8 +23,6 @@ from scoring.ids import NO_ZONE
 
 _OLDEST: Final = (1, 35)
 GATE_POLICY: Final = "netgang-gate"
-CONFINING: Final = ("netgang-jobs", "netgang-pod-status", "netgang-pods")
-"""Policies of the chart, and their bindings."""
 DEFAULT: Final = "default-scheduler"
 _VERBS: Final = {"filterVerb": "filter", "prioritizeVerb": "prioritize", "bindVerb": "bind"}
 _EXTENDER_TIMEOUT_S: Final = 5.0  # kube-scheduler's own default
@@ -65,12 +62,6 @@ def _some(names: Iterable[str]) -> str:
 def _minor(version: str) -> tuple[int, int] | None:
     found = re.match(r"v?(\d+)\.(\d+)", version)
     return (int(found[1]), int(found[2])) if found else None
-
-
-def needed(settings: Settings) -> frozenset[Right]:
-    """The rights that netgang needs, those in its own namespace among them."""
-    leading = calls.LEADING if settings.leader_election is LeaderElection.ON else ()
-    return calls.rules((*calls.CALLS, *calls.STARTED, *leading))
 
 
 def _rights(seen: Facts) -> Iterator[Finding]:
@@ -165,17 +156,6 @@ def _policies(seen: Facts) -> Iterator[Finding]:
         wanted = _some(settings.scheduler_names)
         what = f"{GATE_POLICY} gates pods of {_some(meant) or 'no scheduler'}, the settings mean {wanted}"
         yield error("gate-policy-scheduler", what, f"name the same schedulers in the policy's variable `ours`; {fix}")
-
-
-def confining(policies: Mapping[str, Json], bindings: Mapping[str, Json], *, account: str) -> frozenset[str]:
-    """Which of the policies refuse what `account` may not; both by name, as they are in the cluster."""
-
-    def confines(name: str) -> bool:
-        conditions, binding = spec_of(policies.get(name)).get("matchConditions") or (), spec_of(bindings.get(name))
-        refuses = binding.get("policyName") == name and "Deny" in (binding.get("validationActions") or ())
-        return refuses and any(f"'{account}'" in str(one.get("expression")) for one in conditions)
-
-    return frozenset(filter(confines, CONFINING))
 
 
 def _confinement(seen: Facts) -> Iterator[Finding]:

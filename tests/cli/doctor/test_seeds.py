@@ -16,8 +16,16 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from cli.doctor import Facts, Severity, examine
-from cli.doctor.cluster_facts import ask_sources, scheduler_of
-from cli.doctor.facts import Answered, Endpoints, LeaseSeen, Policies, Replica, ServiceAddress
+from cli.doctor.facts import (
+    Answered,
+    Endpoints,
+    LeaseSeen,
+    Policies,
+    Replica,
+    ServiceAddress,
+    ask_sources,
+    scheduler_of,
+)
 from extender.errors import ConfigError
 from extender.runtime.clock import SystemClock
 from extender.schemas import AgentsAmiss, ProbeAgents
