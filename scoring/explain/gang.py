@@ -264,11 +264,7 @@ def cause_of(
     refusals: Mapping[PodUid, str],
     notes: Sequence[str],
 ) -> WaitingCause | None:
-    """The cause for which the gang of `ask` waits in `plan`; `None`: it does not wait. Cost: O(nodes).
-
-    `run`: fresh, with what other gangs are committed to; `refusals`: waiting member → kube-scheduler's words;
-    `notes`: what is known of quotas.
-    """
+    """The cause for which the gang of `ask` waits, in a fresh `run`; `None`: it does not wait. Cost: O(nodes)."""
     waiting = plan.waiting.get(ask.gang.key)
     if waiting is None:
         later = ask.gang.later
@@ -331,7 +327,7 @@ def _no_zone(run: Run, ask: GangDemand, detail: str) -> WaitingCause:
 
 
 def _incomplete(ask: GangDemand, notes: Sequence[str]) -> WaitingCause:
-    """Missing pods first; then foreign gates, then claims. `notes`: what is known of quotas."""
+    """Missing pods first; then foreign gates, then claims; `notes` may name a quota."""
     gang, unable = ask.gang, ask.unable
     missing = gang.min_member - ask.alive - len(unable)
     if missing > 0:
