@@ -161,11 +161,6 @@ def newcomers(job: ElasticJob, gang: Gang, *, first: int, number: int, zone_labe
     """Workers with the indexes from `first` on, made after the worker with the highest index; none if there is none.
 
     What our own admission wrote into that worker (nodes or zone, docs/safety.md S6) is taken out again.
-
-    >>> from tests.scoring.scaling.cases import elastic, workers
-    >>> gang = workers("g", ["n1", "n1"], ps="n1")
-    >>> [(p.name, p.node) for p in newcomers(elastic(gang), gang, first=2, number=2, zone_label="zone")]
-    [('g-2', None), ('g-3', None)]
     """
     if not (workers := workers_of(job, gang)):
         return ()
@@ -173,21 +168,10 @@ def newcomers(job: ElasticJob, gang: Gang, *, first: int, number: int, zone_labe
     written = as_written(model, zone_label=zone_label)
     # A volume claim is of one worker: where the next one's will be is unknown.
     member_class = replace(written, constraints=replace(written.constraints, claims=()))
+    nowhere = dict.fromkeys(("node", "nominated_node", "scheduled_s", "admitted_to"))
+    new = replace(model, member_class=member_class, phase=Phase.PENDING, deleting=False, gates=(), **nowhere)
     return tuple(
-        replace(
-            model,
-            uid=PodUid(f"{job.uid}/{index}"),
-            name=PodName(f"{job.key.name}-{index}"),
-            member_class=member_class,
-            index=index,
-            node=None,
-            nominated_node=None,
-            scheduled_s=None,
-            admitted_to=None,
-            phase=Phase.PENDING,
-            deleting=False,
-            gates=(),
-        )
+        replace(new, uid=PodUid(f"{job.uid}/{index}"), name=PodName(f"{job.key.name}-{index}"), index=index)
         for index in range(first, first + number)
     )
 
