@@ -91,9 +91,9 @@ class ZoneRoom(msgspec.Struct, frozen=True):
     def words(self, obstacle: NodeObstacle) -> tuple[str, str, str]:
         """Its cause, the clause and the remedy."""
         at = obstacle.at
-        verbs = ("is", "has", "lacks") if len(at) == 1 else ("are", "have", "lack")
+        is_, has, lacks = ("is", "has", "lacks") if len(at) == 1 else ("are", "have", "lack")
         values = {
-            **dict(zip(("is_", "has", "lacks"), verbs, strict=True)),
+            **{"is_": is_, "has": has, "lacks": lacks},
             "of": f"{len(at)} of {counted(self.nodes, 'node')} of {zone_text(self.zone)}",
             "what": obstacle.what,
             "names": some(at),

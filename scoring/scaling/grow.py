@@ -101,7 +101,7 @@ def scale_out(
     options: Options,
     *,
     now_s: float,
-    demands: Mapping[JobKey, int] | None = None,
+    demands: Mapping[JobKey, int] = {},
     cache: PlannerCache | None = None,
 ) -> ScaleOut:
     """Which jobs get fewer workers or more for their own sake, and why the others keep their size.
@@ -109,7 +109,6 @@ def scale_out(
     `demands`: job → workers that its metrics ask for. Cost: a placement for each gang that waits and job that grows.
     """
     levels = options.condition is ElasticCondition.LEVELS
-    demands = demands or {}
     changes: list[Change] = []
     refusals: dict[JobKey, JobRefusal] = {}
     growing: list[tuple[ElasticJob, Gang, int]] = []  # With how many workers each may have
