@@ -361,8 +361,7 @@ def _turn(turn: PlaceInQueue) -> list[str]:
         lines.append(f"ahead of it wait {named}")
     if ahead.admitted_count or ahead.starting:
         lines.append(f"ahead of it were given room: {some([*ahead.admitted, *ahead.starting])}")
-    kept = turn.reservation
-    if kept is not None:
+    if (kept := turn.reservation) is not None:
         what = f"nodes {some(kept.held_nodes)}" if kept.held_nodes else f"{len(kept.nodes)} places"
         until = f" until {datetime.fromtimestamp(kept.until_s, UTC):%H:%M:%S}Z" if kept.until_s is not None else ""
         lines.append(f"{kept.kind} for it: {what}{f' in zone {kept.zone}' if kept.zone else ''}{until}")

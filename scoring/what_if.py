@@ -205,8 +205,7 @@ def _fate(gang: Gang | None, plan: Plan) -> Fate:
 
 def _behind(key: GangKey, plan: Plan) -> tuple[GangKey, ...]:
     """Gangs ahead of one whose room they have: given in this plan, or reserved. Cost: O(gangs)."""
-    waiting = plan.waiting.get(key)
-    if waiting is None or waiting.reason is not Reason.BEHIND:
+    if (waiting := plan.waiting.get(key)) is None or waiting.reason is not Reason.BEHIND:
         return ()
     ahead = {one.gang: one.rank for one in plan.admitted.values() if one.rank < waiting.rank}
     ahead |= {gang: plan.waiting[gang].rank for gang in plan.reservations if gang in plan.waiting and gang != key}

@@ -151,8 +151,7 @@ def _policies(seen: Facts) -> Iterator[Finding]:
         what = f"failurePolicy of {GATE_POLICY} is {failing}: if it cannot be evaluated, no pod is created"
         yield error("gate-policy-closed", what, "set spec.failurePolicy: Ignore")
     ours = [str(one.get("expression")) for one in spec.get("variables") or () if one.get("name") == "ours"]
-    meant = set(re.findall(r"'([^']*)'", "".join(ours[:1])))
-    if meant != set(settings.scheduler_names):
+    if (meant := set(re.findall(r"'([^']*)'", "".join(ours[:1])))) != set(settings.scheduler_names):
         wanted = _some(settings.scheduler_names)
         what = f"{GATE_POLICY} gates pods of {_some(meant) or 'no scheduler'}, the settings mean {wanted}"
         yield error("gate-policy-scheduler", what, f"name the same schedulers in the policy's variable `ours`; {fix}")
@@ -236,13 +235,11 @@ def _scheduler(seen: Facts) -> Iterator[Finding]:
     if not settings.extender or config is None:
         return
     yield from _profiles(config, settings)
-    entries = [one for one in config.get("extenders") or () if any(one.get(verb) for verb in _VERBS)]
-    if not entries:
+    if not (entries := [one for one in config.get("extenders") or () if any(one.get(verb) for verb in _VERBS)]):
         fix = "copy `extenders` from scheduler-config/, which has an entry for each verb"
         yield error("extender-missing", "no extender is configured: netgang is never asked", fix)
         return
-    ours = [one for one in entries if _leads_to_us(one, settings, service)]
-    if not ours:
+    if not (ours := [one for one in entries if _leads_to_us(one, settings, service)]):
         found = ", ".join(sorted({str(one.get("urlPrefix")) for one in entries}))
         where = f"{service.name}.{service.namespace}.svc:{service.port}" if service else f"127.0.0.1:{settings.port}"
         where = f"{'https' if settings.tls.cert_file is not None else 'http'}://{where}"

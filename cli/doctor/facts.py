@@ -235,8 +235,7 @@ class Look(msgspec.Struct):
         return replace(seen, scheduler=config, scheduler_from=origin, scheduler_version=version)
 
     async def _service(self) -> ServiceAddress | None:
-        found = await self._installed("services", NAME)
-        if found is None:
+        if (found := await self._installed("services", NAME)) is None:
             return None
         spec = found["spec"]
         port = next((one["port"] for one in spec["ports"] if one.get("name") in ("http", None)), 0)

@@ -84,8 +84,7 @@ class Reporter:
             until_s = time.monotonic() + timeout_s
             self._hurry.set()
             while True:
-                sender = self._ensure_sender()
-                if sender is None:
+                if (sender := self._ensure_sender()) is None:
                     return not self._failures
                 sender.join(max(until_s - time.monotonic(), 0.0))
                 if sender.is_alive():
@@ -111,8 +110,7 @@ class Reporter:
     def _send(self) -> None:
         while True:
             with self._starting:
-                points = [self._pending.popleft() for _ in range(len(self._pending))]
-                if not points:
+                if not (points := [self._pending.popleft() for _ in range(len(self._pending))]):
                     self._sender = None
                     return
             try:

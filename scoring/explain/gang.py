@@ -265,8 +265,7 @@ def cause_of(
     notes: Sequence[str],
 ) -> WaitingCause | None:
     """The cause for which the gang of `ask` waits, in a fresh `run`; `None`: it does not wait. Cost: O(nodes)."""
-    waiting = plan.waiting.get(ask.gang.key)
-    if waiting is None:
+    if (waiting := plan.waiting.get(ask.gang.key)) is None:
         later = ask.gang.later
         advice = "Wait until it has ended, or give each run a gang name of its own."
         return WaitingCause(camel_case(Reason.OTHER_RUN), f"{two_runs(ask.gang)}.", advice) if later else None
@@ -329,11 +328,9 @@ def _no_zone(run: Run, ask: GangDemand, detail: str) -> WaitingCause:
 def _incomplete(ask: GangDemand, notes: Sequence[str]) -> WaitingCause:
     """Missing pods first; then foreign gates, then claims; `notes` may name a quota."""
     gang, unable = ask.gang, ask.unable
-    missing = gang.min_member - ask.alive - len(unable)
-    if missing > 0:
+    if (missing := gang.min_member - ask.alive - len(unable)) > 0:
         exist = f"{ask.alive + len(unable)} of {counted(gang.min_member, 'pod')} exist"
-        quota = next((note for note in notes if note.startswith("ResourceQuota ")), "")
-        if quota:
+        if quota := next((note for note in notes if note.startswith("ResourceQuota ")), ""):
             text = f"{exist}, and the namespace's quota forbids more: {quota}."
             return WaitingCause(CauseReason.QUOTA, text, "Have the ResourceQuota raised, or ask for less.")
         if ask.lost:

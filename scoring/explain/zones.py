@@ -127,8 +127,7 @@ def _lack_of(run: Run, classes: Sequence[tuple[MemberClass, int]], rows: Ints) -
         left = count
         counts = np.where(allowed & ~(ports & single), fit_counts(free, request), 0)
         for i in np.lexsort((np.arange(len(rows)), -counts)).tolist():
-            here = min(int(counts[i]), 1 if single else left, left)
-            if not here:
+            if not (here := min(int(counts[i]), 1 if single else left, left)):
                 break
             free[i] -= here * request
             ports[i] |= single

@@ -166,8 +166,7 @@ class _Growth:
         """Give the job up to `target` workers altogether, as far as there is room."""
         run, key, (_, had) = self._run, job.key, self.new.get(job.key, (job, {}))
         first, zone_label = job.workers + len(had), run.policy.zone_label
-        pods = newcomers(job, gang, first=first, number=max(target - first, 0), zone_label=zone_label)
-        if not pods:
+        if not (pods := newcomers(job, gang, first=first, number=max(target - first, 0), zone_label=zone_label)):
             return
         demand = run.view.demand(gang)
         zones = run.view.zones_of(node for _, node in demand.siblings)  # None if all its nodes are gone

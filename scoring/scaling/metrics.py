@@ -67,8 +67,7 @@ def fit_curve(steps: Floats, losses: Floats) -> Curve | None:
         return None
     k, mean = steps - steps[0], float(losses.mean())
     y = losses - mean
-    total = float(y @ y)
-    if total <= 0.0:
+    if (total := float(y @ y)) <= 0.0:
         return None
     scales = np.geomspace(0.01, 10.0, _GRID) * float(k[-1])
     best: Curve | None = None
@@ -343,8 +342,7 @@ class _Evaluation(msgspec.Struct, frozen=True):
         workers, horizon_s = self.job.workers, self.options.horizon_s
         if more <= workers:
             return self._hold(_R.AT_BOUND)
-        model = model_of(self.series, expected_stall_s=self.options.stall_s)
-        if model is None:
+        if (model := model_of(self.series, expected_stall_s=self.options.stall_s)) is None:
             return self._hold(_R.POOR_FIT, "the loss does not fall, or no speed is reported")
         if model.curve.explained < _MIN_FIT_RATIO:
             return self._hold(_R.POOR_FIT, f"{model.curve.family} explains {model.curve.explained:.0%}")

@@ -195,8 +195,7 @@ def _offer(without: Without, job: ElasticJob, turns: QueueOrder, options: Option
         later = (mine.key, ask.gang.created_s, ask.gang.key) >= (its.key, gang.created_s, gang.key)
         if later and not turns.starving(ask):
             return JobRefusal(job.key, No.NOT_LIGHTER, f"ω′ {its.omega_prime:.6g}, the gang's {mine.omega_prime:.6g}")
-    pods = steps_down(job, gang, most=options.decrement)
-    if not pods:
+    if not (pods := steps_down(job, gang, most=options.decrement)):
         return JobRefusal(job.key, No.AT_MINIMUM, f"{job.workers} workers, at least {job.floor}")
     rows = [without.row(pod) for pod in pods]  # down to the last on a node that concerns the gang
     last = max((n for n, row in enumerate(rows, start=1) if row is not None and without.reached[row]), default=0)
@@ -321,8 +320,7 @@ class _Gathering:
 
     def _look_at(self, number: int) -> None:
         """What the job's next pods would bring; if none brings anything, one at a time may help another job's."""
-        left = self._jobs[number][self._taken[number] :]
-        if not left:
+        if not (left := self._jobs[number][self._taken[number] :]):
             self._offers.pop(number, None)
             return
         before, best = self._lacking(), (0.0, 1)
