@@ -173,13 +173,7 @@ def supposed(base: Situation, what: WhatIf, *, gangs: Sequence[Gang] = (), polic
 
 
 def supposed_text(what: WhatIf) -> str:
-    """What is supposed, in one sentence's worth of words.
-
-    >>> supposed_text(WhatIf(remove_jobs=("team/a", "team/b"), settings={"score": {}, "queue": {}}, advance_s=240.0))
-    'team/a, team/b gone, other settings: queue, score, 4 min later'
-    >>> supposed_text(WhatIf(cordon=(NodeName("n1"),), uncordon=(NodeName("n1"), NodeName("n2"))))
-    'node n1 cordoned, nodes n1, n2 uncordoned'
-    """
+    """What is supposed, in one sentence's worth of words, such as "team/a gone, node n1 cordoned, 4 min later"."""
     parts = [counted(sum(one.count for one in what.pods), "more pod")] if what.pods else []
     parts += [f"{some(what.remove_jobs)} gone"] if what.remove_jobs else []
     for names, how in ((what.cordon, "cordoned"), (what.uncordon, "uncordoned")):

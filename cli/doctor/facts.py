@@ -294,8 +294,6 @@ def settings_of(text: str, environment: Mapping[str, str], *, origin: str) -> Fa
 
     >>> settings_of("port: 9000", {"NETGANG_ELASTIC__ENABLED": "true"}, origin="").settings.elastic.enabled
     True
-    >>> settings_of("hold_limit_s: much", {}, origin="").settings_problems
-    ("hold_limit_s = 'much': must be a valid number",)
     """
     problems: tuple[str, ...]
     try:

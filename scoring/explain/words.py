@@ -103,11 +103,7 @@ def counted(count: int, what: str) -> str:
 
 
 def value_text(metric: Metric, value: float) -> str:
-    """A value in the unit that people read.
-
-    >>> [value_text(*one) for one in ((Metric.LOSS, 0.016), (Metric.DELAY, 5.25), (Metric.THROUGHPUT, 1e7))]
-    ['1.6 %', '5.25 ms', '10 Mbit/s']
-    """
+    """A value in the unit that people read: %, ms or Mbit/s."""
     if metric is Metric.LOSS:
         return f"{100.0 * value:.3g} %"
     return f"{value:.3g} ms" if metric is Metric.DELAY else f"{value / 1e6:.4g} Mbit/s"

@@ -107,10 +107,7 @@ def pairs_of(member_set: MemberSet) -> int:
 
 
 def _lack_of(run: Run, classes: Sequence[tuple[MemberClass, int]], rows: Ints) -> tuple[tuple[Shortage, ...], int]:
-    """What `rows` lack for these members in the run's room, and how many members may go to none of them.
-
-    Cost: O(nodes · resources) per class and time round.
-    """
+    """What `rows` lack for these members, and how many may go to none of them. Cost: O(nodes · resources) per class."""
     asked = {name for member_class, _ in classes for name, _ in member_class.requests}
     axis = (*run.table.axis, *sorted(asked.difference(run.table.axis)))  # what no node has comes last
     free = np.zeros((len(rows), len(axis)), np.int64)

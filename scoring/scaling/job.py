@@ -138,8 +138,6 @@ def steps_down(job: ElasticJob, gang: Gang, *, most: int | None) -> list[Pod]:
     >>> gang = workers("g", ["n1", "n1", "n2", None, "n3", None], ps="n1")  # workers 3 and 5 have no node
     >>> [(pod.index, pod.node) for pod in steps_down(elastic(gang, least=1), gang, most=None)]
     [(4, 'n3'), (2, 'n2'), (1, 'n1')]
-    >>> [pod.index for pod in steps_down(elastic(gang, least=1), gang, most=1)]
-    [4]
     """
     workers = {job.indexes[pod.uid]: pod for pod in workers_of(job, gang) if not pod.deleting and not pod.terminal}
     removable = (workers.get(index) for index in range(job.workers - 1, job.floor - 1, -1))
