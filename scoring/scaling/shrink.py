@@ -171,7 +171,7 @@ def _for_one(without: Without, plan: Plan, jobs: Sequence[ElasticJob], options: 
 
 
 def _offer(without: Without, job: ElasticJob, turns: QueueOrder, options: Options, total: Ints) -> Giver | JobRefusal:
-    """What the job may give up, or why it gives nothing (step 3). `total`: of all nodes. Cost: O(members of its gang)."""
+    """What the job may give up, or why it gives nothing (step 3). `total`: of all nodes. Cost: O(members)."""
     run, ask, now_s = without.run, without.ask, without.now_s
     gang = run.snapshot.gangs.get(job.gang)
     refusal = resizable(job, gang, options, now_s=now_s)
