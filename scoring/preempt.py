@@ -1,24 +1,14 @@
 """Whole gangs of lower priority leave for a waiting gang that then fits (docs/explanation/preemption.md).
 
 Why whole gangs: a member that is taken away stops all others and frees a fraction of the room that they go on using.
-Rules: no gang leaves unless the waiting gang's minimum set then has a place; never a part of a gang; never one of equal
-or higher priority; as few gangs as suffice. Nothing here removes anything.
-
-Steps for each gang that waits for room, in the order of the plan; gangs that ask for the same are looked at once:
-1. It must be one that may take another's place: its pods do not say `preemptionPolicy: Never`, its minimum is there,
-   no gang leaves for it already, and it is not promised a start nearer than `RESTART_S`: waiting until then costs less
-   than a gang that leaves loses at least.
-2. Room that comes by itself (members that are being deleted) may suffice: then no gang leaves.
-3. The smallest set of gangs without which its whole minimum set has a place, if any.
-
-In doubt a gang stays: while it starts (docs/safety.md S4), while a member of it is going (another client is at it),
-once a member has succeeded (what it frees comes by itself), while it gives room to another gang already, and when its
-owner asked for that (`netgang.io/preemptible: "false"`).
+Rules: no gang leaves unless the waiting gang's minimum set then has a place. Room that comes by itself (members that
+are being deleted) is waited for, and a start that is promised within `RESTART_S`. Gangs that ask for the same are
+looked at once. In doubt a gang stays: while it starts (docs/safety.md S4), while a member of it is going (another
+client is at it), once one has succeeded, while it gives room to another gang. Nothing here removes anything.
 
 The smallest set is exact within `SearchLimits`: sets of one gang, then of two, and so on; of each size those that
 suffice by counting, in the order of `set_key`, until one suffices by real placement. Beyond that gangs are added, the
-one that frees most members' places first, until the rest has a place, and every gang that is then not needed stays:
-none of that set can stay, but there may be a smaller one.
+one that frees most members' places first, until the rest has a place, and every gang that is then not needed stays.
 
 Cost: a count is O(nodes of the set); a placement is as planning one gang. Beyond the limits: O(candidates) counts for
 each zone, and about one placement for each gang that leaves.

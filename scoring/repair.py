@@ -1,29 +1,21 @@
 """Repair: what a started gang that lost members is given, and which admitted pods wait for nodes in vain.
 
-**Lost members**: a lost member's successor may be there a second later, and then no API object shows that one was lost.
-So while a gang is whole its *crew* is noted: which member has which index. Rules (docs/safety.md S8):
+**Lost members** (docs/explanation/repair.md): a lost member's successor may be there a second later, and then no API
+object shows that one was lost. So while a gang is whole its *crew* is noted: which member has which index.
 
 - Broken: members of the crew are lost, and those left of it are fewer than the minimum, or not the minimum set. A
-  member that comes beyond the crew (scale-out) breaks nothing; one that succeeded is never lost, and a gang in which
-  such a pod was collected is finishing: what its minimum is by now, only its owner knows.
+  member beyond the crew (scale-out) breaks nothing; one that succeeded is never lost, and a gang in which such a pod
+  was collected is finishing: what its minimum is by now, only its owner knows.
 - A crew ends when the gang is whole again, with any members; when none of it is left, the next is another gang's start.
 - After a restart of ours the crew of a gang that had started, by our own evidence, is read from what dead members,
   and successors below the highest index, have left.
-- `restart`: after `settle_s`, in which a node, or the watch, may come back; never while members finish. `replace` and
-  `none` remove no pod: for them a broken gang is only something to explain.
 
-**Stranded pods**: a gate cannot be put back, and the affinity that came with its removal can never be made wider. When
-all nodes it names are gone, or stay full, only another pod in this one's place can start (docs/safety.md S6, S8). A
+**Stranded pods** (docs/safety.md S6, S8): a gate cannot be put back, and the affinity that came with its removal can
+never be made wider. When all nodes it names are gone, or stay full, only another pod in this one's place can start. A
 pod is stranded only if nothing is planned for it on a node that exists; what is bound is never looked at; how long it
-must stay so is for the caller to say. Nothing here removes anything. A member is stranded
-
-1. by itself: no node that its constraints name exists (GONE), or none of those that do may take it and has room
-   beside what runs, what is committed and what is planned for others (FULL);
-2. with its gang: the gang waits, and its minimum set as a whole finds no place on the nodes that the members' lists
-   leave it, though each member alone would (FULL).
-
-Where only learned refusals close nodes with room, it is stranded (REFUSED) only if its gang would find room without its
-admission (docs/safety.md S27).
+must stay so is for the caller to say. It is so by itself (`PlaceLoss`), or with its gang: that waits, and its minimum
+set as a whole finds no place on the nodes that the members' lists leave it. Where only learned refusals close nodes
+with room, its gang must find room without its admission (docs/safety.md S27). Nothing here removes anything.
 """
 
 from collections import Counter

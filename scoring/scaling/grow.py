@@ -3,10 +3,8 @@
 1. Scale-in for the first gang that waits (`shrink`), whatever a job's metrics ask for. If workers go, nothing else
    happens in this pass: what the others would get is decided when the gang has its room.
 2. Demands of metrics for fewer workers: they free room and are granted at once.
-3. Growth, into room that is there now and that no waiting gang can use: first jobs that gave up workers for others,
-   until they have them again; then all in the queue's order (priority, weight, age, name). A job grows in its zone, on
-   the nodes with the best measured network to its ps and workers, up to its demand, else to its maximum; by `increment`
-   workers at once, beside those it gave up or asks for: each change stalls it, so these come together.
+3. Growth, in the order of docs/explanation/elastic.md: what a job gave up, what it asks for and `increment` more come
+   together, because each change stalls it.
 
 Room that is not given to growth: what the plan gives to gangs, what is held for STARVING ones (docs/safety.md S14), and
 where a gang that waits will go as soon as pods that are being removed are gone: room freed for it must not be lost to

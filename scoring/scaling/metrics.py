@@ -1,14 +1,7 @@
-"""What a job's own metrics ask for: a worker count, with the reason (PAPERS E2, E3; docs/explanation/elastic.md).
+"""What a job's own metrics ask for: a worker count, with the reason (PAPERS E2, E3).
 
-- `iterations`: another count every so many steps, from the minimum to the maximum and back: 3 → 6 → 9 → 12 → 3.
-- `loss`: more workers while the loss falls, fewer when it rises: 3 → 6 → 9 → 12 → 9.
-- `curve`: more workers if the extrapolated loss says that they pay for the stall, fewer when it rises.
-
-Rules for all of them, because each change stalls the job and too many make training random: nothing is changed during a
-resize or on stale reports; a demand is looked at again `every_steps` steps after the last look and the last change, and
-not before `min_interval_s`; only reports with the present worker count count, the first steps after a change excepted;
-a trend must be larger than a band and surer than noise; and from one change of direction to the next there are at least
-`reversal_steps` steps, whatever the reports say (`iterations`, which reads none, goes its round).
+docs/explanation/elastic.md has the policies and the rules against noise: each change stalls the job, and too many make
+training random.
 
 - Trend: a line through a window of the loss: what is left of the points around it shows the noise, however often a job
   reports.

@@ -1,23 +1,15 @@
 """Scale-in: which running jobs give up how many workers so that the first gang that waits can start (PAPERS K4).
 
-Only for one gang, and only if it then starts: whole plan or nothing. Differences to the published algorithm
-(`lab.simulator.policies.kod2_algorithms`): the gang is placed for real over the nodes of a zone, not on one node; the
-fewest workers go; the highest index goes first, because frameworks let no caller choose.
+Only for one gang, and only if it then starts; docs/explanation/elastic.md says for which, and from which jobs.
+Differences to the published algorithm (`lab.simulator.policies.kod2_algorithms`): the gang is placed for real over the
+nodes of a zone, not on one node; the fewest workers go; the highest index goes first, because frameworks let no caller
+choose.
 
-1. The gang: the first in the queue's order that waits for room; with `ElasticCondition.LEVELS` the first for which the
-   other steps find a way, with room for all members that it asked for: at most `MOST_KINDS`, of equal ones the first.
-2. Nothing is done if others leave for it already, if it is promised a start that is nearer than a resize lasts, or if
-   it fits as soon as pods that are going anyway are gone.
-3. Jobs that may give up workers on nodes that concern the gang (`_offer`): lighter (ω′) than the gang, or as heavy and
-   entered later, and not of higher priority; for a STARVING gang (PAPERS K3) weights do not count. With `LEVELS` a job
-   must have a higher service level.
-4. Their order (`_in_order`): lowest priority first, then the lightest (with `LEVELS` those that have had most), then
-   the job whose workers, the highest index first, are worth least: those on nodes that the gang would go to if it could
-   choose; those that share no node with a ps or chief of their own (PAPERS K4); the worst linked; then by name.
-5. The fewest workers that make the gang fit, from the first jobs in this order: a good way by counting (`_Gathering`);
-   then all ways with fewer workers, bounded by `MOST_COUNTS` (`fewer`). Where counting and placing disagree, because
-   kinds of members compete for nodes: as few of the first jobs as pass (`enough`).
-6. The planner itself must give the gang its places then: otherwise another gang would have the room.
+With `ElasticCondition.LEVELS` gangs are tried in the queue's order, of equal ones the first, at most `MOST_KINDS`.
+The fewest workers of the first jobs in order (`_offer`, `_in_order`): a good way by counting (`_Gathering`), then all
+ways with fewer, bounded by `MOST_COUNTS` (`fewer`); where counting and placing disagree, because kinds of members
+compete for nodes, as few of the first jobs as pass (`enough`). The planner itself must give the gang its places then:
+otherwise another gang would have the room.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -135,7 +127,7 @@ def without_workers(
 
 
 def _for_one(without: Without, plan: Plan, jobs: Sequence[ElasticJob], options: Options, *, going: int) -> ScaleIn:
-    """Steps 2 to 6 for one gang that waits; `going`: number of pods that go anyway."""
+    """For one gang that waits; `going`: number of pods that go anyway."""
     run, ask, now_s = without.run, without.ask, without.now_s
     key = ask.gang.key
     if without.may_fit(()) and without.place(()) is not None:
@@ -171,7 +163,7 @@ def _for_one(without: Without, plan: Plan, jobs: Sequence[ElasticJob], options: 
 
 
 def _offer(without: Without, job: ElasticJob, turns: QueueOrder, options: Options, total: Ints) -> Giver | JobRefusal:
-    """What the job may give up, or why it gives nothing (step 3). `total`: of all nodes. Cost: O(members)."""
+    """What the job may give up, or why it gives nothing. `total`: of all nodes. Cost: O(members)."""
     run, ask, now_s = without.run, without.ask, without.now_s
     gang = run.snapshot.gangs.get(job.gang)
     refusal = resizable(job, gang, options, now_s=now_s)
@@ -200,7 +192,7 @@ def _offer(without: Without, job: ElasticJob, turns: QueueOrder, options: Option
 
 
 def _chosen(without: Without, ordered: Sequence[Giver], best: Placed) -> tuple[Taken, Placed]:
-    """Step 5: steps of each job in this order, and where the gang goes then. `best`: the same with all of them."""
+    """Steps of each job in this order, and where the gang goes then. `best`: the same with all of them."""
 
     def passes(taken: Taken) -> Placed | None:
         return without.place(_pods(ordered, taken))
@@ -219,7 +211,11 @@ def _pods(givers: Sequence[Giver], taken: Sequence[int]) -> list[Pod]:
 
 
 def _in_order(run: Run, near: Sequence[Giver], best: Placed) -> list[Giver]:
-    """Step 4: which job gives first; `best`: where the gang would go if it could choose."""
+    """The lowest priority first, then the lightest (LEVELS: that has had most), then whose workers are worth least.
+
+    Worth, the highest index first: those on nodes of `best`, where the gang would go if it could choose; those that
+    share no node with a ps or chief of their own (PAPERS K4); the worst linked. Then by name.
+    """
     wanted = frozenset(best.nodes.values())
 
     def worth(one: Giver) -> tuple[Any, ...]:
