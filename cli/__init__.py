@@ -1,1 +1,1 @@
-"""The command line: one file a command group, rendering apart."""
+"""The command line: one module a heading of the help, what is printed apart."""

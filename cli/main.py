@@ -1,4 +1,4 @@
-"""The command line: which commands there are. Each is in a module of `cli.commands`, its tables in `cli.rendering`.
+"""The command line: which commands there are. Each heading has a module: `gangs`, `files`, `installation`.
 
 Rules of every command: results on standard output, everything else on standard error; exit code 0 when it was done or
 shown, 1 without an answer, 2 for wrong use; errors are sentences, never a traceback; what a server says is only text.
@@ -6,6 +6,7 @@ shown, 1 without an answer, 2 for wrong use; errors are sentences, never a trace
 """
 
 import atexit
+import inspect
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -14,14 +15,9 @@ from typing import Annotated, Final
 
 import typer
 
-from cli.commands.doctor import doctor
-from cli.commands.explain import explain, what_if
-from cli.commands.network import network
-from cli.commands.plan import plan, simulate
-from cli.commands.queue import jobs, queue
-from cli.commands.serve import demo, serve
-from cli.commands.uninstall import uninstall
-from cli.output import help_of
+from cli.files import demo, plan, simulate
+from cli.gangs import explain, jobs, network, queue, what_if
+from cli.installation import doctor, serve, uninstall
 from cli.service_options import KUBECTL
 
 app = typer.Typer(
@@ -33,11 +29,9 @@ app = typer.Typer(
     "demo/tf-smoke-gpu; netgang what-if --remove-job demo/case1",
 )
 
-_GANGS: Final = "Gangs, jobs and links"
 _FILES: Final = "Without a cluster"
-_RUNNING: Final = "Installation"
 _COMMANDS: Final[Mapping[str, Mapping[Callable[..., None], str]]] = {  # heading → command → an example of its use
-    _GANGS: {
+    "Gangs, jobs and links": {
         queue: "netgang queue; netgang queue -n team-a --state waiting -o wide; netgang queue team-a/resnet",
         explain: "netgang explain demo/case1; netgang explain resnet -n team-a --json",
         what_if: "netgang what-if -f job.yaml; netgang what-if --pods 8 --request nvidia.com/gpu=4; "
@@ -50,7 +44,7 @@ _COMMANDS: Final[Mapping[str, Mapping[Callable[..., None], str]]] = {  # heading
         plan: "kubectl get nodes,pods,podgroups -A -o json > c.json; netgang plan c.json --network mesh.yaml; "
         "netgang plan decisions.gz",
     },
-    _RUNNING: {
+    "Installation": {
         serve: "netgang serve --config settings.yaml --kubeconfig ~/.kube/config --port 8888",
         doctor: "netgang doctor; netgang doctor --scheduler-config scheduler.yaml --json",
         uninstall: "netgang uninstall --dry-run",
@@ -66,8 +60,8 @@ app.command(
     add_help_option=False,
     context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
 )(simulate)
-for _one in app.registered_commands:
-    _one.help = help_of(_one.callback)
+for _one in app.registered_commands:  # a paragraph a line: a terminal of any width breaks lines by itself
+    _one.help = "\n\n".join(" ".join(part.split()) for part in (inspect.getdoc(_one.callback) or "").split("\n\n"))
 
 
 def _version(asked: bool) -> None:
@@ -87,17 +81,12 @@ def _program(
     """Starts distributed training jobs whole, in one zone, on the best measured network."""
 
 
-def main() -> None:
-    """Run the command line."""
-    _run()
-
-
 def kubectl() -> None:
     """Run the command line as kubectl's plugin, which kubectl finds as `kubectl-netgang` in PATH."""
-    _run(prog_name=KUBECTL)
+    main(prog_name=KUBECTL)
 
 
-def _run(**named: str) -> None:
+def main(**named: str) -> None:
     """Run the command line, and end the process without the interpreter's own end.
 
     Why: pyreqwest's thread may be about to hold the interpreter when Python ends, and then Python aborts the process
@@ -112,17 +101,13 @@ def _run(**named: str) -> None:
         os._exit(code)
 
     atexit.register(leave)  # runs after the handlers that commands register
-    single_threaded()
+    # Read by numpy's import: products of small matrices lose ten times more by handing work over than they gain.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         app(**named)
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
         raise
-
-
-def single_threaded() -> None:
-    """Keep numpy to one thread: products of small matrices lose ten times more by handing work over than they gain."""
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read by numpy's import
 
 
 if __name__ == "__main__":

@@ -59,12 +59,7 @@ def submitted(objects: Iterable[Object], *, namespace: str, priority: int | None
 
 
 def alike(count: int, requests: str, *, least: int | None, namespace: str, priority: int | None) -> dict[str, Any]:
-    """Field `pods` of a gang of pods that ask for `requests`, such as cpu=4,nvidia.com/gpu=1. Errors: ConfigError.
-
-    >>> made = alike(4, "cpu=2", least=3, namespace="team", priority=None)["pods"][0]
-    >>> made["count"], made["pod"]["spec"]["containers"][0]["resources"]
-    (4, {'requests': {'cpu': '2'}})
-    """
+    """Field `pods` of a gang of pods that ask for `requests`, such as cpu=4,nvidia.com/gpu=1. Errors: ConfigError."""
     amounts = dict(part.partition("=")[::2] for part in requests.split(","))
     if not all(name and amount for name, amount in amounts.items()):
         raise ConfigError(f"--request {requests}: write NAME=AMOUNT,NAME=AMOUNT, such as cpu=4,nvidia.com/gpu=1")

@@ -1,11 +1,11 @@
 """What commands print: lists and JSON, and sentences on standard error with an exit code, never a traceback."""
 
-import inspect
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn
 
 import typer
@@ -33,24 +33,10 @@ class Output(StrEnum):
     WIDE = "wide"
 
 
+ConfigFile = Annotated[Path | None, option("Settings file, YAML or JSON.", "none", "--config")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the document, JSON.")]
 Wide = Annotated[Output | None, option("More columns, and whole lines.", "as wide as the terminal", "--output", "-o")]
 Only = Annotated[str | None, option("Only this namespace.", "all", "--namespace", "-n")]
-
-
-def help_of(command: Callable[..., object] | None) -> str:
-    r'''Its docstring, a paragraph a line, because a terminal of any width breaks lines by itself.
-
-    >>> def command():
-    ...     """Do it.
-    ...
-    ...     And so
-    ...     on.
-    ...     """
-    >>> help_of(command)
-    'Do it.\n\nAnd so on.'
-    '''
-    return "\n\n".join(" ".join(one.split()) for one in (inspect.getdoc(command) or "").split("\n\n"))
 
 
 def print_json(document: Any) -> None:
@@ -121,20 +107,19 @@ def columns(
     rows: Sequence[Sequence[str]],
     *,
     cut: bool = True,
-    styles: Mapping[str, str] | None = None,
+    styles: Mapping[str, str] = {},
 ) -> RenderableType:
     """A list as kubectl prints it: a line for each of `rows`, below `names`, columns aligned by blanks, no frames.
 
-    A cell whose text is in `styles` has that style. No cell but the last is ever cut, because names are copied from
-    lists; the last one ends in an ellipsis where the console's line does.
-    Line breaks in cells become "; ". Without `cut` the terminal breaks long lines. Without rows: an empty text.
+    A cell whose text is in `styles` has that style; line breaks in it become "; ". Only the last cell is ever cut, by
+    an ellipsis where the console's line ends, because names are copied; without `cut` the terminal breaks long lines.
     """
     if not rows:
         return Text()
     cells = [[safe(console, "; ".join(cell.split("\n")) or NONE) for cell in row] for row in rows]
     for row in cells:
         for cell in row:
-            cell.stylize((styles or {}).get(cell.plain, ""))
+            cell.stylize(styles.get(cell.plain, ""))
     titles = [safe(console, name) for name in names]
     widths = [max(title.cell_len, *(row[at].cell_len for row in cells)) for at, title in enumerate(titles)]
     gaps = _GAP * (len(widths) - 1)

@@ -7,7 +7,7 @@ one that is still renewed is left. Doing it again does no harm, and a dry run ch
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final
 
@@ -75,11 +75,18 @@ class Removal:
         settled_s = began_s + (_SETTLED_S if self.done.policies else 0.0)
         while True:
             round_s = self.clock.monotonic_s()
-            waiting = await self._waiting()
+            items = self.cluster.items("/api/v1/pods", {"fieldSelector": "status.phase=Pending"})
+            gated = [pod async for item in items if (pod := pod_from_json(item)).gated]
+            waiting = [pod for pod in gated if not pod.deleting and pod.key not in self.done.left]
             if self.dry_run:
                 self.done.released |= {pod.key: pod.scheduler_name for pod in waiting}
                 return
-            await self._release(waiting)
+            try:
+                async with asyncio.TaskGroup() as group:  # the API server is asked a few at a time, by its client
+                    for pod in waiting:
+                        group.create_task(self._open(pod))
+            except ExceptionGroup as several:  # the first says enough
+                raise several.exceptions[0] from several
             if not waiting and round_s >= settled_s:
                 return
             if round_s - began_s > _LIMIT_S:
@@ -91,20 +98,6 @@ class Removal:
     async def leases(self, namespace: str) -> None:
         """Delete the Leases that are not renewed any more; one that is renewed for 90 s is left."""
         await asyncio.gather(*(self._lease(namespace, name) for name in LEASES))
-
-    async def _waiting(self) -> list[Pod]:
-        """Pods at our gate that can still be released. Cost: O(pending pods)."""
-        items = self.cluster.items("/api/v1/pods", {"fieldSelector": "status.phase=Pending"})
-        pods = [pod async for item in items if (pod := pod_from_json(item)).gated]
-        return [pod for pod in pods if not pod.deleting and pod.key not in self.done.left]
-
-    async def _release(self, pods: Sequence[Pod]) -> None:
-        try:
-            async with asyncio.TaskGroup() as group:  # the API server is asked a few at a time, by its client
-                for pod in pods:
-                    group.create_task(self._open(pod))
-        except ExceptionGroup as several:  # the first says enough
-            raise several.exceptions[0] from several
 
     async def _open(self, pod: Pod) -> None:
         """Remove the gate of this very pod; one that is gone, or replaced, is the next round's."""
@@ -128,17 +121,14 @@ class Removal:
         began_s = self.clock.monotonic_s()
         while (lease := await self.cluster.get(path)) is not None:
             spec = lease.get("spec") or {}
-            version = str(lease["metadata"]["resourceVersion"])
-            if self.dry_run:
-                break
-            if spec.get("holderIdentity"):  # another clock says nothing: does it change while we look?
+            if spec.get("holderIdentity") and not self.dry_run:  # another clock says nothing: does it change meanwhile?
                 await self.pause(float(spec.get("leaseDurationSeconds") or 0) + 1.0)
             try:
-                await self.cluster.delete(path, resource_version=version)
-                break
+                if not self.dry_run:
+                    await self.cluster.delete(path, resource_version=str(lease["metadata"]["resourceVersion"]))
+                self.done.leases.append(name)
+                return
             except ConflictError:
                 if self.clock.monotonic_s() - began_s > _LEASE_LIMIT_S:
                     self.done.left[f"leases/{name}"] = f"{spec.get('holderIdentity')} renews it: does it still run?"
                     return
-        if lease is not None:
-            self.done.leases.append(name)

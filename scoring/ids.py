@@ -1,7 +1,7 @@
 """Names of things, as distinct types.
 
-Why: a node's name, a zone's name and a pod's uid are all strings, and mixing two of them up is the one mistake that
-neither a test nor a reader sees at once. `NewType` costs nothing at run time and lets mypy see it.
+Why: they are all strings, and mixing two of them up is the one mistake that neither a test nor a reader sees at once.
+`NewType` costs nothing at run time and lets mypy see it.
 """
 
 from typing import NewType
@@ -20,9 +20,5 @@ NO_ZONE = ZoneName("")  # Nodes without a zone label form this zone; only jobs w
 
 
 def gang_key(namespace: str, group: str) -> GangKey:
-    """Name the gang `group` of `namespace`.
-
-    >>> gang_key("team-a", "resnet")
-    'team-a/resnet'
-    """
+    """Name the gang `group` of `namespace`."""
     return GangKey(f"{namespace}/{group}")

@@ -1,25 +1,14 @@
 """Whole gangs of lower priority leave for a waiting gang that then fits (docs/explanation/preemption.md).
 
 Why whole gangs: a member that is taken away stops all others and frees a fraction of the room that they go on using.
-Rules: no gang leaves unless the waiting gang's minimum set then has a place; never a part of a gang; never one of equal
-or higher priority; as few gangs as suffice. Nothing here removes anything.
-
-Steps for each gang that waits for room, in the order of the plan:
-1. It must be one that may take another's place: its pods do not say `preemptionPolicy: Never`, its minimum is there,
-   no gang leaves for it already, and gangs of lower priority run that may leave. It must not be promised
-   a start that is nearer than `RESTART_S`: waiting until then costs less than a gang that leaves loses at least.
-2. Room that comes by itself (members that are being deleted) may suffice: then no gang leaves.
-3. The smallest set of gangs without which its whole minimum set has a place; none suffices: no gang
-   leaves, and the next one is looked at. Gangs that ask for the same are looked at once.
-
-Rule: in doubt a gang stays. It stays while it starts (docs/safety.md S4), while a member of it is going (another client
-is at it), once a member has succeeded (it is about to finish: what it frees comes by itself), while it gives room to
-another gang already, and when its owner asked for that (`netgang.io/preemptible: "false"`).
+Rules: no gang leaves unless the waiting gang's minimum set then has a place. Room that comes by itself (members that
+are being deleted) is waited for, and a start that is promised within `RESTART_S`. Gangs that ask for the same are
+looked at once. In doubt a gang stays: while it starts (docs/safety.md S4), while a member of it is going (another
+client is at it), once one has succeeded, while it gives room to another gang. Nothing here removes anything.
 
 The smallest set is exact within `SearchLimits`: sets of one gang, then of two, and so on; of each size those that
-suffice by counting, in the order of `set_key`, until one suffices by real placement. Beyond that: gangs are added, the
-one that frees most members' places first, until the rest has a place, and then every gang that turns out not to be
-needed stays. That set is sufficient and none of it can stay, but there may be a smaller one.
+suffice by counting, in the order of `set_key`, until one suffices by real placement. Beyond that gangs are added, the
+one that frees most members' places first, until the rest has a place, and every gang that is then not needed stays.
 
 Cost: a count is O(nodes of the set); a placement is as planning one gang. Beyond the limits: O(candidates) counts for
 each zone, and about one placement for each gang that leaves.
@@ -78,21 +67,20 @@ def candidates(
     """Gangs that may leave for `gang`, those preferred first; `spared`: may not. `now_s`: Unix time.
 
     They have less priority; if it is `by_level`, also those of the same priority that may be suspended, are of a higher
-    service level, and started `min_run_s` ago. `freed`: what is known by now of each gang of this snapshot; `None`: it
-    may not leave, or that would be of no use. Cost: O(gangs), and O(members) of those that are not in `freed`.
+    service level, and started `min_run_s` ago. `freed`: what is known by now of each gang of this snapshot. Cost:
+    O(gangs), and O(members) of those that are not in `freed`.
     """
     service, total = policy.service, snapshot.table.allocatable.sum(axis=0)
     mine = level_of_waiting(gang.key, snapshot, service)
     busy = {*spared, *snapshot.commitments, *snapshot.claims}
     busy.update(key for claim in snapshot.claims.values() for key in claim.givers)
-    found: list[tuple[SetKey, Candidate]] = []
+    found: list[Candidate] = []
     for key, other in snapshot.gangs.items():
         if other.priority > gang.priority or key in busy or other is gang:
             continue
         if key not in freed:
             freed[key] = _candidate(other, snapshot.table, policy)
-        one = freed[key]
-        if one is None or one.priority > gang.priority:
+        if (one := freed[key]) is None or one.priority > gang.priority:
             continue
         if one.priority == gang.priority:
             suspendable = by_level and gang_options(dict(other.options), policy).suspendable
@@ -102,8 +90,8 @@ def candidates(
             if level(hours, service) <= mine:
                 continue
             one = replace(one, attained_h=hours)
-        found.append((set_key((one,)), one))
-    return [one for _, one in sorted(found, key=itemgetter(0))]
+        found.append(one)
+    return sorted(found, key=lambda one: set_key((one,)))
 
 
 def set_key(some: Iterable[Candidate]) -> SetKey:
@@ -167,37 +155,33 @@ def smallest(without: Without, candidates: Sequence[Candidate], limits: SearchLi
         if able and not _missing(without, group, able):
             groups.append((group, able))
     all_able = {one.gang: one for _, able in groups for one in able}
-    if not groups or _place(without, tuple(all_able.values())) is None:
+    if not groups or _chosen(without, tuple(all_able.values())) is None:
         return None
     sets, placed = limits.sets, limits.placed
     for size in range(1, max(len(able) for _, able in groups) + 1):
         sets -= sum(comb(len(able), size) for _, able in groups)
         if sets < 0 or placed <= 0:
             break
-        chosen, tried = _of_size(without, groups, size, most=placed)
-        if chosen is not None:
-            return chosen
-        placed -= tried
+        best = _of_size(without, groups, size)[:placed]
+        for some in best:
+            if (chosen := _chosen(without, some)) is not None:
+                return chosen
+        placed -= len(best)
     ways = ((group, _added(without, group, able)) for group, able in groups)
     found = [(group, enough) for group, enough in ways if enough is not None]
-    best = min(found, key=lambda one: set_key(one[1].some), default=None)
-    return None if best is None else _reduced(without, *best)
+    least = min(found, key=lambda one: set_key(one[1].some), default=None)
+    return None if least is None else _reduced(without, *least)
 
 
-def _of_size(without: Without, groups: _Groups, size: int, *, most: int) -> tuple[Chosen | None, int]:
-    """The best sufficient set of this size by at most `most` placements, and how many were tried."""
+def _of_size(without: Without, groups: _Groups, size: int) -> list[Some]:
+    """The sets of this size that suffice by counting, the best first."""
     enough: dict[SetKey, Some] = {}  # a gang that is in two zones may be counted in both
     for group, candidates in groups:
         for some in combinations(candidates, size):
             if not _missing(without, group, some):
                 ordered = tuple(sorted(some, key=lambda one: one.gang))
                 enough[set_key(ordered)] = ordered
-    best = sorted(enough.items(), key=itemgetter(0))[:most]
-    for _, some in best:
-        placed = _place(without, some)
-        if placed is not None:
-            return Chosen(some, placed), 0
-    return None, len(best)
+    return [some for _, some in sorted(enough.items(), key=itemgetter(0))]
 
 
 def _added(without: Without, group: Group, candidates: Sequence[Candidate]) -> Chosen | None:
@@ -207,14 +191,10 @@ def _added(without: Without, group: Group, candidates: Sequence[Candidate]) -> C
     """
     order = sorted(candidates, key=lambda one: _missing(without, group, (one,)))
     sizes = range(1, len(order) + 1)  # more gangs free more: the first size that counting allows is looked up
-    most: int | None = 1 + bisect_left(sizes, True, key=lambda size: not _missing(without, group, order[:size]))
-    while most is not None:
-        some = tuple(order[:most])
-        placed = _place(without, some)
-        if placed is not None:
-            return Chosen(some, placed)
-        most = min(2 * most, len(order)) if most < len(order) else None
-    return None
+    most = 1 + bisect_left(sizes, True, key=lambda size: not _missing(without, group, order[:size]))
+    while (chosen := _chosen(without, tuple(order[:most]))) is None and most < len(order):
+        most = min(2 * most, len(order))
+    return chosen
 
 
 def _reduced(without: Without, group: Group, enough: Chosen) -> Chosen:
@@ -222,11 +202,8 @@ def _reduced(without: Without, group: Group, enough: Chosen) -> Chosen:
     chosen = enough
     for one in sorted(enough.some, key=lambda one: set_key((one,)), reverse=True):
         rest = tuple(other for other in chosen.some if other.gang != one.gang)
-        if not rest or _missing(without, group, rest):
-            continue
-        placed = _place(without, rest)
-        if placed is not None:
-            chosen = Chosen(rest, placed)
+        if rest and not _missing(without, group, rest):
+            chosen = _chosen(without, rest) or chosen
     return chosen
 
 
@@ -240,8 +217,10 @@ def _missing(without: Without, group: Group, some: Sequence[Candidate]) -> int:
     return without.missing(group, without.sums(rows, amounts))
 
 
-def _place(without: Without, some: Sequence[Candidate]) -> Placed | None:
-    return without.place([pod for one in some for pod in one.pods])
+def _chosen(without: Without, some: Some) -> Chosen | None:
+    """These, if the waiting gang then has a place."""
+    placed = without.place([pod for one in some for pod in one.pods])
+    return None if placed is None else Chosen(some, placed)
 
 
 RESTART_S: Final = 41.0
@@ -276,22 +255,6 @@ def preemption(
 
     `spared` must stay (an owner or a disruption budget says so); none leaves for `passed_over`; those of `continued`
     are looked at although room is claimed for them, as if it were not. `now_s`: Unix time.
-
-    >>> from scoring.plan import plan as planned
-    >>> from tests.builders import bound, gang, node, pod, snapshot
-    >>> small, large = (
-    ...     gang(name, members=[bound(pod(f"{name}{i}", gang=name, cpu="4"), on) for i in range(count)])
-    ...     for name, count, on in (("small", 1, "n1"), ("large", 2, "n2"))
-    ... )
-    >>> for cpu in ("4", "8", "9"):
-    ...     waits = gang("waits", 1, cpu=cpu, priority=5)
-    ...     now = snapshot([node("n1", cpu="6"), node("n2", cpu="8")], [small, large, waits])
-    ...     policy = Policy(preemption=Preempting.GANGS)
-    ...     found = preemption(now, planned(now, policy, now_s=0.0), policy, now_s=0.0)
-    ...     print(found and found.victims)
-    ('default/small',)
-    ('default/large',)
-    None
     """
     cache = cache or PlannerCache()
     if policy.preemption is Preempting.OFF:
@@ -302,8 +265,7 @@ def preemption(
     hopeless: set[object] = set()
     freed: dict[GangKey, Candidate | None] = {}
     for waiting in sorted(plan.waiting.values(), key=lambda one: one.rank):
-        gang = snapshot.gangs.get(waiting.gang)
-        seen = snapshot
+        gang, seen = snapshot.gangs.get(waiting.gang), snapshot
         if waiting.gang in continued:  # which gangs give it room now is to be found out
             claims = {key: claim for key, claim in snapshot.claims.items() if key != waiting.gang}
             seen = replace(snapshot, claims=claims)
@@ -313,15 +275,12 @@ def preemption(
             continue
         ask = run.view.demand(gang)
         by_level = levels and (order.starving(ask) or not is_wide(gang, run.table, policy.service, total=total))
-        had = level_of_waiting(gang.key, seen, policy.service)
-        standing = (gang.priority, had, by_level)
+        standing = (gang.priority, level_of_waiting(gang.key, seen, policy.service), by_level)
         kind = (id(kind_of(run, ask)), standing, seen is snapshot or gang.key)
         if kind in hopeless:
             continue
         able = candidates(seen, policy, gang, freed, now_s=now_s, spared=spared, by_level=by_level)
-        chosen = None
-        if able:
-            chosen = smallest(_without_others(seen, plan, policy, ask, cache, now_s=now_s), able, limits)
+        chosen = smallest(_without_others(seen, plan, policy, ask, cache, now_s=now_s), able, limits) if able else None
         if chosen is not None:
             return Preemption(
                 gang=gang.key,
@@ -352,22 +311,18 @@ def _without_others(
     snapshot: Snapshot, plan: Plan, policy: Policy, ask: GangDemand, cache: PlannerCache, *, now_s: float
 ) -> Without:
     """What the gang would find: what is planned for others or claimed by them is taken, and reservations ahead stay."""
-    index, rank = snapshot.table.index, plan.waiting[ask.gang.key].rank
-    members = (pod for gang in snapshot.gangs.values() for pod in gang.members)
-    claims = [(snapshot.gangs[key], one) for key, one in sorted(snapshot.claims.items()) if key in snapshot.gangs]
+    index, rank, gangs = snapshot.table.index, plan.waiting[ask.gang.key].rank, snapshot.gangs
+    members = (pod for gang in gangs.values() for pod in gang.members)
     return Without(
-        snapshot,
-        policy,
-        ask,
-        cache,
+        *(snapshot, policy, ask, cache),
         now_s=now_s,
         planned=plan.admitted.values(),
         leaving=[pod for pod in members if pod.deleting and pod.node is not None and not pod.terminal],
         claimed=[
             (pod.member_class, claim.assignment[pod.uid])
-            for gang, claim in claims
-            if gang.key in plan.waiting
-            for pod in gang.pending
+            for key, claim in sorted(snapshot.claims.items())
+            if key in gangs and key in plan.waiting
+            for pod in gangs[key].pending
             if pod.uid in claim.assignment
         ],
         held=[  # For STARVING gangs ahead; what is claimed counts by itself

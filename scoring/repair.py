@@ -1,34 +1,21 @@
 """Repair: what a started gang that lost members is given, and which admitted pods wait for nodes in vain.
 
-**Lost members**: successors beside the others, a restart as a whole, or nothing.
-
-Why a memory: a lost member's successor may be there a second later, and then no API object shows that one was lost.
-So while a gang is whole its *crew* is noted: which member has which index. Rules (docs/safety.md S8):
+**Lost members** (docs/explanation/repair.md): a lost member's successor may be there a second later, and then no API
+object shows that one was lost. So while a gang is whole its *crew* is noted: which member has which index.
 
 - Broken: members of the crew are lost, and those left of it are fewer than the minimum, or not the minimum set. A
-  member that comes beyond the crew (scale-out) breaks nothing; one that succeeded is never lost, and a gang in which
-  such a pod was collected is finishing: what its minimum is by now, only its owner knows.
+  member beyond the crew (scale-out) breaks nothing; one that succeeded is never lost, and a gang in which such a pod
+  was collected is finishing: what its minimum is by now, only its owner knows.
 - A crew ends when the gang is whole again, with any members; when none of it is left, the next is another gang's start.
 - After a restart of ours the crew of a gang that had started, by our own evidence, is read from what dead members,
   and successors below the highest index, have left.
-- `replace` and `none` remove no pod, so for them a broken gang is only something to explain.
-- `restart`: after `settle_s`, in which a node, or the watch, may come back; never while members finish.
 
-**Stranded pods** wait for nodes that cannot take them any more (docs/safety.md S6, S8).
-
-Why: a gate cannot be put back, and the affinity that came with its removal can never be made wider. When all nodes
-it names are gone, or stay full, only another pod in this one's place can start. Rules: a pod is stranded only if
-nothing is planned for it on a node that exists; what is bound is never looked at, whether its gang once started or
-not; how long it must stay so is for the caller to say. Nothing here removes anything.
-
-A member is stranded
-1. by itself: no node that its constraints name exists (GONE), or none of those that do may take it and has room
-   beside what runs, what is committed and what is planned for others (FULL);
-2. with its gang: the gang waits, and its minimum set as a whole finds no place on the nodes that the members' lists
-   leave it, though each member alone would (FULL).
-
-Where nodes have room and only learned refusals close them, another pod in its place is no better off unless it could go
-to other nodes: it is stranded (REFUSED) only if its gang would find room without its admission (docs/safety.md S27).
+**Stranded pods** (docs/safety.md S6, S8): a gate cannot be put back, and the affinity that came with its removal can
+never be made wider. When all nodes it names are gone, or stay full, only another pod in this one's place can start. A
+pod is stranded only if nothing is planned for it on a node that exists; what is bound is never looked at; how long it
+must stay so is for the caller to say. It is so by itself (`PlaceLoss`), or with its gang: that waits, and its minimum
+set as a whole finds no place on the nodes that the members' lists leave it. Where only learned refusals close nodes
+with room, its gang must find room without its admission (docs/safety.md S27). Nothing here removes anything.
 """
 
 from collections import Counter
@@ -153,20 +140,16 @@ def words_of(crew: Crew) -> str:
     """What is wrong and what is waited for, in sentences for people; empty when the gang is not broken."""
     if not crew.broken:
         return ""
-    first = crew.losses[0]
-    more = f" (and {len(crew.losses) - 1} more)" if len(crew.losses) > 1 else ""
-    lost = f"Pod {first.name}{more} is lost: {first.cause_text}."
-    silent = sorted({loss.node for loss in crew.losses if loss.stays and loss.node is not None})
-    absent = [loss for loss in crew.losses if loss.successor is None and not loss.stays]
-    waiting = [one.successor.name for one in crew.losses if one.successor is not None and one.successor.node is None]
-    parts = [lost]
-    if silent:
-        nodes = ", ".join(silent)
-        parts.append(f"Its pod is still there: waiting for node {nodes} to be removed or to come back.")
-    if absent:
-        parts.append(f"Waiting for its owner to create {len(absent)} new pod{'s' if len(absent) > 1 else ''}.")
-    if waiting:
-        parts.append(f"Pod {waiting[0]} takes its place, as soon as there is room beside the others.")
+    first, losses = crew.losses[0], crew.losses
+    more = f" (and {len(losses) - 1} more)" if len(losses) > 1 else ""
+    parts = [f"Pod {first.name}{more} is lost: {first.cause_text}."]
+    if silent := ", ".join(sorted({loss.node for loss in losses if loss.stays and loss.node is not None})):
+        parts.append(f"Its pod is still there: waiting for node {silent} to be removed or to come back.")
+    if absent := sum(loss.successor is None and not loss.stays for loss in losses):
+        parts.append(f"Waiting for its owner to create {absent} new pod{'s' if absent > 1 else ''}.")
+    heirs = (loss.successor for loss in losses)
+    if waits := next((pod.name for pod in heirs if pod is not None and pod.node is None), None):
+        parts.append(f"Pod {waits} takes its place, as soon as there is room beside the others.")
     return " ".join(parts)
 
 
@@ -183,13 +166,11 @@ def _seated(gang: Gang, quorum: Quorum) -> dict[Seat, CrewMember]:
 
 
 def _traces(gang: Gang, quorum: Quorum) -> dict[Seat, CrewMember]:
-    """The crew of a broken gang that is seen for the first time, from what those that are lost have left.
+    """The crew of a broken gang that is seen for the first time; empty where no member is known to be lost.
 
     - Remains: a dead member that had a node before a live member was created is of an earlier start.
     - A successor that waits: created after a live member got its node, when all of the minimum were there; by its
       index it is below a running member, as scale-out comes above them all. Its forerunner gets its name.
-
-    Empty where no member is known to be lost.
     """
     living = [pod for pod in gang.members if pod.uid in quorum.placed and not pod.terminal]
     born_s = min((pod.created_s for pod in living), default=None)
@@ -211,9 +192,9 @@ def _traces(gang: Gang, quorum: Quorum) -> dict[Seat, CrewMember]:
 
 def _loss(member: CrewMember, seat: Seat, gang: Gang, nodes: Container[NodeName]) -> LostMember:
     remains = next((pod for pod in gang.members if pod.uid == member.uid), None)
-    heirs = [pod for pod in gang.members if _seat(pod) == seat and pod.uid != member.uid and not pod.terminal]
+    heirs = (pod for pod in gang.members if _seat(pod) == seat and pod.uid != member.uid and not pod.terminal)
     heir = next((pod for pod in heirs if not pod.deleting), None)
-    node = remains.node if remains is not None and remains.node is not None else member.node
+    node = (remains.node if remains is not None else None) or member.node
     gone = node is not None and node not in nodes
     if gone:
         cause = LossCause.NODE_GONE
@@ -242,10 +223,10 @@ _WANT_ROOM = frozenset({Reason.NO_ROOM, Reason.BEHIND, Reason.FILTERED, Reason.U
 def stranded(
     snapshot: Snapshot, plan: Plan, policy: Policy, *, now_s: float, cache: PlannerCache | None = None
 ) -> dict[GangKey, dict[PodUid, PlaceLoss]]:
-    """Stranded members of own gangs, by gang; gangs without any are left out.
+    """Stranded members of own gangs, by gang; gangs without any are left out. `plan`: of this snapshot.
 
-    `plan` is the plan of this snapshot, `now_s` Unix time. Cost: O(pending members of own gangs); for gangs with
-    unplanned admitted members also O(nodes) for each of their classes, and one placement for each that waits whole.
+    Cost: O(pending members of own gangs); for gangs with unplanned admitted members also O(nodes) for each of their
+    classes, and one placement for each that waits whole.
     """
     look = _Places(snapshot, plan, policy, cache or PlannerCache())
     found: dict[GangKey, dict[PodUid, PlaceLoss]] = {}
@@ -254,11 +235,7 @@ def stranded(
         if gang is None or not gang.actionable:
             continue
         unplaced = [pod for pod in gang.members if is_pinned(pod) and not look.has_place(pod)]
-        losses: dict[PodUid, PlaceLoss] = {}
-        for pod in unplaced:
-            loss = look.loss_of(pod.member_class)
-            if loss is not None:
-                losses[pod.uid] = loss
+        losses = {pod.uid: loss for pod in unplaced if (loss := look.loss_of(pod.member_class)) is not None}
         if len(losses) < len(unplaced) and key in plan.waiting:
             losses = look.held_up(gang, unplaced, now_s=now_s) | losses
         if PlaceLoss.REFUSED in losses.values() and not look.has_room_elsewhere(gang):
@@ -337,14 +314,14 @@ class _Places(msgspec.Struct):
             self._run = run = begin_run(self.snapshot, self.policy, self.cache)
             take_commitments(run)
             gangs, commitments = run.snapshot.gangs, run.snapshot.commitments
-            members = (
+            planned = (
                 (pod.member_class, admission.members[pod.uid])
                 for key, admission in self.plan.admitted.items()
                 if key in gangs
                 for pod in gangs[key].pending
                 if pod.uid in admission.members and not (key in commitments and pod.uid in commitments[key].assignment)
             )
-            take_members(run, members)
+            take_members(run, planned)
         return self._run
 
 

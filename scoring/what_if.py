@@ -1,12 +1,10 @@
-"""Suppose that something were different, and see what the plan would be. Pure; nothing is changed anywhere.
+"""Suppose that something were different, and see what the plan would be. Nothing is changed anywhere.
 
-Six things can be supposed: pods that are submitted, jobs that are gone, nodes that are cordoned or not, time that
-passes, other settings. Rule: the plan after is made as the running service would make it: places that the plan before
-gave are kept where they still stand. So what differs is due to what is supposed, and not to another way of choosing
-among equals.
+Rule: the plan after is made as the running service would make it: places that the plan before gave are kept where they
+still stand. So what differs is due to what is supposed, and not to another way of choosing among equals.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -15,7 +13,7 @@ from msgspec.structs import replace
 
 from scoring.explain.words import counted, duration_text, some
 from scoring.ids import GangKey, NodeName, PodUid
-from scoring.model import Gang, NodeTable, Pod, Policy, Reason, Reservation, Snapshot
+from scoring.model import Gang, Pod, Policy, Reason, Reservation, Snapshot
 from scoring.plan import Plan, PlannerCache, plan
 
 MOST_PODS: Final = 10_000
@@ -133,13 +131,14 @@ def what_if(
 def supposed(base: Situation, what: WhatIf, *, gangs: Sequence[Gang] = (), policy: Policy | None = None) -> Situation:
     """`base` with all that is supposed. Errors: MisfitError. Cost: O(nodes + pods)."""
     before, now_s = base.snapshot, base.now_s + what.advance_s
-    left = dict(before.gangs)
+    left, table = dict(before.gangs), before.table
     gone: dict[PodUid, Pod] = {}
     for job in what.remove_jobs:
-        leave = {pod.uid: pod for pod in _members(left.values(), job)}
+        named, pods = left.get(GangKey(job)), (pod for gang in left.values() for pod in gang.members if pod.job == job)
+        leave = {pod.uid: pod for pod in (named.members if named is not None else pods)}
         if not leave:
-            known = ", ".join(sorted(left)[:3]) or "none"
-            raise MisfitError(f"remove_jobs: no gang and no job {job} is known; gangs: {known}")
+            first = ", ".join(sorted(left)[:3]) or "none"
+            raise MisfitError(f"remove_jobs: no gang and no job {job} is known; gangs: {first}")
         gone |= leave
         for key, gang in list(left.items()):
             members = tuple(pod for pod in gang.members if pod.uid not in leave)
@@ -151,6 +150,12 @@ def supposed(base: Situation, what: WhatIf, *, gangs: Sequence[Gang] = (), polic
             raise MisfitError(f"pods: gang {gang.key} exists already; netgang explain {gang.key} says how it stands")
         members = tuple(replace(pod, created_s=now_s) for pod in gang.members)
         left[gang.key] = replace(gang, members=members, created_s=now_s)
+    for field, names in (("cordon", what.cordon), ("uncordon", what.uncordon)):
+        if unknown := next((name for name in names if name not in table.index), None):
+            raise MisfitError(f"{field}: there is no node {unknown}")
+    if cordoned := dict.fromkeys(what.cordon, True) | dict.fromkeys(what.uncordon, False):  # in both: not cordoned
+        nodes = (replace(one, unschedulable=cordoned.get(one.name, one.unschedulable)) for one in table.nodes)
+        table = replace(table, version=_VERSION, nodes=tuple(nodes))
     assignments = {
         key: {uid: node for uid, node in one.assignment.items() if uid not in gone}
         for key, one in before.commitments.items()
@@ -158,7 +163,7 @@ def supposed(base: Situation, what: WhatIf, *, gangs: Sequence[Gang] = (), polic
     snapshot = replace(
         before.without([pod for pod in gone.values() if not pod.terminal], ports=True),
         version=_VERSION,
-        table=_table(before.table, what),
+        table=table,
         gangs=left,
         commitments={key: Reservation(key, left_over) for key, left_over in assignments.items() if left_over},
         backing_off_until_s={key: at_s for key, at_s in before.backing_off_until_s.items() if key in left},
@@ -168,53 +173,25 @@ def supposed(base: Situation, what: WhatIf, *, gangs: Sequence[Gang] = (), polic
 
 
 def supposed_text(what: WhatIf) -> str:
-    """What is supposed, in one sentence's worth of words.
-
-    >>> supposed_text(WhatIf(remove_jobs=("team/a", "team/b"), settings={"score": {}, "queue": {}}, advance_s=240.0))
-    'team/a, team/b gone, other settings: queue, score, 4 min later'
-    >>> supposed_text(WhatIf(cordon=(NodeName("n1"),), uncordon=(NodeName("n1"), NodeName("n2"))))
-    'node n1 cordoned, nodes n1, n2 uncordoned'
-    """
-    parts = [f"{counted(sum(one.count for one in what.pods), 'more pod')}" if what.pods else ""]
-    parts.append(f"{some(what.remove_jobs)} gone" if what.remove_jobs else "")
+    """What is supposed, in one sentence's worth of words, such as "team/a gone, node n1 cordoned, 4 min later"."""
+    parts = [counted(sum(one.count for one in what.pods), "more pod")] if what.pods else []
+    parts += [f"{some(what.remove_jobs)} gone"] if what.remove_jobs else []
     for names, how in ((what.cordon, "cordoned"), (what.uncordon, "uncordoned")):
-        parts.append(f"{'node' if len(names) == 1 else 'nodes'} {some(names)} {how}" if names else "")
-    parts.append(f"other settings: {', '.join(sorted(what.settings))}" if what.settings else "")
-    parts.append(f"{duration_text(what.advance_s)} later" if what.advance_s else "")
-    return ", ".join(filter(None, parts))
-
-
-def _members(gangs: Collection[Gang], job: str) -> tuple[Pod, ...]:
-    """Pods of the gang of that name, else of the job of that name."""
-    for gang in gangs:
-        if gang.key == job:
-            return gang.members
-    return tuple(pod for gang in gangs for pod in gang.members if pod.job == job)
-
-
-def _table(table: NodeTable, what: WhatIf) -> NodeTable:
-    """The nodes, some of them cordoned or no longer so; what is in `uncordon`, too, is not cordoned."""
-    cordoned = dict.fromkeys(what.cordon, True) | dict.fromkeys(what.uncordon, False)
-    for name_of_field, names in (("cordon", what.cordon), ("uncordon", what.uncordon)):
-        if unknown := next((name for name in names if name not in table.index), None):
-            raise MisfitError(f"{name_of_field}: there is no node {unknown}")
-    if not cordoned:
-        return table
-    nodes = tuple(replace(one, unschedulable=cordoned.get(one.name, one.unschedulable)) for one in table.nodes)
-    return replace(table, version=_VERSION, nodes=nodes)
+        parts += [f"{'node' if len(names) == 1 else 'nodes'} {some(names)} {how}"] if names else []
+    parts += [f"other settings: {', '.join(sorted(what.settings))}"] if what.settings else []
+    parts += [f"{duration_text(what.advance_s)} later"] if what.advance_s else []
+    return ", ".join(parts)
 
 
 def _fate(gang: Gang | None, plan: Plan) -> Fate:
     """How a gang stands in a plan. Cost: O(members)."""
     if gang is None:
         return Fate("absent")
-    admission, waiting = plan.admitted.get(gang.key), plan.waiting.get(gang.key)
-    if admission is not None:
+    if (admission := plan.admitted.get(gang.key)) is not None:
         names = {pod.uid: str(pod.name) for pod in gang.members}
-        members = {names.get(uid, str(uid)): node for uid, node in admission.members.items()}
-        placed = dict(sorted(members.items()))
-        return Fate("admitted", admission.rank, ",".join(admission.zones) or None, placed, score=admission.score)
-    if waiting is not None:
+        members = dict(sorted((names.get(uid, str(uid)), node) for uid, node in admission.members.items()))
+        return Fate("admitted", admission.rank, ",".join(admission.zones) or None, members, score=admission.score)
+    if (waiting := plan.waiting.get(gang.key)) is not None:
         reason = waiting.reason
         return Fate("waiting", waiting.rank, code=reason.name, reason=reason.value, detail=waiting.detail)
     return Fate("settled")
@@ -222,8 +199,7 @@ def _fate(gang: Gang | None, plan: Plan) -> Fate:
 
 def _behind(key: GangKey, plan: Plan) -> tuple[GangKey, ...]:
     """Gangs ahead of one whose room they have: given in this plan, or reserved. Cost: O(gangs)."""
-    waiting = plan.waiting.get(key)
-    if waiting is None or waiting.reason is not Reason.BEHIND:
+    if (waiting := plan.waiting.get(key)) is None or waiting.reason is not Reason.BEHIND:
         return ()
     ahead = {one.gang: one.rank for one in plan.admitted.values() if one.rank < waiting.rank}
     ahead |= {gang: plan.waiting[gang].rank for gang in plan.reservations if gang in plan.waiting and gang != key}
@@ -233,10 +209,8 @@ def _behind(key: GangKey, plan: Plan) -> tuple[GangKey, ...]:
 def _kind(one: Turned) -> str | None:
     """The list to which it belongs; `None`: nothing that matters differs. A rank alone does not matter."""
     before, after = one.before, one.after
-    if before.state != after.state:
-        if after.state == "admitted":
-            return "admitted"
-        return "refused" if (before.state, after.state) == ("admitted", "waiting") else "other"
-    if before.members != after.members:
-        return "moved"
-    return "other" if before.code != after.code else None
+    if before.state == after.state:
+        return "moved" if before.members != after.members else "other" if before.code != after.code else None
+    if after.state == "admitted":
+        return "admitted"
+    return "refused" if (before.state, after.state) == ("admitted", "waiting") else "other"

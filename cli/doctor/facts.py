@@ -1,18 +1,44 @@
-"""What was seen of an installation (`None`: it was not looked at), and what checks say about it."""
+"""Look at a cluster, its sources and a running netgang with an operator's rights, and change nothing: facts for checks.
 
-from collections.abc import Iterable, Mapping
-from enum import StrEnum
+Rule: what the operator may not read is said and left out; an API server that does not answer ends it
+(ApiUnavailableError). Pods are read page by page.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeAlias
+from pathlib import Path
+from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
+import yaml
+from msgspec.structs import replace
 
-from extender.kube.calls import Right
-from extender.schemas import ProbeAgents
-from extender.settings.settings import Settings
-from scoring.explain import words
+from client.documents import decoded, door, fetch
+from extender.bootstrap import closing, sources_of
+from extender.convert import node_from_json, pod_from_json
+from extender.errors import ApiError, ConfigError, NetworkSourceError
+from extender.kube import calls
+from extender.kube.client import OperatorApi
+from extender.kube.own_objects import ROLE_LABEL, STARTED_GANGS
+from extender.leadership.election import LeaseTimes
+from extender.network.mapping import map_nodes
+from extender.ports import Batch, Clock
+from extender.schemas import NetworkSources, ProbeAgents, Readiness
+from extender.settings.network import FileSource
+from extender.settings.reading import from_environment, merge
+from extender.settings.settings import LEASE_NAME, LeaderElection, Settings
 from scoring.model import Node
+from scoring.network.matrix import METRICS, MeasurementTable, Metric
 
+_T = TypeVar("_T")
+Create: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]]
+NAME: Final = "netgang"
+SCHEDULER: Final = "netgang-scheduler"
+_POLICIES: Final = "/apis/admissionregistration.k8s.io"
+_FETCH_S: Final = 90.0
+CONFINING: Final = ("netgang-jobs", "netgang-pod-status", "netgang-pods")
+"""Policies of the chart, and their bindings."""
 Json: TypeAlias = Mapping[str, Any]
 
 
@@ -73,7 +99,7 @@ class Facts(msgspec.Struct, frozen=True):
     settings_seen: bool = True  # Whether these are netgang's settings; else the defaults, by which nothing is judged
     account: str = ""
     kubernetes: str | None = None
-    denied: tuple[Right, ...] | None = None
+    denied: tuple[calls.Right, ...] | None = None
     scheduler: Json | None = None
     scheduler_from: str = ""
     scheduler_version: str | None = None
@@ -91,33 +117,315 @@ class Facts(msgspec.Struct, frozen=True):
     unseen: tuple[str, ...] = ()
 
 
-class Severity(StrEnum):
-    """How bad a finding is; in this order they are shown."""
-
-    ERROR = "error"  # Gangs do not start, or start broken, or the control plane suffers
-    WARNING = "warning"  # It works, worse than it could, or will not for long
-    NOTE = "note"  # A choice that one should know of; nothing is wrong
-
-
-class Finding(msgspec.Struct, frozen=True):
-    """One thing that is wrong. `id` is constant, `what` says where and what, `fix` what to change."""
-
-    id: str
-    what: str
-    fix: str
-    severity: Severity
-
-
-error = partial(Finding, severity=Severity.ERROR)
-warning = partial(Finding, severity=Severity.WARNING)
-note = partial(Finding, severity=Severity.NOTE)
-
-
-def some(names: Iterable[str]) -> str:
-    """The first five names, in order, and how many more there are."""
-    return words.some(sorted(names), 5)
-
-
 def spec_of(one: Json | None) -> Json:
     """The object's spec; empty where there is none."""
     return (one or {}).get("spec") or {}
+
+
+def needed(settings: Settings) -> frozenset[calls.Right]:
+    """The rights that netgang needs, those in its own namespace among them."""
+    leading = calls.LEADING if settings.leader_election is LeaderElection.ON else frozenset()
+    return calls.CALLS | calls.STARTED | leading
+
+
+def confining(policies: Mapping[str, Json], bindings: Mapping[str, Json], *, account: str) -> frozenset[str]:
+    """Which of the policies refuse what `account` may not; both by name, as they are in the cluster."""
+
+    def confines(name: str) -> bool:
+        conditions, binding = spec_of(policies.get(name)).get("matchConditions") or (), spec_of(bindings.get(name))
+        refuses = binding.get("policyName") == name and "Deny" in (binding.get("validationActions") or ())
+        return refuses and any(f"'{account}'" in str(one.get("expression")) for one in conditions)
+
+    return frozenset(filter(confines, CONFINING))
+
+
+class Where(msgspec.Struct, frozen=True):
+    """What to look at: the namespace netgang is installed in, and files that take the place of what is installed."""
+
+    namespace: str = "netgang-system"
+    config: Path | None = None
+    scheduler_config: Path | None = None
+
+
+class Look(msgspec.Struct):
+    """One look; `facts` fills in what it saw, beside what files say."""
+
+    api: OperatorApi
+    where: Where
+    files: Facts
+    unseen: list[str] = []
+
+    async def facts(self) -> Facts:
+        """Everything of the cluster. Takes as long as a leader may take to renew its Lease, or a little more."""
+        version = await self.api.get("/version") or {}
+        looking = self._installed("deployments", NAME, group="/apis/apps/v1")
+        deployment = await self._tried("its Deployment", looking, None)
+        seen = await self._scheduler(await self._settings(deployment))
+        account = f"system:serviceaccount:{self.where.namespace}:{NAME}"
+        lost, (replicas, lease), policies, confined, nodes, gated = await asyncio.gather(
+            self._tried("rights", denied(self.api.create, seen.settings, account, self.where.namespace), None),
+            self._tried("its pods", self._running(seen.settings), (None, None)),
+            self._tried("admission policies", self._policies(), None),
+            self._tried("the policies of its account", self._confined(account), None),
+            self._tried("nodes", self._nodes(seen.settings), None),
+            self._tried("pods", self._gated(), None),
+        )
+        return replace(
+            seen,
+            account=account,
+            kubernetes=str(version.get("gitVersion", "")).removeprefix("v"),
+            denied=lost,
+            service=await self._tried("its Service", self._service(), None),
+            policies=policies,
+            confined=confined,
+            wanted=int(spec_of(deployment).get("replicas", 1)) if deployment is not None else 0,
+            replicas=replicas,
+            lease=lease,
+            nodes=nodes,
+            gated=gated,
+            unseen=tuple(self.unseen),
+        )
+
+    async def _tried(self, what: str, looking: Awaitable[_T], otherwise: _T) -> _T:
+        """What it gives, or `otherwise` where the operator may not look."""
+        try:
+            return await looking
+        except ApiError as error:
+            self.unseen.append(f"{what}: {error.message}")
+            return otherwise
+
+    async def _installed(self, plural: str, name: str, *, group: str = "/api/v1") -> Json | None:
+        return await self.api.get(f"{group}/namespaces/{self.where.namespace}/{plural}/{name}")
+
+    async def _mounted(self, workload: Json, key: str) -> tuple[str, str] | None:
+        """(text, ConfigMap) of the file that a Deployment mounts."""
+        for name in mounted(workload):
+            data = (await self._installed("configmaps", name) or {}).get("data") or {}
+            if key in data:
+                return str(data[key]), f"ConfigMap {self.where.namespace}/{name}"
+        return None
+
+    async def _settings(self, deployment: Json | None) -> Facts:
+        if self.where.config is not None:
+            return self.files
+        missing, found = f"Deployment {self.where.namespace}/{NAME}", None
+        if deployment is not None:
+            missing = f"ConfigMap of {missing}"
+            found = await self._tried("settings", self._mounted(deployment, "netgang.yaml"), None)
+        if deployment is None or found is None:
+            self.unseen.append(f"settings: no {missing} can be read, and nothing was checked against them")
+            return replace(self.files, settings_from="nowhere", settings_seen=False)
+        plain = {one["name"]: str(one["value"]) for one in _container_of(deployment).get("env") or () if "value" in one}
+        return settings_of(found[0], plain, origin=found[1])
+
+    async def _scheduler(self, seen: Facts) -> Facts:
+        """With the configuration of kube-scheduler, and the version of the second one."""
+        looking = self._installed("deployments", SCHEDULER, group="/apis/apps/v1")
+        beside = await self._tried("its kube-scheduler", looking, None)
+        config, origin = self.files.scheduler, self.files.scheduler_from
+        if config is None and beside is not None:
+            looked = self._mounted(beside, "scheduler.yaml")
+            if (found := await self._tried("kube-scheduler's configuration", looked, None)) is not None:
+                config, origin = scheduler_of(found[0], where=found[1]), found[1]
+        if config is None and seen.settings.extender:
+            self.unseen.append("kube-scheduler's configuration: it was not checked")
+        version = version_of(str(_container_of(beside or {}).get("image", "")))
+        return replace(seen, scheduler=config, scheduler_from=origin, scheduler_version=version)
+
+    async def _service(self) -> ServiceAddress | None:
+        if (found := await self._installed("services", NAME)) is None:
+            return None
+        spec = found["spec"]
+        port = next((one["port"] for one in spec["ports"] if one.get("name") in ("http", None)), 0)
+        return ServiceAddress(NAME, self.where.namespace, port, str(spec.get("clusterIP", "")))
+
+    async def _running(self, settings: Settings) -> tuple[tuple[Replica, ...] | None, LeaseSeen | None]:
+        """Its pods and their Lease, which is looked at twice: a Lease's times are another clock's."""
+        base = f"/api/v1/namespaces/{self.where.namespace}/pods"
+        pods = await self.api.listed(base, {"labelSelector": f"app.kubernetes.io/name={NAME}"})
+        replicas = tuple(map(_replica, pods))
+        look = partial(self._installed, "leases", LEASE_NAME, group="/apis/coordination.k8s.io/v1")
+        if (first := await look()) is None:
+            return replicas, None
+        await asyncio.sleep(LeaseTimes.of(settings.lease.duration_s).renew_deadline_s)
+        again = spec_of(await look())
+        renewed = again.get("renewTime") != spec_of(first).get("renewTime")
+        return replicas, LeaseSeen(str(again.get("holderIdentity") or ""), renewed=renewed)
+
+    async def _policies(self) -> Policies:
+        stable = await self._by_name("v1", "mutatingadmission")
+        return Policies(*(stable if any(stable) else await self._by_name("v1beta1", "mutatingadmission")))
+
+    async def _confined(self, account: str) -> frozenset[str]:
+        policies, bindings = await self._by_name("v1", "validatingadmission")
+        return confining(policies, bindings, account=account)
+
+    async def _by_name(self, version: str, kind: str) -> list[dict[str, Json]]:
+        paths = (f"{_POLICIES}/{version}/{kind}{ending}" for ending in ("policies", "policybindings"))
+        return [{one["metadata"]["name"]: one for one in await self.api.listed(path)} for path in paths]
+
+    async def _nodes(self, settings: Settings) -> tuple[Node, ...]:
+        label = settings.zone_label
+        return tuple([node_from_json(item, zone_label=label) async for item in self.api.items("/api/v1/nodes")])
+
+    async def _gated(self) -> tuple[str, ...]:
+        pods = (pod_from_json(item) async for item in self.api.items("/api/v1/pods"))
+        return tuple([pod.key async for pod in pods if pod.gated and not pod.deleting])
+
+
+def of_files(where: Where) -> Facts:
+    """What the files say, and defaults. Errors: ConfigError for a file that cannot be read."""
+    seen = Facts(Settings())
+    if where.config is not None:
+        seen = settings_of(_text_of(where.config), {}, origin=f"file {where.config}")
+    if where.scheduler_config is None:
+        return seen
+    name = f"file {where.scheduler_config}"
+    found = scheduler_of(_text_of(where.scheduler_config), where=name)
+    second = "default-scheduler" not in seen.settings.scheduler_names
+    service = ServiceAddress(NAME, where.namespace, seen.settings.port) if second else None
+    return replace(seen, scheduler=found, scheduler_from=name, service=service)
+
+
+def settings_of(text: str, environment: Mapping[str, str], *, origin: str) -> Facts:
+    """Settings of a file's text, under the NETGANG_… variables of a container; with problems the defaults.
+
+    >>> settings_of("port: 9000", {"NETGANG_ELASTIC__ENABLED": "true"}, origin="").settings.elastic.enabled
+    True
+    """
+    problems: tuple[str, ...]
+    try:
+        found = yaml.safe_load(text) or {}
+        return Facts(Settings().changed(merge(found, from_environment(environment))), origin)
+    except ConfigError as error:
+        problems = tuple(str(error).splitlines())
+    except (yaml.YAMLError, RecursionError, TypeError, AttributeError):
+        problems = ("it is no YAML of names and values",)
+    return Facts(Settings(), origin, problems)
+
+
+def scheduler_of(text: str, *, where: str) -> Json:
+    """The document with a kube-scheduler's configuration. Errors: ConfigError if it is no YAML mapping."""
+    try:
+        found = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ConfigError(f"{where}: not YAML") from error
+    if not isinstance(found, dict):
+        raise ConfigError(f"{where}: holds no KubeSchedulerConfiguration")
+    return found
+
+
+def _text_of(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file} cannot be read: {error}") from error
+
+
+def _container_of(workload: Json) -> Json:
+    spec = spec_of(workload)
+    containers: Sequence[Json] = (spec_of(spec.get("template")) or spec).get("containers") or [{}]
+    return containers[0]
+
+
+def mounted(workload: Json) -> Iterator[str]:
+    """Names of the ConfigMaps that its pods mount."""
+    for volume in spec_of(spec_of(workload).get("template")).get("volumes") or ():
+        if name := (volume.get("configMap") or {}).get("name"):
+            yield str(name)
+
+
+def _replica(pod: Json) -> Replica:
+    meta, status = pod["metadata"], pod.get("status") or {}
+    ready = any(one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions") or ())
+    role = (meta.get("labels") or {}).get(ROLE_LABEL, "")
+    return Replica(meta["name"], ready=ready, role=role)
+
+
+def version_of(image: str) -> str | None:
+    """The version in an image's name; `None`: there is none, such as in a digest.
+
+    >>> version_of("registry.k8s.io/kube-scheduler:v1.36.3@sha256:abc"), version_of("localhost:5000/kube-scheduler")
+    ('1.36.3', None)
+    """
+    name, _, tag = image.partition("@")[0].rpartition(":")
+    return tag.removeprefix("v") if name and "/" not in tag else None
+
+
+async def ask_sources(seen: Facts, clock: Clock) -> Facts:
+    """With what each source gives, asked once from here, but for files of the pod, which are not here."""
+    settings = seen.settings
+    there = [one for one in settings.network.sources if not isinstance(one, FileSource) or one.path.exists()]
+    if settings.network.sources and not there:
+        return seen
+    chosen = replace(settings, network=replace(settings.network, sources=tuple(there)))
+    problems: dict[str, str | None] = {}
+    batches: list[Batch] = []
+    for polled in sources_of(chosen):
+        name = polled.source.name
+        problems[name] = None
+        async with closing(polled):
+            try:
+                async with asyncio.timeout(_FETCH_S):
+                    batch = await polled.source.fetch(now_s=clock.now_s())
+                if batch is not None:
+                    batches.append(batch)
+            except NetworkSourceError as error:
+                problems[name] = str(error)
+            except TimeoutError:
+                problems[name] = f"no answer within {_FETCH_S:g} s"
+    if not batches:
+        return replace(seen, sources=problems, endpoints=None)
+    tables = [MeasurementTable.of(one.measurements) for one in batches]
+    ends = (end for batch in batches for end in batch.endpoints)
+    mapping = map_nodes(seen.nodes or (), ends, settings.network, tables)
+    measured = [metric for metric in METRICS if any(table.measured_ends(metric) for table in tables)]
+    counts = {metric: of for metric, of in mapping.document(most=0).nodes.items() if Metric(metric) in measured}
+    unmapped = [set(mapping.unmapped[metric]) for metric in measured]
+    nowhere = set.intersection(*unmapped) if unmapped else set()
+    return replace(seen, sources=problems, endpoints=Endpoints(counts, tuple(sorted(map(str, nowhere)))))
+
+
+async def ask_running(seen: Facts, url: str) -> Facts:
+    """With readiness, sources and mapping of a running netgang. Errors: ConfigError for an address that is none."""
+    try:
+        ready = await fetch(door(url), "/readyz")
+        document = decoded(ready.content, Readiness, where=url)
+    except NetworkSourceError as error:
+        return replace(seen, answered=Answered(url, str(error)))
+    network = document.detail.network or NetworkSources(())
+    answered = Answered(url, None, document.ready, document.reasons, network.probe or None)
+    sources = {one.name: one.error for one in network.sources}
+    endpoints = Endpoints(network.mapping.nodes) if network.mapping else None
+    return replace(seen, answered=answered, sources=sources, endpoints=endpoints)
+
+
+async def denied(create: Create, settings: Settings, account: str, namespace: str) -> tuple[calls.Right, ...]:
+    """Rights that `account`, its Lease in `namespace`, needs and has not. Errors: ApiError (403: we may not ask)."""
+    myself = await create(
+        "/apis/authentication.k8s.io/v1/selfsubjectreviews",
+        {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"},
+    )
+    own = myself["status"]["userInfo"].get("username") == account
+    kind = "SelfSubjectAccessReview" if own else "SubjectAccessReview"
+    accounts = "system:serviceaccounts"
+    groups = [accounts, f"{accounts}:{namespace}", "system:authenticated"]  # that it is in without saying so
+    subject = {} if own else {"user": account, "groups": groups}
+    # Right → the object of netgang's own namespace for which it is needed
+    at_home = dict.fromkeys(calls.LEADING, LEASE_NAME) | dict.fromkeys(calls.STARTED, STARTED_GANGS)
+
+    async def may(right: calls.Right) -> bool:
+        (verb, group, resource), name = right, at_home.get(right)
+        plural, _, subresource = resource.partition("/")
+        attributes = {"verb": verb, "group": group, "resource": plural}
+        attributes |= {"subresource": subresource} if subresource else {}
+        attributes |= {"namespace": namespace} if name is not None else {}
+        attributes |= {"name": name} if name is not None and verb != "create" else {}
+        spec = {"resourceAttributes": attributes, **subject}
+        body = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
+        answer = await create(f"/apis/authorization.k8s.io/v1/{kind.lower()}s", body)
+        return bool(answer["status"]["allowed"])
+
+    rights = sorted(needed(settings))
+    answers = await asyncio.gather(*map(may, rights))
+    return tuple(right for right, allowed in zip(rights, answers, strict=True) if not allowed)

@@ -6,7 +6,7 @@ import os
 import sys
 from typing import Optional, Sequence
 
-from netgang_report.reporter import Reporter
+from netgang_report import Reporter
 
 
 def main(argv: Optional[Sequence[str]] = None) -> int:

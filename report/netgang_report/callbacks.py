@@ -14,7 +14,7 @@ with index or rank 0.
 from time import perf_counter
 from typing import Any, Mapping, Optional, SupportsFloat
 
-from netgang_report.reporter import DEFAULT, Reporter
+from netgang_report import DEFAULT, Reporter
 
 
 class _Pace:
@@ -82,10 +82,10 @@ class StepReporter:
 
 
 class _Callback:
-    """Everything else that a framework may call (`on_epoch_end`, …) does nothing."""
+    """Everything else that a framework may call (`on_epoch_end`, `set_model`, …) does nothing."""
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("on_"):
+        if name.startswith(("on_", "set_")):
             return lambda *_args, **_more: None
         raise AttributeError(name)
 
@@ -103,12 +103,6 @@ class KerasCallback(_Callback):
         reporter: Optional[Reporter] = None,
     ) -> None:
         self._pace = _Pace(batch_size * workers, every=every, first_step=first_step, reporter=reporter)
-
-    def set_params(self, params: Mapping[str, Any]) -> None:
-        """Keras says how it trains; nothing of it is needed."""
-
-    def set_model(self, model: object) -> None:
-        """Keras says what it trains; nothing of it is needed."""
 
     def on_train_begin(self, logs: Optional[Mapping[str, Any]] = None) -> None:
         """Begin to measure."""
@@ -140,12 +134,10 @@ class HuggingFaceCallback(_Callback):
         self, args: Any, state: Any, control: Any, logs: Optional[Mapping[str, Any]] = None, **_more: Any
     ) -> None:
         """A line of the Trainer's log; those of evaluations have no `loss`."""
-        if not logs or "loss" not in logs or not state.is_world_process_zero:
-            return
-        samples = args.train_batch_size * args.world_size * args.gradient_accumulation_steps
-        self._pace.samples = samples
-        self._pace.step = state.global_step
-        self._pace.report(logs["loss"])
+        if logs and "loss" in logs and state.is_world_process_zero:
+            self._pace.samples = args.train_batch_size * args.world_size * args.gradient_accumulation_steps
+            self._pace.step = state.global_step
+            self._pace.report(logs["loss"])
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_more: Any) -> None:
         """Let the last points arrive."""

@@ -1,7 +1,9 @@
-"""Explain one gang: its members, what each zone has for it, the gangs ahead of it, why it waits.
+"""Explain one gang: its members, what each zone has for it, the gangs ahead of it, and why it waits, by its cause.
 
-Pure: of snapshot, plan and what is known around them. The record is the answer of /v1/explain, the CLI's input and what
-Events are written from, so all of them say the same; the service adds what it alone knows (`decisions` and below).
+The record is the answer of /v1/explain, the CLI's input and what Events are written from, so all of them say the same;
+the service adds what it alone knows (`decisions` and below). Why not the planner's reason alone: "no room" is true of a
+cluster whose nodes are cordoned, and does not say so. Rules: no gang of another namespace is named; texts of tenants
+are bounded here again; kube-scheduler's own words are shown, bounded: they name the volume that netgang does not know.
 """
 
 from collections import Counter
@@ -9,17 +11,23 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
-from scoring.explain.causes import cause_of, scheduler_words, uncounted_names
+from scoring.explain.node_causes import committed, node_cause
 from scoring.explain.queue_report import PlaceInQueue, place_of, zones_text
-from scoring.explain.words import counted, gangs_seen_from
+from scoring.explain.words import counted, gangs_seen_from, shown, some, two_runs
 from scoring.explain.zones import GangNetwork, ZoneVerdict, gang_network, verdicts
 from scoring.ids import GangKey, NodeName, PodUid
-from scoring.model import GATE, Gang, Policy, Reason, Snapshot
-from scoring.model.reasons import WaitingCause
+from scoring.model import GATE, Gang, GangSource, Policy, Reason, Snapshot
+from scoring.model.pod import DEVICE_CLAIMS
+from scoring.model.policy import LIKE_VALUE, Preempting, nearest
+from scoring.model.reasons import CauseReason, WaitingCause
 from scoring.plan import Plan, PlannerCache, Run, Waiting, begin_run, take_commitments
 from scoring.plan.demand import GangDemand
 from scoring.plan.expected_starts import ExpectedStart
+from scoring.queue.states import JobState
+from scoring.queue.statuses import camel_case
+from scoring.queue.weights import is_wide
 from scoring.score.zone_distance import near_problem
 
 NEVER: Final = frozenset({Reason.IMPOSSIBLE, Reason.NO_ALLOWED_ZONE})  # Neither time nor the end of jobs helps
@@ -28,6 +36,15 @@ _MOST_WORDS: Final = 3  # Different refusals of kube-scheduler that are shown
 _WANTS_NODES: Final = frozenset(
     {Reason.NO_ROOM, Reason.BEHIND, Reason.FILTERED, Reason.IMPOSSIBLE, Reason.RESERVED, Reason.SPILL_WAIT}
 )
+_DETAIL_CHARS: Final = 400
+_WORDS_CHARS: Final = 300  # Of kube-scheduler's message
+_SPREADS: Final = ("podAntiAffinity", "topologySpreadConstraints")
+_ADVICE: Final = {  # reason whose particulars are the gang's own, and so are said → what helps
+    Reason.INVALID_GROUP: "",
+    Reason.OVER_SHARE: "Wait until gangs of the namespace end, or have its share raised.",
+    Reason.MIXED_SCHEDULERS: "Give all pod templates of the job the same schedulerName.",
+    Reason.MIXED_PRIORITIES: "Give all pod templates of the job the same priorityClassName.",
+}
 
 
 class MemberState(msgspec.Struct, frozen=True):
@@ -117,9 +134,9 @@ def explain(
 ) -> Explained:
     """Explain `gang` at `now_s`. Cost: as planning it.
 
-    What is known besides the snapshot is given, so that the same arguments always say the same: `held`: members whose
-    bind is held until the minimum has come; `refusals`: waiting member → kube-scheduler's words; `notes`: quotas,
-    deadlines and budgets that were read, and those that could not be. `closest`: for so many zones shortages are named.
+    `held`: members whose bind is held until the minimum has come; `refusals`: waiting member → kube-scheduler's words;
+    `notes`: quotas, deadlines and budgets that were read, and those that could not be. `closest`: for so many zones
+    shortages are named.
     """
     run = begin_run(snapshot, policy, cache or PlannerCache())
     take_commitments(run, besides=gang.key)
@@ -128,6 +145,7 @@ def explain(
     turn = place_of(run, plan, ask, run.view.candidate_zones(ask), now_s=now_s)
     admission, waiting = plan.admitted.get(gang.key), plan.waiting.get(gang.key)
     members, claim = tuple(_members(plan, ask, held, refusals)), snapshot.claims.get(gang.key)
+    count = Counter(member.state for member in members)
     return Explained(
         gang=gang.key,
         state="admitted" if admission else "waiting" if waiting else "running",
@@ -139,7 +157,16 @@ def explain(
         code=waiting.reason.name if waiting else None,
         reason=waiting.reason if waiting else None,
         detail=waiting.detail if waiting else "",
-        counts=_counts(members, gang.min_member, missing=max(gang.min_member - ask.alive - len(ask.unable), 0)),
+        counts={
+            "exist": count.total(),
+            "needed": gang.min_member,
+            "on_nodes": count["running"] + count["bound"],
+            "held": count["held"],
+            "planned": count["planned"],
+            "waiting": count["pending"] + count["gated"],
+            "ended": count["succeeded"] + count["failed"],
+            "missing": max(gang.min_member - ask.alive - len(ask.unable), 0),  # The minimum cannot be reached without
+        },
         members=members,
         turn=turn,
         zones=zones,
@@ -154,20 +181,6 @@ def explain(
     )
 
 
-def _counts(members: Sequence[MemberState], needed: int, *, missing: int) -> dict[str, int]:
-    count = Counter(member.state for member in members)
-    return {
-        "exist": count.total(),
-        "needed": needed,
-        "on_nodes": count["running"] + count["bound"],
-        "held": count["held"],
-        "planned": count["planned"],
-        "waiting": count["pending"] + count["gated"],
-        "ended": count["succeeded"] + count["failed"],
-        "missing": missing,  # Without them the minimum cannot be reached
-    }
-
-
 def why_it_waits(explanation: Explained, snapshot: Snapshot) -> str:
     """Its cause, what helps, behind which gangs it waits, and which leave for it; empty: it does not. Cost: O(gangs).
 
@@ -176,16 +189,16 @@ def why_it_waits(explanation: Explained, snapshot: Snapshot) -> str:
     code, cause = explanation.code, explanation.cause
     if code is None or cause is None:
         return ""
-    parts, ahead, key = [cause.message, cause.suggestion], explanation.turn.ahead, explanation.gang
+    parts, ahead = [cause.message, cause.suggestion], explanation.turn.ahead
+    namespace = explanation.gang.partition("/")[0]
     if code == Reason.NO_ROOM.name and (count := len(ahead.waiting)):
         parts.append(f"{counted(count, 'gang')} {'waits' if count == 1 else 'wait'} ahead of it.")
     if code == Reason.BEHIND.name:
-        names = dict.fromkeys((*ahead.admitted, *ahead.starting))
-        named = gangs_seen_from(key.partition("/")[0], names, _GANGS_NAMED) or "gangs that are being started"
-        parts.append(f"Planned ahead of it: {named}.")
-    if (claim := snapshot.claims.get(key)) is not None and claim.givers:
+        named = gangs_seen_from(namespace, dict.fromkeys((*ahead.admitted, *ahead.starting)), _GANGS_NAMED)
+        parts.append(f"Planned ahead of it: {named or 'gangs that are being started'}.")
+    if (claim := snapshot.claims.get(explanation.gang)) is not None and claim.givers:
+        givers = gangs_seen_from(namespace, claim.givers, _GANGS_NAMED)
         leave = "leaves" if len(claim.givers) == 1 else "leave"
-        givers = gangs_seen_from(key.partition("/")[0], claim.givers, _GANGS_NAMED)
         parts.append(f"{givers} {leave} for it, and the room is reserved.")
     return " ".join(filter(None, parts))
 
@@ -200,14 +213,12 @@ def _notes(run: Run, ask: GangDemand, refusals: Mapping[PodUid, str], waiting: W
     notes: list[str] = []
     if wants_nodes(waiting):
         gated = any(GATE in pod.gates for pod in ask.gang.pending)
-        how = "wait at a scheduling gate" if gated else "are refused by netgang"
-        notes.append(
-            f"a cluster autoscaler adds no nodes for it: its pods {how}, and autoscalers look at pods that "
-            "kube-scheduler calls unschedulable"
-        )
-    if names := uncounted_names(run, ask):
+        unseen = f"its pods {'wait at a scheduling gate' if gated else 'are refused by netgang'}"
+        seen = "autoscalers look at pods that kube-scheduler calls unschedulable"
+        notes.append(f"a cluster autoscaler adds no nodes for it: {unseen}, and {seen}")
+    if names := _uncounted_names(run, ask):
         notes.append(f"uncounted: {', '.join(names)}; kube-scheduler alone counts it, and its pods get a zone")
-    for words, pods in scheduler_words(ask, refusals)[:_MOST_WORDS]:
+    for words, pods in _scheduler_words(ask, refusals)[:_MOST_WORDS]:
         notes.append(f"kube-scheduler, of {counted(pods, 'pod')}: {words}")
     return tuple(notes)
 
@@ -218,8 +229,7 @@ def _members(
     states: list[MemberState] = []
     beyond = {pod.uid for _, pods in ask.more for pod in pods}
     for pod in ask.gang.members:
-        planned = plan.node_of.get(pod.uid)
-        why = ""
+        planned, why = plan.node_of.get(pod.uid), ""
         if pod.terminal:
             state = pod.phase.lower()
         elif pod.deleting:
@@ -243,3 +253,158 @@ def _members(
             why = f"kube-scheduler said last: {refusals[pod.uid]}"
         states.append(MemberState(pod.name, pod.role, state, pod.node or planned, why))
     return states
+
+
+def cause_of(
+    run: Run,
+    plan: Plan,
+    ask: GangDemand,
+    zones: Sequence[ZoneVerdict],
+    turn: PlaceInQueue,
+    refusals: Mapping[PodUid, str],
+    notes: Sequence[str],
+) -> WaitingCause | None:
+    """The cause for which the gang of `ask` waits, in a fresh `run`; `None`: it does not wait. Cost: O(nodes)."""
+    if (waiting := plan.waiting.get(ask.gang.key)) is None:
+        later = ask.gang.later
+        advice = "Wait until it has ended, or give each run a gang name of its own."
+        return WaitingCause(camel_case(Reason.OTHER_RUN), f"{two_runs(ask.gang)}.", advice) if later else None
+    reason, detail = waiting.reason, waiting.detail[:_DETAIL_CHARS]
+    match reason:
+        case Reason.INCOMPLETE:
+            return _incomplete(ask, notes)
+        case Reason.FILTERED | Reason.UNCOUNTED | Reason.BACKING_OFF:
+            return _refused(run, ask, reason, detail, refusals)
+        case Reason.NO_ALLOWED_ZONE:
+            return _no_zone(run, ask, detail)
+        case Reason.BEHIND | Reason.NO_ROOM | Reason.SPILL_WAIT | Reason.IMPOSSIBLE | Reason.RESERVED:
+            if (cause := node_cause(run, ask, zones, turn, reason)) is not None:
+                return _no_room(run, ask, turn, cause, reason, detail) if cause.reason == CauseReason.NO_ROOM else cause
+            if reason is not Reason.RESERVED:
+                return _behind(turn)
+        case _:
+            pass
+    said = reason.removeprefix("netgang: ")
+    own = f": {detail}" if detail and reason in _ADVICE else ""
+    return WaitingCause(camel_case(reason), f"{said[0].upper()}{said[1:]}{own}.", _ADVICE.get(reason, ""))
+
+
+def _no_room(
+    run: Run, ask: GangDemand, turn: PlaceInQueue, cause: WaitingCause, reason: Reason, detail: str
+) -> WaitingCause:
+    """Too little room: with how long it waits for one zone, or why no gang leaves for it by its service level."""
+    if reason is Reason.SPILL_WAIT:
+        return WaitingCause(camel_case(reason), f"{cause.message} It waits for room in one zone, and {detail}.")
+    by_level = run.policy.preemption is Preempting.LEVELS and turn.state != JobState.STARVING
+    if not (by_level and is_wide(ask.gang, run.table, run.policy.service)):
+        return cause
+    text = (
+        f"{cause.message} It asks for more than {run.policy.service.wide_share:.0%} of the cluster: before it is "
+        "STARVING no gang leaves for it by service level, and it starts with all its members or not at all."
+    )
+    return replace(cause, message=text, suggestion="Ask for less, or wait until it is STARVING.")
+
+
+def _behind(turn: PlaceInQueue) -> WaitingCause:
+    if ahead := turn.ahead.admitted_count:
+        given = f"{counted(ahead, 'gang')} ahead of it in the queue {'was' if ahead == 1 else 'were'} given that room"
+        return WaitingCause(CauseReason.AHEAD, f"There is room for it, and {given}.", "netgang queue shows the order.")
+    if turn.ahead.starting:
+        return committed(turn)
+    return WaitingCause(CauseReason.NO_ROOM, "There is room for each of its pods, but not for all of them at once.")
+
+
+def _no_zone(run: Run, ask: GangDemand, detail: str) -> WaitingCause:
+    named, table = ask.options.zones or (), run.table
+    known = sorted(str(zone) for zone in run.zones if zone)
+    node = next((table.nodes[row] for zone in named if (row := table.index.get(NodeName(zone))) is not None), None)
+    meant = next((found for zone in named if (found := nearest(zone, known, like=LIKE_VALUE))), "")
+    hint = f" (did you mean {meant}?)" if meant else ""
+    text = f"It may use no zone: {detail}{hint if node is None else f' ({node.name} is a node of zone {node.zone})'}."
+    advice = "Correct annotation netgang.io/zones, or give nodes the zone label."
+    return WaitingCause(camel_case(Reason.NO_ALLOWED_ZONE), text, advice)
+
+
+def _incomplete(ask: GangDemand, notes: Sequence[str]) -> WaitingCause:
+    """Missing pods first; then foreign gates, then claims; `notes` may name a quota."""
+    gang, unable = ask.gang, ask.unable
+    if (missing := gang.min_member - ask.alive - len(unable)) > 0:
+        exist = f"{ask.alive + len(unable)} of {counted(gang.min_member, 'pod')} exist"
+        if quota := next((note for note in notes if note.startswith("ResourceQuota ")), ""):
+            text = f"{exist}, and the namespace's quota forbids more: {quota}."
+            return WaitingCause(CauseReason.QUOTA, text, "Have the ResourceQuota raised, or ask for less.")
+        if ask.lost:
+            where = some(sorted(ask.lost))
+            text = f"{exist}: the others were on {where}, which {'is' if len(ask.lost) == 1 else 'are'} gone."
+            return WaitingCause(CauseReason.PODS_MISSING, text, "Their owner makes them again, if its policy allows.")
+        leaving = sum(pod.deleting for pod in gang.members)
+        more = f", {counted(leaving, 'pod')} of it still being deleted" if leaving else ""
+        owner = next((pod.owner for pod in gang.members if pod.owner is not None), None)
+        maker = f"{owner.kind} {owner.name}" if owner is not None else "the job"
+        text = f"{exist}{more}; {missing} more must exist before it starts."
+        why = f"See why {maker} has not made them (kubectl describe: quota, admission)"
+        minimum = "minMember of the PodGroup" if gang.source is GangSource.POD_GROUP else "its minimum"
+        if gang.source is GangSource.LABELS:
+            minimum = "min-available"
+        elif owner is not None and owner.group_kind[0] == "kubeflow.org":
+            minimum = "spec.runPolicy.schedulingPolicy.minAvailable"
+        return WaitingCause(CauseReason.PODS_MISSING, text, f"{why}, or lower {minimum}.")
+    if gated := [pod for pod in unable if pod.foreign_gates]:
+        gates = some(sorted({shown(gate) for pod in gated for gate in pod.foreign_gates}))
+        wait = f"{counted(len(gated), 'pod')} of {len(gang.members)} {'waits' if len(gated) == 1 else 'wait'}"
+        text = f"{wait} for another controller to remove scheduling gate {gates}."
+        return WaitingCause(CauseReason.GATE, text, "See what that controller waits for.")
+    obstacle = next((pod.obstacle for pod in unable if pod.obstacle), "")[:_WORDS_CHARS]
+    of = f"{len(unable)} of {counted(len(gang.members), 'pod')}"
+    if "claim" in obstacle.lower():
+        text = f"A claim of {of} is missing or not bound; kube-scheduler: {obstacle}."
+        return WaitingCause(CauseReason.UNPLACEABLE, text, "Create the claim, or correct its name in the pod template.")
+    return WaitingCause(CauseReason.UNPLACEABLE, f"kube-scheduler places {of} on no node: {obstacle}.")
+
+
+def _refused(run: Run, ask: GangDemand, reason: Reason, detail: str, refusals: Mapping[PodUid, str]) -> WaitingCause:
+    """What kube-scheduler alone decides keeps it: `reason` is BACKING_OFF, FILTERED or UNCOUNTED."""
+    words, code = _scheduler_words(ask, refusals), camel_case(reason)
+    end = f" kube-scheduler: {words[0][0]}" if words else ""
+    if reason is Reason.UNCOUNTED:  # it has no room for the rest, or was refused its nodes
+        names = ", ".join(_uncounted_names(run, ask))
+        text = f"No node's allocatable shows {names}: kube-scheduler alone counts it.{end}"
+        plugin = "install the device plugin that offers it, or wait for kube-scheduler to find it"
+        return WaitingCause(code, text, f"Correct the resource's name, {plugin}.")
+    fields = sorted({name for _, pods in ask.need for pod in pods for name in pod.unmodelled})
+    apart = [name for name in fields if name in _SPREADS]
+    size = sum(len(pods) for _, pods in ask.need)
+    nodes = max((len(run.table.zones[zone]) for zone in run.view.candidate_zones(ask)), default=0)
+    if apart and size > nodes:
+        return WaitingCause(
+            CauseReason.ZONE_TOO_SMALL,
+            f"{counted(size, 'pod')} must be on different nodes ({', '.join(apart)}), if that keeps them from one "
+            f"another, and no zone that it may use has more than {counted(nodes, 'node')}: waiting does not help.{end}",
+            "Make the rule preferred, not required, lower the minimum, or set netgang.io/zone-policy to preferred.",
+        )
+    if reason is Reason.BACKING_OFF:
+        again = detail.replace("for another", "in") or "in 1 s"
+        text = f"It was admitted and not all its pods came to start in time; the next try is {again}.{end}"
+        advice = "The Events AdmissionLapsed and FailedScheduling of its pods say what kept them."
+        return WaitingCause(code, text, advice)
+    which = f"; the pods have {', '.join(fields)}" if fields else ""
+    text = (
+        "There is room, but filters of kube-scheduler that netgang does not model (volumes, devices, affinity between "
+        f"pods, spreading, plugins) refuse nodes that it needs{which}.{end}"
+    )
+    return WaitingCause(code, text, "The Event FailedScheduling of its pods says which filter.")
+
+
+def _scheduler_words(ask: GangDemand, refusals: Mapping[PodUid, str]) -> tuple[tuple[str, int], ...]:
+    """What kube-scheduler's FailedScheduling says of the pods that wait, and of how many, the most frequent first."""
+    words = Counter((refusals.get(pod.uid) or pod.refusal)[:_WORDS_CHARS] for pod in ask.gang.pending)
+    return tuple(sorted(((text, pods) for text, pods in words.items() if text), key=lambda said: (-said[1], said[0])))
+
+
+def _uncounted_names(run: Run, ask: GangDemand) -> list[str]:
+    """What waiting members ask for that no node's allocatable shows, each with the resource that was perhaps meant."""
+    names = {name for one, _ in (*ask.need, *ask.more) for name in run.table.uncounted(one.requests)}
+    meant = {name: nearest(name, run.table.axis, like=LIKE_VALUE) for name in sorted(names)}
+    named = [f"{shown(name)} (did you mean {like}?)" if like else shown(name) for name, like in meant.items()]
+    claims = any(DEVICE_CLAIMS in pod.unmodelled for _, pods in (*ask.need, *ask.more) for pod in pods)
+    return [*named, DEVICE_CLAIMS] if claims else named

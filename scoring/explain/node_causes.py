@@ -1,12 +1,10 @@
 """Why there are too few nodes for a gang: which label, resource, taint or cordon, in which zone, on how many nodes.
 
-Steps: what no node can give (a label, a size) is said first, for no waiting helps; then the zone is taken that would
-hold most members if nothing kept them off its nodes, and what does keep them off is counted there, by nodes, because
-people ask which nodes: of each node the first thing. Labels come first: a node that the pods do not select is not
-meant, whatever its state. When even that would not do, the room itself is missing.
-
-It looks at one kind of member, that which fits least. A tenant's lines of selectors and affinity are looked at one by
-one, the first few only; O(nodes) a line.
+Steps, for the kind of member that fits least: what no node can give (a label, a size) is said first, for no waiting
+helps; then the zone is taken that would hold most members if nothing kept them off its nodes, and what does is counted
+there, by nodes, of each node the first thing. Labels come first: a node that the pods do not select is not meant,
+whatever its state. When even that would not do, the room itself is missing. Of a tenant's lines of selectors and
+affinity the first few are looked at; O(nodes) a line.
 """
 
 from collections import Counter
@@ -17,7 +15,7 @@ import msgspec
 import numpy as np
 
 from scoring.explain.queue_report import PlaceInQueue
-from scoring.explain.words import counted, quantity, request_text, shown, some, zone_text
+from scoring.explain.words import counted, quantity, shown, some, zone_text
 from scoring.explain.zones import ZoneVerdict
 from scoring.feasibility.filters import node_allows
 from scoring.feasibility.room import fit_counts
@@ -37,37 +35,19 @@ _MOST_LINES: Final = 16  # Lines of selectors and affinity that are looked at
 _MOST_KNOWN: Final = 200  # Values that one may have meant
 _OBSTACLES: Final[Mapping[str, tuple[str, str, str]]] = {  # → (cause, clause, remedy); {of}: "2 of 3 nodes of zone a"
     "cordon": (CauseReason.UNAVAILABLE, "{of} {is_} cordoned", "kubectl uncordon {first}"),
-    "not ready": (
-        CauseReason.UNAVAILABLE,
-        "{of} {is_} not ready",
-        "See why {names} {is_} not ready: kubectl describe node.",
-    ),
-    "leaving": (
-        CauseReason.UNAVAILABLE,
-        "{of} {is_} out of service or about to be removed",
-        "Wait for new nodes, or allow other zones.",
-    ),
-    "taint": (
-        CauseReason.TAINT,
-        "{of} {has} taint {what}, which the pods do not tolerate",
-        "Add a toleration of {what} to the pod template, if the pods may run there.",
-    ),
-    "label": (
-        CauseReason.LABEL,
-        "{of} {lacks} labels of the pods' nodeSelector or node affinity",
-        "Label more nodes, or ask for fewer labels.",
-    ),
-    "port": (
-        CauseReason.PORT,
-        "host port {what} is taken on {of}",
-        "Drop hostPort from the pod template, or wait until the pods that have it end.",
-    ),
-    "filters": (
-        camel_case(Reason.FILTERED),
-        "filters of kube-scheduler that netgang does not model refuse {of}",
-        "The Event FailedScheduling of the pods says which filter: volumes, affinity between pods, spreading.",
-    ),
-}
+    "not ready": (CauseReason.UNAVAILABLE,
+        "{of} {is_} not ready", "See why {names} {is_} not ready: kubectl describe node."),
+    "leaving": (CauseReason.UNAVAILABLE,
+        "{of} {is_} out of service or about to be removed", "Wait for new nodes, or allow other zones."),
+    "taint": (CauseReason.TAINT, "{of} {has} taint {what}, which the pods do not tolerate",
+        "Add a toleration of {what} to the pod template, if the pods may run there."),
+    "label": (CauseReason.LABEL, "{of} {lacks} labels of the pods' nodeSelector or node affinity",
+        "Label more nodes, or ask for fewer labels."),
+    "port": (CauseReason.PORT, "host port {what} is taken on {of}",
+        "Drop hostPort from the pod template, or wait until the pods that have it end."),
+    "filters": (camel_case(Reason.FILTERED), "filters of kube-scheduler that netgang does not model refuse {of}",
+        "The Event FailedScheduling of the pods says which filter: volumes, affinity between pods, spreading."),
+}  # fmt: skip
 
 
 class NodeObstacle(NamedTuple):
@@ -97,28 +77,28 @@ class ZoneRoom(msgspec.Struct, frozen=True):
     @property
     def promise(self) -> tuple[int, bool, int, int, ZoneName]:
         """The zone with the most would hold most members: on nodes with the pods' labels first, for those are meant."""
-        without_labels = [one for one in self.obstacles if one.kind == "label"]
-        labelled = self.room + self.hidden - sum(one.members for one in without_labels)
-        selected = sum(len(one.at) for one in without_labels) < self.nodes
+        unlabelled = [one for one in self.obstacles if one.kind == "label"]
+        labelled = self.room + self.hidden - sum(one.members for one in unlabelled)
+        selected = sum(len(one.at) for one in unlabelled) < self.nodes
         return min(labelled, self.wanted), selected, min(self.room + self.hidden, self.wanted), self.room, self.zone
 
     def text(self) -> str:
         """How many of the pods have room, as the end of a sentence."""
         each = f" ({self.each}{' each' if self.wanted > 1 else ''})" if self.each else ""
-        pods = counted(self.wanted, "pod")
-        return f"{zone_text(self.zone)} has room for {min(self.room, self.wanted)} of {pods}{each}"
+        fit = f"{min(self.room, self.wanted)} of {counted(self.wanted, 'pod')}"
+        return f"{zone_text(self.zone)} has room for {fit}{each}"
 
     def words(self, obstacle: NodeObstacle) -> tuple[str, str, str]:
         """Its cause, the clause and the remedy."""
         at = obstacle.at
         is_, has, lacks = ("is", "has", "lacks") if len(at) == 1 else ("are", "have", "lack")
         values = {
+            **{"is_": is_, "has": has, "lacks": lacks},
             "of": f"{len(at)} of {counted(self.nodes, 'node')} of {zone_text(self.zone)}",
             "what": obstacle.what,
-            "names": some(at, _NAMED),
+            "names": some(at),
             "first": " ".join(at[:_NAMED]) + (" …" if len(at) > _NAMED else ""),
         }
-        values |= {"is_": is_, "has": has, "lacks": lacks}
         cause, clause, remedy = _OBSTACLES[obstacle.kind]
         return cause, clause.format(**values), remedy.format(**values)
 
@@ -133,8 +113,7 @@ def node_cause(
         return None
     member_class, count = _hardest(run, need, ask, allowed)
     constraints, rows = member_class.constraints, run.view.rows(allowed)
-    missing = _missing_label(run, constraints, rows.tolist())
-    if missing is not None:
+    if (missing := _missing_label(run, constraints, rows.tolist())) is not None:
         return _label(run, constraints, missing, allowed)
     if (cause := _too_large(run, ask, member_class, rows)) is not None:
         return cause
@@ -142,19 +121,13 @@ def node_cause(
     free_zone = next((z for z in zones if z.zone and not z.allowed and 0 < z.wanted <= z.room), None)
     if free_zone is not None and ask.options.zones is not None and not ask.siblings:
         all_pods = f"all {free_zone.wanted} pods" if free_zone.wanted > 1 else "its pod"
-        return WaitingCause(
-            CauseReason.ZONES_EXCLUDED,
-            f"Annotation netgang.io/zones={shown(','.join(ask.options.zones))} leaves out {zone_text(free_zone.zone)}, "
-            f"which has room for {all_pods}; {room.text()}.",
-            f"Add {free_zone.zone} to the annotation, or remove it.",
-        )
+        annotated = f"Annotation netgang.io/zones={shown(','.join(ask.options.zones))}"
+        text = f"{annotated} leaves out {zone_text(free_zone.zone)}, which has room for {all_pods}; {room.text()}."
+        return WaitingCause(CauseReason.ZONES_EXCLUDED, text, f"Add {free_zone.zone} to the annotation, or remove it.")
     if constraints.host_ports and room.nodes < room.wanted:
-        return WaitingCause(
-            CauseReason.PORT,
-            f"Each pod has host port {_ports_text(constraints)}, so one fits a node, and "
-            f"{zone_text(room.zone)} has {counted(room.nodes, 'node')} for {counted(room.wanted, 'pod')}.",
-            "Drop hostPort from the pod template, or lower the minimum.",
-        )
+        have = f"{zone_text(room.zone)} has {counted(room.nodes, 'node')} for {counted(room.wanted, 'pod')}"
+        text = f"Each pod has host port {_ports_text(constraints)}, so one fits a node, and {have}."
+        return WaitingCause(CauseReason.PORT, text, "Drop hostPort from the pod template, or lower the minimum.")
     if reason in (Reason.NO_ROOM, Reason.BEHIND) and room.room < room.wanted:
         at_start = run.capacity.zone_counts(member_class, When.AT_START)  # if no gang were starting
         if room.wanted <= int(at_start[run.zones.index(room.zone)]):
@@ -173,8 +146,7 @@ def _hardest(
     run: Run, need: Sequence[tuple[MemberClass, Sequence[Pod]]], ask: GangDemand, allowed: tuple[ZoneName, ...]
 ) -> tuple[MemberClass, int]:
     """The kind of member of which the smallest part fits the best zone."""
-    members = run.view.member_set(ask.need or ask.more[:1], ask)
-    columns = run.view.columns(allowed)
+    members, columns = run.view.member_set(ask.need or ask.more[:1], ask), run.view.columns(allowed)
     empty = run.capacity.zone_fits(members, When.EMPTY)[:, columns].max(axis=1)
     now = run.capacity.zone_fits(members)[:, columns].max(axis=1)
     counts = [len(pods) for _, pods in need]
@@ -194,16 +166,13 @@ def _too_large(run: Run, ask: GangDemand, member_class: MemberClass, rows: Ints)
         column = run.table.allocatable[:, run.table.axis.index(name)]
         largest = int(column[rows].max())
         if amount > largest:
-            anywhere = int(column.max())
+            anywhere, most = int(column.max()), quantity(name, largest)
             named = ask.options.zones is not None and anywhere >= amount
             whose = " that it may use" if len(rows) < len(column) else ""
             more = f"; nodes outside netgang.io/zones have {quantity(name, anywhere)}" if named else ""
-            return WaitingCause(
-                CauseReason.TOO_LARGE,
-                f"Each pod asks for {name} {quantity(name, amount)}; the largest node{whose} has "
-                f"{quantity(name, largest)}{more}.",
-                f"Ask for at most {quantity(name, largest)} {name} a pod, or add larger nodes.",
-            )
+            text = f"Each pod asks for {name} {quantity(name, amount)}; the largest node{whose} has {most}{more}."
+            advice = f"Ask for at most {most} {name} a pod, or add larger nodes."
+            return WaitingCause(CauseReason.TOO_LARGE, text, advice)
     return None
 
 
@@ -215,7 +184,8 @@ def _best_zone(
     if member_class.constraints.host_ports:
         fits = np.minimum(fits, 1)
     mask, refused = run.capacity.mask(member_class), run.snapshot.excluded(member_class)
-    each, rooms = request_text(member_class.requests), []
+    asked = ((name, amount) for name, amount in member_class.requests if name != PODS)  # nobody asks for a place
+    each, rooms = ", ".join(f"{name} {quantity(name, amount)}" for name, amount in asked), []
     for zone in allowed:
         rows = run.table.zones[zone]
         barred: dict[tuple[str, str], list[int]] = {}
@@ -240,38 +210,26 @@ def _obstacle(node: Node, constraints: Constraints, refused: bool) -> tuple[str,
         return "not ready", ""
     if node.leaving:
         return "leaving", ""
-    if not node_allows(node, Constraints(tolerations=constraints.tolerations)):
-        taints = untolerated(node, constraints)
+    tolerant = Constraints(tolerations=constraints.tolerations)
+    if not node_allows(node, tolerant):
+        taints = [
+            f"{taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}"  # as kubectl writes it
+            for taint in sorted(node.taints, key=lambda taint: (taint.key, taint.value, taint.effect))
+            if not node_allows(Node(NodeName("any"), NO_ZONE, Resources(), taints=(taint,)), tolerant)
+        ]
         return ("taint", ", ".join(taints)) if taints else ("cordon", "")
     return ("filters", "") if refused or not constraints.host_ports else ("port", _ports_text(constraints))
 
 
 def _ports_text(constraints: Constraints) -> str:
-    """The host ports that the pods ask for."""
     return shown(", ".join(sorted({str(port.port) for port in constraints.host_ports})))
-
-
-def untolerated(node: Node, constraints: Constraints) -> list[str]:
-    """The node's taints that keep the pods off, as kubectl writes them.
-
-    >>> from scoring.model import Taint
-    >>> from tests.builders import node
-    >>> untolerated(node("n", taints=[Taint("dedicated", "ml", "NoSchedule")]), Constraints())
-    ['dedicated=ml:NoSchedule']
-    """
-    tolerant = Constraints(tolerations=constraints.tolerations)
-    return [
-        f"{taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}"
-        for taint in sorted(node.taints, key=lambda taint: (taint.key, taint.value, taint.effect))
-        if not node_allows(Node(NodeName("any"), NO_ZONE, Resources(), (), (taint,)), tolerant)
-    ]
 
 
 def _of_room(room: ZoneRoom, zones: Sequence[ZoneVerdict], reason: Reason) -> WaitingCause | None:
     """What keeps the pods off the zone's nodes, if they would have room there; else that there is too little."""
     short = next((one.short for one in zones if one.zone == room.zone), ())
     names = {PODS: "places for pods"}  # A node has as many pods as it may have
-    needed = some([f"{one.amount} more {names.get(one.resource, one.resource)}" for one in short], _NAMED)
+    needed = some([f"{one.amount} more {names.get(one.resource, one.resource)}" for one in short])
     if room.room >= room.wanted and reason is not Reason.IMPOSSIBLE:
         if not needed:
             return None
@@ -306,9 +264,9 @@ def _label(run: Run, constraints: Constraints, missing: MissingLabel, allowed: t
     """The cause when no node of the allowed zones has a label; nodes of other zones, or of none, may have it."""
     elsewhere = _missing_label(run, constraints, range(len(run.table.nodes)))
     missing = elsewhere or missing
-    where = zone_text(allowed[0]) if len(allowed) == 1 else f"zones {some(allowed, _NAMED)}"
+    where = zone_text(allowed[0]) if len(allowed) == 1 else f"zones {some(allowed)}"
     meant = f" (did you mean {missing.meant}?)" if missing.meant else ""
-    more = f"; nodes have {some(missing.known, _NAMED)}" if missing.known and not missing.meant else ""
+    more = f"; nodes have {some(missing.known)}" if missing.known and not missing.meant else ""
     advice = "Correct nodeSelector or node affinity of the pod template, or label nodes."
     zoneless = () if NO_ZONE in allowed else run.table.zones.get(NO_ZONE, ())
     if elsewhere is not None or len(allowed) == len(run.zones):
@@ -331,12 +289,8 @@ def _missing_label(run: Run, constraints: Constraints, rows: Iterable[int]) -> M
     selector = NodeSelectorTerm(tuple(Requirement(key, "In", (value,)) for key, value in constraints.node_selector))
     if (missing := _missing_in(selector, nodes)) is not None:
         return missing
-    first: MissingLabel | None = None
-    for term in (constraints.affinity or ())[:_MOST_LINES]:
-        if (missing := _missing_in(term, nodes)) is None:
-            return None
-        first = first or missing
-    return first
+    of_terms = [_missing_in(term, nodes) for term in (constraints.affinity or ())[:_MOST_LINES]]
+    return None if None in of_terms else next(iter(of_terms), None)
 
 
 def _missing_in(term: NodeSelectorTerm, nodes: Sequence[Node]) -> MissingLabel | None:

@@ -1,9 +1,8 @@
 """The queue as /v1/queue shows it, with each gang's place in it; and a plan as /v1/plan and `netgang plan` show it.
 
-Pure. The records are the answer of the API, the CLI's input and what causes are made from. Rule: states, clocks and
-order come from API objects and the moment alone; reasons, places, reservations from the plan. In all records words of
-a closed set are `str`, because a client may be older than the service that it asks. Why a plan is not
-shown in the planner's own records: those know pods by their uid, which says nothing to people.
+Rule: states, clocks and order come from API objects and the moment alone; reasons, places, reservations from the plan.
+In all records words of a closed set are `str`, because a client may be older than the service that it asks. The
+planner's own records know pods by their uid, which says nothing to people.
 """
 
 from collections import Counter
@@ -130,13 +129,8 @@ def report(
         queued.append(entry)
     queued.sort(key=lambda one: (_ORDER[one.state], one.rank if one.rank is not None else len(asks), one.gang))
     counts = Counter(one.state for one in queued)
-    return Queue(
-        at_s=now_s,
-        order=policy.queue.order,
-        counts={state: counts[state] for state in JobState},
-        gangs=tuple(queued),
-        shares=_shares(snapshot, gangs, policy),
-    )
+    states: dict[str, int] = {state: counts[state] for state in JobState}
+    return Queue(now_s, policy.queue.order, states, tuple(queued), _shares(snapshot, gangs, policy))
 
 
 def queued_gang(
@@ -168,11 +162,7 @@ def queued_gang(
         starves_in_s=max(clock_s + turns.policy.starve_limit_s - now_s, 0.0) if clock_s is not None else None,
         running_since_s=running_since_s(gang) if queue == "RQ" else None,
         members=MemberCounts(
-            min_available=gang.min_member,
-            pending=len(gang.pending),
-            running=len(on_nodes),
-            succeeded=phases[Phase.SUCCEEDED],
-            failed=phases[Phase.FAILED],
+            gang.min_member, len(gang.pending), len(on_nodes), phases[Phase.SUCCEEDED], phases[Phase.FAILED]
         ),
         admitted=admission is not None,
         zone=zones_text(zones),
@@ -206,10 +196,7 @@ def _shares(snapshot: Snapshot, gangs: list[Gang], policy: Policy) -> tuple[Name
                 amounts.update({CPU: pod.requests.get(CPU), MEMORY: pod.requests.get(MEMORY)})
     return tuple(
         NamespaceShare(
-            namespace,
-            cap,
-            round(amounts[CPU] / totals[CPU], 6) if totals.get(CPU) else 0.0,
-            round(amounts[MEMORY] / totals[MEMORY], 6) if totals.get(MEMORY) else 0.0,
+            namespace, cap, *(round(amounts[of] / totals[of], 6) if totals.get(of) else 0.0 for of in (CPU, MEMORY))
         )
         for namespace, amounts in sorted(had.items())
     )
@@ -226,8 +213,7 @@ class Ahead(msgspec.Struct, frozen=True):
 
     def first(self, most: int) -> "Ahead":
         """The same with at most so many names of each."""
-        shorter = {name: getattr(self, name)[:most] for name in ("waiting", "admitted", "starting")}
-        return replace(self, **shorter)
+        return replace(self, **{name: getattr(self, name)[:most] for name in ("waiting", "admitted", "starting")})
 
 
 class KeptForGang(msgspec.Struct, frozen=True):
@@ -264,26 +250,16 @@ def place_of(run: Run, plan: Plan, ask: GangDemand, allowed: tuple[ZoneName, ...
     mine = plan.waiting.get(key) or plan.admitted.get(key)
     entry = queued_gang(run, plan, QueueOrder(run, now_s=now_s), ask, mine.rank if mine else None, now_s=now_s)
     starves = entry.starves_in_s is not None and mine is not None
-    alike = {name: value for name, value in asdict(entry).items() if name in PlaceInQueue.__struct_fields__}
-    return PlaceInQueue(
-        **alike,
-        of=len(plan.admitted) + len(plan.waiting),
-        ahead=_ahead(run.snapshot, plan, key, allowed, rank=mine.rank if mine else 0),
-        reservation=_kept(run.snapshot, plan, ask, run.policy.queue, starves=starves, now_s=now_s),
-    )
-
-
-def _ahead(snapshot: Snapshot, plan: Plan, key: GangKey, allowed: tuple[ZoneName, ...], *, rank: int) -> Ahead:
     ranked: list[Waiting | Admission] = [*plan.waiting.values(), *plan.admitted.values()]
-    before = sorted((one for one in ranked if one.rank < rank), key=lambda one: one.rank)
+    before = sorted((one for one in ranked if mine and one.rank < mine.rank), key=lambda one: one.rank)
     waiting = tuple(one.gang for one in before if isinstance(one, Waiting))
     admitted = tuple(one.gang for one in before if isinstance(one, Admission) and {*one.zones}.intersection(allowed))
-    return Ahead(
-        waiting=waiting,
-        waiting_count=len(waiting),
-        admitted=admitted,
-        admitted_count=len(admitted),
-        starting=tuple(sorted(other for other in snapshot.commitments if other != key)),
+    starting = tuple(sorted(other for other in run.snapshot.commitments if other != key))
+    return PlaceInQueue(
+        **{name: value for name, value in asdict(entry).items() if name in PlaceInQueue.__struct_fields__},
+        of=len(ranked),
+        ahead=Ahead(waiting, len(waiting), admitted, len(admitted), starting),
+        reservation=_kept(run.snapshot, plan, ask, run.policy.queue, starves=starves, now_s=now_s),
     )
 
 
@@ -297,12 +273,11 @@ def _kept(
     def by_name(places: Mapping[PodUid, NodeName]) -> dict[str, NodeName]:
         return {names.get(uid, str(uid)): node for uid, node in sorted(places.items())}
 
-    commitment, admission = snapshot.commitments.get(key), plan.admitted.get(key)
-    if commitment is not None:
+    if (commitment := snapshot.commitments.get(key)) is not None:
         table = snapshot.table
         zones = {table.nodes[table.index[n]].zone for n in commitment.assignment.values() if n in table.index}
         return KeptForGang("committed", zones_text(tuple(sorted(zones))), by_name(commitment.assignment))
-    if admission is not None:
+    if (admission := plan.admitted.get(key)) is not None:
         return KeptForGang("planned", zones_text(admission.zones), by_name(admission.members))
     reserved, claim = plan.reservations.get(key), snapshot.claims.get(key)
     if claim is not None:

@@ -1,7 +1,6 @@
-"""Amounts, times, starts that are expected and what is supposed, in words for people.
+"""Amounts, times and starts that are expected, in words for people.
 
-Rule: moments are in UTC and carry the date only where it is another than today's, so a sentence that was written down
-is still true an hour later.
+Rule: moments are in UTC and carry a date that is not today's: a sentence is still true an hour after it was written.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,16 +9,15 @@ from datetime import UTC, datetime
 from typing import Final
 
 from scoring.ids import ZoneName
-from scoring.model import Gang, GangSource, Pod, Resources
+from scoring.model import Gang, GangSource, Pod
 from scoring.model.policy import nearest
-from scoring.model.resources import CPU, MEMORY, PODS
+from scoring.model.resources import CPU, MEMORY
 from scoring.network.measurement import Metric
 from scoring.plan.expected_starts import ExpectedStart, Unknown
 
 _BINARY: Mapping[str, int] = {"Ti": 2**40, "Gi": 2**30, "Mi": 2**20, "Ki": 2**10}  # suffix → factor, the largest first
 _NAMED = 3
 _SHOWN_CHARS = 80
-_DEFAULT_SCHEDULER: Final = "default-scheduler"
 _PATIENCE_S: Final = 30.0  # A scheduler that exists has mostly placed or refused a pod by then
 _NOT_KNOWN: Final[Mapping[str, str]] = {  # why it is not known when a gang starts, in words
     Unknown.NEVER: "it would not fit the empty cluster",
@@ -31,22 +29,11 @@ _NOT_KNOWN: Final[Mapping[str, str]] = {  # why it is not known when a gang star
 }
 
 
-def request_text(request: Resources) -> str:
-    """A pod's request as its owner would write it; the place in the node's list of pods is not asked for.
-
-    >>> request_text(Resources.parse({"cpu": "1500m", "memory": "2Gi", "nvidia.com/gpu": 1, "pods": 1}))
-    'cpu 1500m, memory 2Gi, nvidia.com/gpu 1'
-    >>> request_text(Resources.parse({"cpu": 2, "memory": 1000}))
-    'cpu 2, memory 1000'
-    """
-    return ", ".join(f"{name} {quantity(name, amount)}" for name, amount in request if name != PODS)
-
-
 def quantity(name: str, amount: int) -> str:
     """An amount as Kubernetes writes it.
 
-    >>> quantity("cpu", 500), quantity("memory", 3 * 2**30), quantity("nvidia.com/gpu", 2)
-    ('500m', '3Gi', '2')
+    >>> quantity("cpu", 500), quantity("memory", 3 * 2**30), quantity("memory", 1000), quantity("nvidia.com/gpu", 2)
+    ('500m', '3Gi', '1000', '2')
     """
     if name == CPU:
         return f"{amount // 1000}" if amount % 1000 == 0 else f"{amount}m"
@@ -58,11 +45,7 @@ def quantity(name: str, amount: int) -> str:
 
 
 def zone_text(zone: ZoneName) -> str:
-    """A zone's name.
-
-    >>> zone_text(ZoneName("a")), zone_text(ZoneName(""))
-    ('zone a', 'the nodes without a zone')
-    """
+    """A zone's name; nodes without one are a zone, too."""
     return f"zone {zone}" if zone else "the nodes without a zone"
 
 
@@ -115,20 +98,12 @@ def shown(text: str) -> str:
 
 
 def counted(count: int, what: str) -> str:
-    """One of them, or several.
-
-    >>> counted(1, "pod"), counted(2, "pod")
-    ('1 pod', '2 pods')
-    """
+    """One of them, such as "1 pod", or several."""
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def value_text(metric: Metric, value: float) -> str:
-    """A value in the unit that people read.
-
-    >>> [value_text(*one) for one in ((Metric.LOSS, 0.016), (Metric.DELAY, 5.25), (Metric.THROUGHPUT, 1e7))]
-    ['1.6 %', '5.25 ms', '10 Mbit/s']
-    """
+    """A value in the unit that people read: %, ms or Mbit/s."""
     if metric is Metric.LOSS:
         return f"{100.0 * value:.3g} %"
     return f"{value:.3g} ms" if metric is Metric.DELAY else f"{value / 1e6:.4g} Mbit/s"
@@ -145,7 +120,7 @@ def expected_text(one: ExpectedStart, *, now_s: float, seen_from: str | None = N
     >>> expected_text(ExpectedStart(after="a/h", unknown=Unknown.LENGTH), now_s=0.0)
     'when it starts is not known: how long a/h runs is not known'
     """
-    after = (one.after or "") if one.after is None or seen_from is None else gangs_seen_from(seen_from, [one.after])
+    after = gangs_seen_from(seen_from, [one.after]) if one.after and seen_from is not None else one.after or ""
     if one.start_s is not None:
         at = moment_text(one.start_s, now_s=now_s)
         return f"expected to start about {at}{f', after {after} ends' if after else ''}"
@@ -190,12 +165,11 @@ def probably_wrong_scheduler(
     name, names = pod.scheduler_name, ", ".join(sorted(ours))
     if pod.group is None or pod.group.source is GangSource.NATIVE or name in ours:
         return None
-    meant = nearest(name, ours)
-    if meant is not None and name not in at_work:
+    if name not in at_work and (meant := nearest(name, ours)) is not None:
         return f"The gang's pods have schedulerName {name}: did you mean {meant}?"
     if now_s - pod.created_s < _PATIENCE_S:
         return None
-    if name == _DEFAULT_SCHEDULER and pod.group.source in (GangSource.POD_GROUP, GangSource.LABELS):
+    if name == "default-scheduler" and pod.group.source in (GangSource.POD_GROUP, GangSource.LABELS):
         return (
             f"The pods have labels of a gang and schedulerName {name}, so netgang does not start them together: "
             f"set schedulerName to {names}, unless a plugin of that scheduler reads these labels."

@@ -1,12 +1,9 @@
 """What each zone has for a gang (room, what is short, how good, how far), and what network a gang has that has a place.
 
 Rule: counted as if the gang were next in what is neither used nor committed, so a zone that the plan has given to a
-gang ahead shows its room; which gang that is stands elsewhere in the explanation. What is short is found by placing
-members one after the other where they fit, the rest where least is missing: so the amounts suffice, and on equal terms
-no smaller ones would.
-
-A network: zones, nodes, score, and the worst of the links over which members exchange data; each link in full is
-/v1/network/NODE/NODE. It is computed with the data of now; the score is that of a plan, the mean points of its pairs.
+gang ahead shows its room. What is short is found by placing members one after the other where they fit, the rest where
+least is missing: so the amounts suffice, and on equal terms no smaller ones would. A network is computed with the data
+of now; its score is that of a plan, the mean points of its pairs; each link in full is /v1/network/NODE/NODE.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +17,7 @@ from scoring.explain.words import quantity
 from scoring.feasibility.room import fit_counts
 from scoring.ids import NodeName, ResourceName, ZoneName
 from scoring.model import Gang, MemberClass, Role
-from scoring.network.matrix import METRICS, Floats, Ints
+from scoring.network.matrix import METRICS, Ints
 from scoring.plan import Run
 from scoring.plan.capacity import When
 from scoring.plan.demand import GangDemand, MemberSet
@@ -58,13 +55,10 @@ def verdicts(run: Run, ask: GangDemand, *, closest: int | None = None) -> tuple[
     `closest`: what is short, and how good it would be, is said of so many zones only, those with most room among the
     allowed, of equals the last by name; `None`: of all.
     """
-    members = run.view.member_set(ask.need, ask)
-    allowed = run.view.candidate_zones(ask)
+    members, allowed, score = run.view.member_set(ask.need, ask), run.view.candidate_zones(ask), run.view.score(ask)
     now, empty = run.capacity.zone_members(members), run.capacity.zone_members(members, When.EMPTY)
-    score = run.view.score(ask)
-    near = ask.options.near
+    near, pairs = ask.options.near, pairs_of(members)
     distances = zone_distances(near, run.table, run.snapshot.network, run.policy) if near is not None else {}
-    pairs = pairs_of(members)
     order = sorted(range(len(run.zones)), key=lambda i: (run.zones[i] not in allowed, -int(now[i]), -i))
     looked_at = frozenset(order[:closest])
     found: list[ZoneVerdict] = []
@@ -113,10 +107,7 @@ def pairs_of(member_set: MemberSet) -> int:
 
 
 def _lack_of(run: Run, classes: Sequence[tuple[MemberClass, int]], rows: Ints) -> tuple[tuple[Shortage, ...], int]:
-    """What `rows` lack for these members in the run's room, and how many members may go to none of them.
-
-    Cost: O(nodes · resources) per class and time round.
-    """
+    """What `rows` lack for these members, and how many may go to none of them. Cost: O(nodes · resources) per class."""
     asked = {name for member_class, _ in classes for name, _ in member_class.requests}
     axis = (*run.table.axis, *sorted(asked.difference(run.table.axis)))  # what no node has comes last
     free = np.zeros((len(rows), len(axis)), np.int64)
@@ -133,8 +124,7 @@ def _lack_of(run: Run, classes: Sequence[tuple[MemberClass, int]], rows: Ints) -
         left = count
         counts = np.where(allowed & ~(ports & single), fit_counts(free, request), 0)
         for i in np.lexsort((np.arange(len(rows)), -counts)).tolist():
-            here = min(int(counts[i]), 1 if single else left, left)
-            if not here:
+            if not (here := min(int(counts[i]), 1 if single else left, left)):
                 break
             free[i] -= here * request
             ports[i] |= single
@@ -198,7 +188,7 @@ def gang_network(run: Run, plan: Plan, gang: Gang) -> GangNetwork | None:
     # 1. which pairs of nodes count: those over which members talk
     names = sorted(places)[:MOST_NODES]
     ps, others = np.array([places[name] for name in names], np.int64).T
-    all_reduce = not any(pod.member_class.role is Role.PS for pod in gang.members)
+    all_reduce = not any(pod.role is Role.PS for pod in gang.members)
     pairs = np.triu(np.outer(others, others) if all_reduce else np.outer(ps, others) + np.outer(others, ps), 1)
     alone = others * (others - 1) // 2 if all_reduce else ps * others  # pairs of members on the same node
     # 2. what they are worth
@@ -221,18 +211,10 @@ def gang_network(run: Run, plan: Plan, gang: Gang) -> GangNetwork | None:
         i, j = int(froms[first]), int(tos[first])
         both = ((names[i], names[j]), (names[j], names[i]))
         known = [network.known(*ends, metric) for metric in METRICS for ends in both]
-        ages = [one.age_s for one in known if one is not None]
-        worst = WorstLink(
-            source=names[i],
-            target=names[j],
-            points=round(float(points[i, j]), 3),
-            loss_ratio=_known(found.loss_ratio, i, j),
-            delay_ms=_known(found.delay_ms, i, j),
-            throughput_bps=_known(found.throughput_bps, i, j),
-            oldest_s=round(max(ages), 1) if ages else None,
-        )
+        oldest_s = max((one.age_s for one in known if one is not None), default=None)
+        values = (float(of[i, j]) for of in (found.loss_ratio, found.delay_ms, found.throughput_bps))
+        loss_ratio, delay_ms, rate_bps = (None if np.isnan(value) else value for value in values)
+        age_s = None if oldest_s is None else round(oldest_s, 1)
+        worst_points = round(float(points[i, j]), 3)
+        worst = WorstLink(names[i], names[j], worst_points, loss_ratio, delay_ms, rate_bps, age_s)
     return GangNetwork(tuple(sorted(zones)), tuple(names), len(places), mean, worst)
-
-
-def _known(values: Floats, i: int, j: int) -> float | None:
-    return None if np.isnan(values[i, j]) else float(values[i, j])

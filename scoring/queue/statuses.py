@@ -125,7 +125,7 @@ class AdmittedCondition(msgspec.Struct, frozen=True):
 def admitted_condition(pod: Pod, cause: str | None, why: str, *, said: str) -> AdmittedCondition | None:
     """What a member of a gang should say now; `None`: nothing new.
 
-    `cause`: why its gang waits, in CamelCase (`scoring.explain.causes.reasons`); `None`: unknown. `why`: a sentence.
+    `cause`: why its gang waits, in CamelCase (`scoring.explain.gang`); `None`: unknown. `why`: a sentence.
     `said`: the `key` of what it said last; empty: nothing yet.
     """
     if pod.terminal or pod.deleting:

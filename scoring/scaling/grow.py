@@ -1,20 +1,14 @@
 """One pass over all elastic jobs: shrink for waiting gangs, else follow the metrics and grow (PAPERS K3, K5).
 
-1. Scale-in for the first gang that waits (`shrink`). If workers go for it, nothing else happens in this pass: what the
-   others would get is decided when the gang has its room. A job's demand never keeps its workers from going.
+1. Scale-in for the first gang that waits (`shrink`), whatever a job's metrics ask for. If workers go, nothing else
+   happens in this pass: what the others would get is decided when the gang has its room.
 2. Demands of metrics for fewer workers: they free room and are granted at once.
-3. Growth, into room that is there now and that no waiting gang can use; what step 2 frees is there when its pods are
-   gone. A demand for more is only a target: the queue's order decides which job gets room.
-
-Growth: first come jobs that gave up workers for others, until they have them again; then all in the queue's order
-(priority, weight, age, name). A job grows in the zone it is in, on the nodes with the best measured network to its ps
-and workers, up to its demand, else to its maximum. By `increment` workers at most at once, beside those it gave up or
-asks for: each change stalls it, so these come together.
+3. Growth, in the order of docs/explanation/elastic.md: what a job gave up, what it asks for and `increment` more come
+   together, because each change stalls it.
 
 Room that is not given to growth: what the plan gives to gangs, what is held for STARVING ones (docs/safety.md S14), and
 where a gang that waits will go as soon as pods that are being removed are gone: room freed for it must not be lost to
-another gang. What a waiting gang cannot use now even so is given: its workers can be taken back, by scale-in, when the
-gang would then fit.
+another gang. What a waiting gang cannot use now even so is given: scale-in can take it back when the gang would fit.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,8 +18,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from scoring.feasibility.room import fit_counts
-from scoring.ids import NodeName, PodUid, ZoneName
-from scoring.model import Gang, MemberClass
+from scoring.ids import NodeName, PodUid
+from scoring.model import Gang
 from scoring.model.pod import DEVICE_CLAIMS
 from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot
@@ -45,7 +39,6 @@ from scoring.scaling.job import (
     Options,
     ScaleIn,
     all_placed,
-    by_job,
     going,
     newcomers,
     resizable,
@@ -94,9 +87,8 @@ def adjust(
     given = scale_in(snapshot, plan, jobs, policy, options, now_s=now_s, cache=cache)
     if given.changes:
         return Adjustment(given, ScaleOut(reason=No.ROOM_IS_WANTED))
-    return Adjustment(
-        given, scale_out(snapshot, plan, jobs, policy, options, now_s=now_s, demands=demands, cache=cache)
-    )
+    grown = scale_out(snapshot, plan, jobs, policy, options, now_s=now_s, demands=demands, cache=cache)
+    return Adjustment(given, grown)
 
 
 def scale_out(
@@ -107,27 +99,14 @@ def scale_out(
     options: Options,
     *,
     now_s: float,
-    demands: Mapping[JobKey, int] | None = None,
+    demands: Mapping[JobKey, int] = {},
     cache: PlannerCache | None = None,
 ) -> ScaleOut:
     """Which jobs get fewer workers or more for their own sake, and why the others keep their size.
 
-    `plan` is the plan of this snapshot; `demands`: job → workers that its metrics ask for. Cost: one placement for each
-    gang that waits and for each job that grows.
-
-    >>> from scoring.plan import plan
-    >>> from scoring.model.policy import Policy
-    >>> from tests.builders import node, snapshot
-    >>> from tests.scoring.scaling.cases import elastic, workers
-    >>> running = workers("g", ["n1", "n1"], ps="n1")
-    >>> cluster = snapshot([node("n1", cpu="4"), node("n2", cpu="1")], [running])
-    >>> made = plan(cluster, Policy(), now_s=0.0)
-    >>> found = scale_out(cluster, made, [elastic(running, most=6)], Policy(), Options(increment=4), now_s=0.0)
-    >>> [(change.before, change.after, change.nodes) for change in found.changes]
-    [(2, 4, ('n1', 'n2'))]
+    `demands`: job → workers that its metrics ask for. Cost: a placement for each gang that waits and job that grows.
     """
     levels = options.condition is ElasticCondition.LEVELS
-    demands = demands or {}
     changes: list[Change] = []
     refusals: dict[JobKey, JobRefusal] = {}
     growing: list[tuple[ElasticJob, Gang, int]] = []  # With how many workers each may have
@@ -140,14 +119,13 @@ def scale_out(
             leaving = [pod for pod in steps_down(job, gang, most=None) if job.indexes[pod.uid] >= target]
             changes.append(Change.down(job, target, leaving))
         elif target <= job.workers:
-            detail = f"{job.workers} workers, at most {job.max_workers}"
-            refusals[job.key] = JobRefusal(job.key, No.AT_MAXIMUM, detail)
+            refusals[job.key] = JobRefusal(job.key, No.AT_MAXIMUM, f"{job.workers} workers, at most {job.max_workers}")
         elif not all_placed(job, gang):
             refusals[job.key] = JobRefusal(job.key, No.STILL_STARTING)
         else:
             growing.append((job, gang, target))
     if levels and any(one.reason in WANTS_ROOM for one in plan.waiting.values()):
-        return ScaleOut(tuple(changes), No.GANGS_WAIT, by_job(refusals.values()))
+        return ScaleOut(tuple(changes), No.GANGS_WAIT, tuple(sorted(refusals.values())))
     run = begin_run(snapshot, policy, cache if cache is not None else PlannerCache())
     take_commitments(run)
     take_admissions(run, plan.admitted.values())
@@ -169,7 +147,7 @@ def scale_out(
             continue
         refusals.pop(job.key, None)
         changes.append(Change(job.key, job.uid, job.workers, job.workers + len(nodes), nodes=tuple(nodes.values())))
-    return ScaleOut(tuple(changes), refusals=by_job(refusals.values()))
+    return ScaleOut(tuple(changes), refusals=tuple(sorted(refusals.values())))
 
 
 class _Growth:
@@ -186,8 +164,7 @@ class _Growth:
         """Give the job up to `target` workers altogether, as far as there is room."""
         run, key, (_, had) = self._run, job.key, self.new.get(job.key, (job, {}))
         first, zone_label = job.workers + len(had), run.policy.zone_label
-        pods = newcomers(job, gang, first=first, number=max(target - first, 0), zone_label=zone_label)
-        if not pods:
+        if not (pods := newcomers(job, gang, first=first, number=max(target - first, 0), zone_label=zone_label)):
             return
         demand = run.view.demand(gang)
         zones = run.view.zones_of(node for _, node in demand.siblings)  # None if all its nodes are gone
@@ -202,27 +179,23 @@ class _Growth:
         if placed is not None:
             self._shares.admit(ask, placed.nodes)
             self.new[key] = job, {**had, **placed.nodes}
+        elif not had and not ask.more:
+            self._refusals[key] = JobRefusal(key, No.OVER_SHARE)
         elif not had:
-            reason = self._why_no_room(pods[0].member_class, zones) if ask.more else No.OVER_SHARE
-            self._refusals[key] = JobRefusal(key, reason)
-
-    def _why_no_room(self, member_class: MemberClass, zones: tuple[ZoneName, ...]) -> No:
-        run = self._run
-        free = np.maximum(run.capacity.room.free, 0) + self._kept
-        counts = np.where(run.capacity.mask(member_class), fit_counts(free, run.view.vector(member_class)), 0)
-        return No.ROOM_IS_WANTED if counts[run.view.rows(zones)].any() else No.NO_ROOM
+            member_class, free = pods[0].member_class, np.maximum(run.capacity.room.free, 0) + self._kept
+            counts = np.where(run.capacity.mask(member_class), fit_counts(free, run.view.vector(member_class)), 0)
+            wanted = counts[run.view.rows(zones)].any()
+            self._refusals[key] = JobRefusal(key, No.ROOM_IS_WANTED if wanted else No.NO_ROOM)
 
 
 def _keep_for_waiting(run: Run, plan: Plan, jobs: Sequence[ElasticJob], *, now_s: float) -> Ints:
     """Take the room that growth must leave to gangs that wait; gives it (nodes, resources).
 
-    Reserved nodes are taken as they are, and the places for whose sake others leave. A gang that fits once pods that
-    are going are gone gets its places now.
-    Cost: one placement for each kind of gang that waits, and only while pods are going.
+    That is reserved nodes, places for whose sake others leave, and those of a gang that fits once pods that are going
+    are gone. Cost: one placement for each kind of gang that waits, and only while pods are going.
     """
     free = np.array(run.capacity.room.free)
-    gone = going(run.snapshot, jobs)
-    if gone:
+    if gone := going(run.snapshot, jobs):
         then = begin_run(run.snapshot.without(gone), run.policy, run.cache)
         take_commitments(then)
         take_admissions(then, plan.admitted.values())

@@ -1,16 +1,12 @@
 """An elastic job as the scaling decisions see it, its workers, what an operator may choose, and what is decided of it.
 
 Why not the API object: a TFJob, a PyTorchJob and an Indexed Job write the same four numbers in different places, and
-whether one may be resized safely depends on its kind's traps. Rule: the reader of the object settles both; here is only
-what decides. Roles, requests and nodes are those of the gang's pods in the snapshot. The options are settings
-(`scoring.model.policy`); docs/explanation/elastic.md says why.
+whether one may be resized safely depends on its kind's traps: the reader of the object settles both. Roles, requests
+and nodes are those of the gang's pods in the snapshot. The options are settings; docs/explanation/elastic.md says why.
 
-Workers (docs/safety.md S18): frameworks remove the highest index first, so a job's plan is a prefix of its workers by
-descending index. A worker without a node costs nothing and frees nothing; a prefix therefore ends with a worker that
-has one. New workers are made after those that exist: all of one job are alike, and only its kind knows the template.
-
-What is decided are values, which the controller, /v1/jobs, `netgang plan` and the simulator all read and can compare.
-Whether a job may be changed at all now is the same for every decision (`resizable`).
+Workers (docs/safety.md S18): frameworks remove the highest index first, so a job gives up a prefix of its workers by
+descending index, which ends with one that has a node: the others cost and free nothing. New workers are made after
+those that exist: all of one job are alike, and only its kind knows the template.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -40,11 +36,7 @@ class Wants(StrEnum):
 
 
 class JobKey(msgspec.Struct, frozen=True, order=True):
-    """Names one job; sorted by namespace, kind, name.
-
-    >>> str(JobKey(Namespace("team"), "TFJob.kubeflow.org", "resnet"))
-    'TFJob.kubeflow.org/team/resnet'
-    """
+    """Names one job; sorted by namespace, kind, name."""
 
     namespace: Namespace
     kind: str  # Kind and API group, such as `TFJob.kubeflow.org`; `Job.batch` for Kubernetes' own
@@ -55,7 +47,7 @@ class JobKey(msgspec.Struct, frozen=True, order=True):
 
 
 class ElasticJob(msgspec.Struct, frozen=True):
-    """A job whose worker count may lie between a minimum and a maximum."""
+    """A job whose worker count may lie between a minimum and a maximum; 0 <= minimum <= maximum: its reader says so."""
 
     key: JobKey
     uid: str
@@ -69,10 +61,6 @@ class ElasticJob(msgspec.Struct, frozen=True):
     changed_s: float | None  # When we last changed its worker count, Unix seconds; `None`: never
     changes_s: tuple[float, ...] = ()  # Our changes within the last hour, Unix seconds, oldest first: for the budget
     grow_back_to: int | None = None  # Workers before we took the first away; `None`: it has them all
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.min_workers <= self.max_workers or self.workers < 0:
-            raise ValueError(f"{self.key}: worker counts must be 0 <= minimum <= maximum")
 
     @property
     def floor(self) -> int:
@@ -150,8 +138,6 @@ def steps_down(job: ElasticJob, gang: Gang, *, most: int | None) -> list[Pod]:
     >>> gang = workers("g", ["n1", "n1", "n2", None, "n3", None], ps="n1")  # workers 3 and 5 have no node
     >>> [(pod.index, pod.node) for pod in steps_down(elastic(gang, least=1), gang, most=None)]
     [(4, 'n3'), (2, 'n2'), (1, 'n1')]
-    >>> [pod.index for pod in steps_down(elastic(gang, least=1), gang, most=1)]
-    [4]
     """
     workers = {job.indexes[pod.uid]: pod for pod in workers_of(job, gang) if not pod.deleting and not pod.terminal}
     removable = (workers.get(index) for index in range(job.workers - 1, job.floor - 1, -1))
@@ -173,11 +159,6 @@ def newcomers(job: ElasticJob, gang: Gang, *, first: int, number: int, zone_labe
     """Workers with the indexes from `first` on, made after the worker with the highest index; none if there is none.
 
     What our own admission wrote into that worker (nodes or zone, docs/safety.md S6) is taken out again.
-
-    >>> from tests.scoring.scaling.cases import elastic, workers
-    >>> gang = workers("g", ["n1", "n1"], ps="n1")
-    >>> [(p.name, p.node) for p in newcomers(elastic(gang), gang, first=2, number=2, zone_label="zone")]
-    [('g-2', None), ('g-3', None)]
     """
     if not (workers := workers_of(job, gang)):
         return ()
@@ -185,21 +166,10 @@ def newcomers(job: ElasticJob, gang: Gang, *, first: int, number: int, zone_labe
     written = as_written(model, zone_label=zone_label)
     # A volume claim is of one worker: where the next one's will be is unknown.
     member_class = replace(written, constraints=replace(written.constraints, claims=()))
+    nowhere = dict.fromkeys(("node", "nominated_node", "scheduled_s", "admitted_to"))
+    new = replace(model, member_class=member_class, phase=Phase.PENDING, deleting=False, gates=(), **nowhere)
     return tuple(
-        replace(
-            model,
-            uid=PodUid(f"{job.uid}/{index}"),
-            name=PodName(f"{job.key.name}-{index}"),
-            member_class=member_class,
-            index=index,
-            node=None,
-            nominated_node=None,
-            scheduled_s=None,
-            admitted_to=None,
-            phase=Phase.PENDING,
-            deleting=False,
-            gates=(),
-        )
+        replace(new, uid=PodUid(f"{job.uid}/{index}"), name=PodName(f"{job.key.name}-{index}"), index=index)
         for index in range(first, first + number)
     )
 
@@ -229,8 +199,7 @@ class Change(msgspec.Struct, frozen=True):
 class No(StrEnum):
     """Why no job is shrunk, or why this one is not, or does not grow.
 
-    Constant texts: they stand in Events, metric labels and log fields, where a text that differs from the last one
-    makes a new entry; numbers and names go into the detail beside them.
+    Constant, as Events, metric labels and log fields make a new entry of each text; numbers and names are the detail.
     """
 
     # There is nothing to do.
@@ -265,17 +234,12 @@ class No(StrEnum):
     OVER_SHARE = "the job's namespace would have more than its share of the cluster"
 
 
-class JobRefusal(msgspec.Struct, frozen=True):
+class JobRefusal(msgspec.Struct, frozen=True, order=True):
     """Job `job` stays as it is. `reason` is constant, `detail` is for people and may change."""
 
     job: JobKey
     reason: No
     detail: str = ""
-
-
-def by_job(refusals: Iterable[JobRefusal]) -> tuple[JobRefusal, ...]:
-    """As decisions name them."""
-    return tuple(sorted(refusals, key=lambda one: one.job))
 
 
 class ScaleIn(msgspec.Struct, frozen=True):

@@ -1,17 +1,10 @@
-"""What a job's own metrics ask for: a worker count, with the reason (PAPERS E2, E3; docs/explanation/elastic.md).
+"""What a job's own metrics ask for: a worker count, with the reason (PAPERS E2, E3).
 
-- `iterations`: another count every so many steps, from the minimum to the maximum and back: 3 → 6 → 9 → 12 → 3.
-- `loss`: more workers while the loss falls, fewer when it rises: 3 → 6 → 9 → 12 → 9.
-- `curve`: more workers if the extrapolated loss says that they pay for the stall, fewer when it rises.
+docs/explanation/elastic.md has the policies and the rules against noise: each change stalls the job, and too many make
+training random.
 
-Rules for all of them, because each change stalls the job and too many make training random: nothing is changed during a
-resize or on stale reports; a demand is looked at again `every_steps` steps after the last look and the last change, and
-not before `min_interval_s`; only reports with the present worker count count, the first steps after a change excepted;
-a trend must be larger than a band and surer than noise; and from one change of direction to the next there are at least
-`reversal_steps` steps, whatever the reports say (`iterations`, which reads none, goes its round).
-
-- Trend: a line through a window of the loss, and not two means: what is left of the points around it shows the noise,
-  so that the same rule serves a job that reports every step and one that reports every hundredth.
+- Trend: a line through a window of the loss: what is left of the points around it shows the noise, however often a job
+  reports.
 - Curve: c + a·φ(k), c and a ≥ 0. For each scale of a grid, from a hundredth of the steps seen to ten times them, c and
   a are the least-squares line of the loss over φ; where that c is negative it is 0, and a the best height.
 - Speed: between two measured counts n the time for a sample is a line over 1/n; above the highest one the line through
@@ -62,16 +55,12 @@ class Curve(msgspec.Struct, frozen=True):
 
 
 def fit_curve(steps: Floats, losses: Floats) -> Curve | None:
-    """The best curve over ascending steps; `None`: there are fewer than eight reports, or the loss does not fall.
-
-    Cost: 180 lines through the points.
-    """
+    """The best curve over ascending steps; `None`: fewer than eight reports, or no fall. Cost: 180 line fits."""
     if len(steps) < 8:
         return None
     k, mean = steps - steps[0], float(losses.mean())
     y = losses - mean
-    total = float(y @ y)
-    if total <= 0.0:
+    if (total := float(y @ y)) <= 0.0:
         return None
     scales = np.geomspace(0.01, 10.0, _GRID) * float(k[-1])
     best: Curve | None = None
@@ -138,8 +127,7 @@ def speed_at(workers: int, times_s: Mapping[int, float]) -> float:
 def sample_times_s(series: Series) -> dict[int, float]:
     """Worker count → seconds per sample as reported, ascending; empty: not known.
 
-    Where samples per second are not reported steps per second are taken: right for asynchronous training, where each
-    worker's step counts.
+    Without samples per second steps per second are taken: right for asynchronous training.
     """
     rates = _medians(series, _steps_per_second(series)) | _medians(series, series.samples_per_second)
     return {n: 1.0 / rates[n] for n in sorted(rates) if n > 0}
@@ -159,8 +147,7 @@ def stall_s(series: Series) -> float | None:
 def progress(series: Series, times_s: Mapping[int, float]) -> Floats:
     """(n,): samples trained up to each report, so that reports with different worker counts are on one curve.
 
-    Each step counts for what a step trains with the workers of its time: in synchronous training more workers make
-    bigger steps, in asynchronous training more of them. Where that is not known, all steps count alike.
+    Each step counts for what a step trains with the workers of its time; where that is not known, all count alike.
     """
     rates = _steps_per_second(series)
     usual, overall = _medians(series, rates), np.nanmedian(rates) if np.isfinite(rates).any() else None
@@ -197,10 +184,7 @@ class Model(msgspec.Struct, frozen=True):
     stall_s: float
 
     def forecast(self, workers: int, more: int, *, horizon_s: float) -> tuple[float, float, float]:
-        """The loss `horizon_s` from now with `workers`, and with `more` of them after a stall; the gain.
-
-        The gain is per added worker, as share of the present loss.
-        """
+        """The loss `horizon_s` from now with `workers`, and with `more` after a stall; the gain a worker, as share."""
         now = self.curve.at(self.trained)
         stay = self.curve.at(self.trained + speed_at(workers, self.times_s) * horizon_s)
         grow = self.curve.at(self.trained + speed_at(more, self.times_s) * max(horizon_s - self.stall_s, 0.0))
@@ -259,20 +243,7 @@ class WorkerDemand(msgspec.Struct, frozen=True):
 def worker_demand(
     job: ElasticJob, series: Series, last: WorkerDemand | None, options: MetricOptions, *, now_s: float
 ) -> WorkerDemand:
-    """What the job asks for now; `last`: what it asked for at the last look. Cost: O(n) reports; for `curve` a fit.
-
-    >>> from scoring.scaling.series import Point, ReportHistory
-    >>> from tests.scoring.scaling.cases import elastic, workers
-    >>> job = elastic(workers("g", ["n1"] * 3), least=3, most=12, wants=Wants.LOSS)
-    >>> history = ReportHistory()
-    >>> for step in range(0, 501, 10):
-    ...     history.add(Point(step, float(step), loss=2.0 - step / 500, workers=3))
-    >>> demand = worker_demand(job, history.series(), None, MetricOptions(), now_s=500.0)
-    >>> demand.workers, str(demand.reason)
-    (6, 'the loss falls')
-    >>> worker_demand(job, ReportHistory().series(), None, MetricOptions(), now_s=0.0).workers is None
-    True
-    """
+    """What the job asks for now; `last`: what it asked for at the last look. Cost: O(n) reports; for `curve` a fit."""
     if job.wants is Wants.OFF:
         return WorkerDemand(None, _R.OFF)
     if not len(series):
@@ -364,8 +335,7 @@ class _Evaluation(msgspec.Struct, frozen=True):
         workers, horizon_s = self.job.workers, self.options.horizon_s
         if more <= workers:
             return self._hold(_R.AT_BOUND)
-        model = model_of(self.series, expected_stall_s=self.options.stall_s)
-        if model is None:
+        if (model := model_of(self.series, expected_stall_s=self.options.stall_s)) is None:
             return self._hold(_R.POOR_FIT, "the loss does not fall, or no speed is reported")
         if model.curve.explained < _MIN_FIT_RATIO:
             return self._hold(_R.POOR_FIT, f"{model.curve.family} explains {model.curve.explained:.0%}")

@@ -1,13 +1,9 @@
 """What a job has reported of its training: steps, times, loss, speed, and how many workers it had then.
 
-Why immutable arrays: a decision must be repeatable from what it saw, and service and simulator must forget the same
-reports. Rules:
-
-- Steps only rise; a loss or speed that was not reported is NaN. Whoever takes reports in refuses infinite ones.
-- The newest points are all kept; of the older ones every second, fourth, eighth, … as they become too many. The start
-  of a curve shows its shape, so it is thinned out and never cut off.
-- A job that goes back to a checkpoint trains the steps from there again: what was reported of them is undone. The
-  highest step ever reported is remembered.
+Rules: steps only rise; a loss or speed that was not reported is NaN, infinite ones are refused where reports come in.
+The newest points are all kept; of the older ones every second, fourth, eighth, … as they become too many: the start of
+a curve shows its shape. A job that goes back to a checkpoint trains the steps from there again: what was reported of
+them is undone, and the highest step ever reported is remembered.
 """
 
 from collections import deque

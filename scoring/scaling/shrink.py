@@ -1,26 +1,15 @@
 """Scale-in: which running jobs give up how many workers so that the first gang that waits can start (PAPERS K4).
 
-Only for one gang, and only if it then starts: whole plan or nothing. Differences to the published algorithm
-(`lab.simulator.policies.kod2_algorithms`): the gang is placed for real over the nodes of a zone, not on one node; the
-fewest workers go; the highest index goes first, because frameworks let no caller choose.
+Only for one gang, and only if it then starts; docs/explanation/elastic.md says for which, and from which jobs.
+Differences to the published algorithm (`lab.simulator.policies.kod2_algorithms`): the gang is placed for real over the
+nodes of a zone, not on one node; the fewest workers go; the highest index goes first, because frameworks let no caller
+choose.
 
-Steps:
-1. The gang: the first in the queue's order that waits for room; with `ElasticCondition.LEVELS` the first of all of them
-   for which the other steps find a way: of those that ask for the same only the first is tried, and at most
-   `MOST_KINDS`. With `LEVELS` room is made for all members that it asked for.
-2. Nothing is done if others leave for it already, if it is promised a start that is nearer than a resize lasts, or if
-   it fits as soon as pods that are going anyway are gone.
-3. Jobs that may give up workers (`_offer`), of those the workers on nodes that concern the gang. A job must
-   be lighter (ω′) than the gang, or as heavy and entered later, and must not have a higher priority; for a STARVING
-   gang (PAPERS K3) weights do not count. With `LEVELS` it must have a higher service level.
-4. Their order (`_in_order`): lowest priority first, then the lightest (with `LEVELS` those that have had most), then
-   the job whose highest workers are worth least where they are, then by name. Worth, from the highest index down, as
-   they leave: first those on nodes that the beneficiary would go to if it could choose; then those that share no node
-   with a ps or chief of their own (PAPERS K4); then the worst linked.
-5. The fewest workers that make the gang fit, from the first jobs in this order. A good way by counting (`_Gathering`),
-   quick for any number of jobs; then all ways with fewer workers, bounded by `MOST_COUNTS` (`fewer`). Where counting
-   and placing disagree, because kinds of members compete for nodes: as few of the first jobs as pass (`enough`).
-6. The planner itself must give the gang its places then: otherwise another gang would have the room.
+With `ElasticCondition.LEVELS` gangs are tried in the queue's order, of equal ones the first, at most `MOST_KINDS`.
+The fewest workers of the first jobs in order (`_offer`, `_in_order`): a good way by counting (`_Gathering`), then all
+ways with fewer, bounded by `MOST_COUNTS` (`fewer`); where counting and placing disagree, because kinds of members
+compete for nodes, as few of the first jobs as pass (`enough`). The planner itself must give the gang its places then:
+otherwise another gang would have the room.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -50,7 +39,6 @@ from scoring.scaling.job import (
     No,
     Options,
     ScaleIn,
-    by_job,
     going,
     resizable,
     steps_down,
@@ -85,27 +73,15 @@ def scale_in(
     now_s: float,
     cache: PlannerCache | None = None,
 ) -> ScaleIn:
-    """The jobs that give up workers for the first gang that waits, or why none does.
+    """The jobs that give up workers for the first gang that waits, or why none does; `plan`: of this snapshot.
 
-    `plan` is the plan of this snapshot, `now_s` Unix time. Cost: some
-    placements of one gang, at most about fifty, and one run of the planner where workers go.
-
-    >>> from scoring.plan import plan
-    >>> from tests.builders import node, snapshot
-    >>> from tests.scoring.scaling.cases import TRUSTING, elastic, waiting, workers
-    >>> light = workers("light", ["n1", "n1", "n2", "n2"], ps="n1", cpu="2")
-    >>> cluster = snapshot([node("n1", cpu="6"), node("n2", cpu="4")], [light, waiting("heavy", 1, cpu="2", weight=9)])
-    >>> made = plan(cluster, policy := TRUSTING, now_s=0.0)
-    >>> found = scale_in(cluster, made, [elastic(light, least=1)], policy, Options(), now_s=0.0)
-    >>> found.beneficiary, [(str(c.job), c.before, c.after) for c in found.changes], dict(found.places)
-    ('default/heavy', [('TFJob.kubeflow.org/default/light', 4, 3)], {'uid-default-heavy-0': 'n2'})
+    Cost: at most about fifty placements of one gang, and one run of the planner where workers go.
     """
     cache = cache if cache is not None else PlannerCache()
     waiting = sorted((one.rank, one.gang) for one in plan.waiting.values() if one.reason in WANTS_ROOM)
     keys = [key for _, key in waiting[: None if options.condition is ElasticCondition.LEVELS else 1]]
     gangs = [snapshot.gangs[key] for key in keys if key in snapshot.gangs]
-    claimed = next((gang.key for gang in gangs if gang.key in snapshot.claims), None)
-    if claimed is not None:
+    if (claimed := next((gang.key for gang in gangs if gang.key in snapshot.claims), None)) is not None:
         return ScaleIn(claimed, reason=No.ROOM_IS_COMING, detail="others leave for it")
     if len(gangs) > 1:
         kinds: dict[object, Gang] = {}  # The first of each
@@ -115,12 +91,12 @@ def scale_in(
         gangs = list(kinds.values())[:MOST_KINDS]
     gone = going(snapshot, jobs)
     first: ScaleIn | None = None
+    whole = options.condition is ElasticCondition.LEVELS
     for gang in gangs:
         # A resized job would stand still for longer. A promise that is late has a later start: then jobs do shrink.
         if (wait_s := plan.starts_in_s(gang.key, now_s=now_s)) <= options.metrics.stall_s:
             first = first or ScaleIn(gang.key, reason=No.STARTS_SOON, detail=f"in {wait_s:.0f} s")
             continue
-        whole = options.condition is ElasticCondition.LEVELS
         without = without_workers(snapshot, plan, gang, policy, now_s=now_s, cache=cache, leaving=gone, whole=whole)
         found = _for_one(without, plan, jobs, options, going=len(gone))
         if found.changes or (gone and found.reason is No.ROOM_IS_COMING):
@@ -146,12 +122,12 @@ def without_workers(
     """
     ask, waiting = cache.demands.of(gang, policy, snapshot.table.index), plan.waiting.get(gang.key)
     ahead = [one for one in plan.admitted.values() if waiting is not None and one.rank < waiting.rank]
-    ask = whole_of(ask) if whole else ask
-    return Without(snapshot, policy, ask, cache, now_s=now_s, planned=ahead, leaving=leaving)
+    wanted = whole_of(ask) if whole else ask
+    return Without(snapshot, policy, wanted, cache, now_s=now_s, planned=ahead, leaving=leaving)
 
 
 def _for_one(without: Without, plan: Plan, jobs: Sequence[ElasticJob], options: Options, *, going: int) -> ScaleIn:
-    """Steps 2 to 6 for one gang that waits; `going`: number of pods that go anyway."""
+    """For one gang that waits; `going`: number of pods that go anyway."""
     run, ask, now_s = without.run, without.ask, without.now_s
     key = ask.gang.key
     if without.may_fit(()) and without.place(()) is not None:
@@ -167,12 +143,12 @@ def _for_one(without: Without, plan: Plan, jobs: Sequence[ElasticJob], options: 
     near = [one for one in offers if isinstance(one, Giver)]
     refusals = [one for one in offers if isinstance(one, JobRefusal)]
     if not near:
-        return ScaleIn(key, reason=No.NO_JOB, refusals=by_job(refusals))
+        return ScaleIn(key, reason=No.NO_JOB, refusals=tuple(sorted(refusals)))
     everything = _pods(near, [len(one.pods) for one in near])
     best = without.place(everything) if without.may_fit(everything) else None
     if best is None:
         offered = f"{len(everything)} workers of {len(near)} jobs at most"
-        return ScaleIn(key, reason=No.NOT_ENOUGH, detail=offered, refusals=by_job(refusals))
+        return ScaleIn(key, reason=No.NOT_ENOUGH, detail=offered, refusals=tuple(sorted(refusals)))
     ordered = _in_order(run, near, best)
     taken, placed = _chosen(without, ordered, best)
     some = [(one.job, one.pods[:number]) for one, number in zip(ordered, taken, strict=True)]
@@ -181,16 +157,13 @@ def _for_one(without: Without, plan: Plan, jobs: Sequence[ElasticJob], options: 
     after = planned(then, run.policy, now_s=now_s, previous=plan, cache=run.cache)
     if key in after.admitted and placed.nodes.keys() <= after.admitted[key].members.keys():
         changes = [Change.down(job, job.indexes[pods[-1].uid], pods) for job, pods in some if pods]
-        return ScaleIn(key, tuple(changes), placed.nodes, placed.zones, refusals=by_job(refusals))
+        return ScaleIn(key, tuple(changes), placed.nodes, placed.zones, refusals=tuple(sorted(refusals)))
     refusals += [JobRefusal(job.key, No.GIVEN_TO_OTHERS) for job, pods in some if pods]
-    return ScaleIn(key, reason=No.GIVEN_TO_OTHERS, refusals=by_job(refusals))
+    return ScaleIn(key, reason=No.GIVEN_TO_OTHERS, refusals=tuple(sorted(refusals)))
 
 
 def _offer(without: Without, job: ElasticJob, turns: QueueOrder, options: Options, total: Ints) -> Giver | JobRefusal:
-    """What the job may give up for the gang, or why it gives nothing (step 3). Cost: O(members of its gang).
-
-    `total`: what all nodes have.
-    """
+    """What the job may give up, or why it gives nothing. `total`: of all nodes. Cost: O(members)."""
     run, ask, now_s = without.run, without.ask, without.now_s
     gang = run.snapshot.gangs.get(job.gang)
     refusal = resizable(job, gang, options, now_s=now_s)
@@ -211,8 +184,7 @@ def _offer(without: Without, job: ElasticJob, turns: QueueOrder, options: Option
         later = (mine.key, ask.gang.created_s, ask.gang.key) >= (its.key, gang.created_s, gang.key)
         if later and not turns.starving(ask):
             return JobRefusal(job.key, No.NOT_LIGHTER, f"ω′ {its.omega_prime:.6g}, the gang's {mine.omega_prime:.6g}")
-    pods = steps_down(job, gang, most=options.decrement)
-    if not pods:
+    if not (pods := steps_down(job, gang, most=options.decrement)):
         return JobRefusal(job.key, No.AT_MINIMUM, f"{job.workers} workers, at least {job.floor}")
     rows = [without.row(pod) for pod in pods]  # down to the last on a node that concerns the gang
     last = max((n for n, row in enumerate(rows, start=1) if row is not None and without.reached[row]), default=0)
@@ -220,14 +192,14 @@ def _offer(without: Without, job: ElasticJob, turns: QueueOrder, options: Option
 
 
 def _chosen(without: Without, ordered: Sequence[Giver], best: Placed) -> tuple[Taken, Placed]:
-    """Step 5: steps of each job in this order, and where the gang goes then. `best`: the same with all of them."""
+    """Steps of each job in this order, and where the gang goes then. `best`: the same with all of them."""
 
     def passes(taken: Taken) -> Placed | None:
         return without.place(_pods(ordered, taken))
 
     limits, table = [len(one.pods) for one in ordered], without.run.table
     freed = [[(without.row(pod), table.vector(pod.requests).tolist()) for pod in one.pods] for one in ordered]
-    gathered = [way for group in without.groups if (way := _Gathering(without, group, freed).run()) is not None]
+    gathered = [way for group in without.groups if (way := _Gathering(without, group, freed).way()) is not None]
     gathered.sort(key=lambda taken: (sum(taken), [-number for number in taken]))
     by_counting = ((way, there) for way in gathered if (there := passes(way)) is not None)
     found = next(by_counting, None) or enough(limits, best, passes)
@@ -239,7 +211,11 @@ def _pods(givers: Sequence[Giver], taken: Sequence[int]) -> list[Pod]:
 
 
 def _in_order(run: Run, near: Sequence[Giver], best: Placed) -> list[Giver]:
-    """Step 4: which job gives first; `best`: where the gang would go if it could choose."""
+    """The lowest priority first, then the lightest (LEVELS: that has had most), then whose workers are worth least.
+
+    Worth, the highest index first: those on nodes of `best`, where the gang would go if it could choose; those that
+    share no node with a ps or chief of their own (PAPERS K4); the worst linked. Then by name.
+    """
     wanted = frozenset(best.nodes.values())
 
     def worth(one: Giver) -> tuple[Any, ...]:
@@ -256,15 +232,9 @@ def _in_order(run: Run, near: Sequence[Giver], best: Placed) -> list[Giver]:
 
 def link_points(run: Run, gang: Gang, nodes: Sequence[NodeName]) -> dict[NodeName, float]:
     """Node → mean points to the placed members a worker there exchanges data with, rounded: equal ones tie."""
-    all_reduce = not any(pod.role is Role.PS for pod in gang.members)
-    index = run.table.index
-    ends = tuple(
-        sorted(
-            pod.node
-            for pod in gang.placed
-            if pod.node is not None and pod.node in index and pairs_count(Role.WORKER, pod.role, all_reduce=all_reduce)
-        )
-    )
+    all_reduce, index = not any(pod.role is Role.PS for pod in gang.members), run.table.index
+    peers = [pod for pod in gang.placed if pairs_count(Role.WORKER, pod.role, all_reduce=all_reduce)]
+    ends = tuple(sorted(pod.node for pod in peers if pod.node is not None and pod.node in index))
     names = tuple(sorted({node for node in nodes if node in index}))
     if not ends or not names:
         return {}
@@ -299,7 +269,7 @@ class _Gathering:
             for row, _ in jobs[number]:
                 self._at.setdefault(row, set()).add(number)
 
-    def run(self) -> Taken | None:
+    def way(self) -> Taken | None:
         """The way; `None`: all that are near are not enough together."""
         for number in self._near:
             self._look_at(number)
@@ -307,9 +277,22 @@ class _Gathering:
             if not self._offers:
                 return None
             number = min(self._offers, key=lambda one: (-self._offers[one][0], one))
-            self._take(number, self._offers[number][1])
+            begin, pods = self._taken[number], self._offers[number][1]
+            chosen = self._jobs[number][begin : begin + pods]
+            for pod in chosen:
+                self._leave(pod)
+            self._taken[number] += pods
+            for other in {number}.union(*(self._at[row] for row, _ in chosen)):
+                if other in self._offers:
+                    self._look_at(other)
         for number in reversed(self._near):
-            self._give_back(number)
+            while self._taken[number]:
+                pod = self._jobs[number][self._taken[number] - 1]
+                self._leave(pod, back=True)
+                if self._lacking():
+                    self._leave(pod)
+                    break
+                self._taken[number] -= 1
         return tuple(self._taken)
 
     def _lacking(self) -> int:
@@ -328,20 +311,9 @@ class _Gathering:
                 fit = [min([free[column] // amount for column, amount in asked]) for free in (before, after)]
                 self._short[number] += max(fit[0], 0) - max(fit[1], 0)
 
-    def _take(self, number: int, pods: int) -> None:
-        begin = self._taken[number]
-        chosen = self._jobs[number][begin : begin + pods]
-        for pod in chosen:
-            self._leave(pod)
-        self._taken[number] += pods
-        for other in {number}.union(*(self._at[row] for row, _ in chosen)):
-            if other in self._offers:
-                self._look_at(other)
-
     def _look_at(self, number: int) -> None:
         """What the job's next pods would bring; if none brings anything, one at a time may help another job's."""
-        left = self._jobs[number][self._taken[number] :]
-        if not left:
+        if not (left := self._jobs[number][self._taken[number] :]):
             self._offers.pop(number, None)
             return
         before, best = self._lacking(), (0.0, 1)
@@ -352,15 +324,6 @@ class _Gathering:
         for pod in left:
             self._leave(pod, back=True)
         self._offers[number] = best
-
-    def _give_back(self, number: int) -> None:
-        while self._taken[number]:
-            pod = self._jobs[number][self._taken[number] - 1]
-            self._leave(pod, back=True)
-            if self._lacking():
-                self._leave(pod)
-                return
-            self._taken[number] -= 1
 
 
 def fewer(
@@ -392,8 +355,7 @@ def enough(limits: Sequence[int], result: T, passes: Callable[[Taken], T | None]
     while number - too_few > 1:
         middle = (number + too_few) // 2
         taken = (*limits[:middle], *[0] * (len(limits) - middle))
-        found = passes(taken)
-        if found is None:
+        if (found := passes(taken)) is None:
             too_few = middle
         else:
             number, best, result = middle, taken, found

@@ -7,11 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from cli.rendering.explained import network_line
-from scoring.explain.gang import ExplainedPod, PodPlace
+from cli.tables import network_line
 from scoring.explain.zones import GangNetwork
-from tests.cli.saved import Saved
-from tests.cli.world import as_json, problem, refused, shown
+from tests.cli.world import Saved, as_json, problem, refused, shown
 
 JOB = "demo/tf-smoke-gpu"
 
@@ -47,10 +45,8 @@ def test_all_of_it_at_once(saved: Saved) -> None:
         *("--advance", "10m"),
         told=saved,
     )
-    said = (
-        "6 more pods, demo/case1 gone, nodes node28, node29 cordoned, other settings: queue, spill_wait_s, 10 min later"
-    )
-    assert (document["if"], document["gangs"]) == (said, {"admitted": 1, "waiting": 1})
+    said = "6 more pods, demo/case1 gone, nodes node28, node29 cordoned, other settings: queue, spill_wait_s, "
+    assert (document["if"], document["gangs"]) == (f"{said}10 min later", {"admitted": 1, "waiting": 1})
     [new] = document["admitted"]
     assert (new["gang"], len(new["after"]["members"])) == ("team/what-if", 6)
     assert {"node28", "node29"}.isdisjoint(new["after"]["members"].values())
@@ -84,35 +80,20 @@ def test_mistakes_are_sentences(said: str, arguments: tuple[object, ...], saved:
     assert said in refused(*arguments, told=saved)
 
 
-def test_a_pod_of_no_gang() -> None:
-    place = PodPlace(name="a/b", uid="u", own=True, node=None)
-    told = {"/v1/explain/a/b": msgspec.to_builtins(ExplainedPod(pod=place))}
-    assert shown("explain", "a/b", told=told) == ["a/b is a pod of no gang; node: none yet"]
-
-
 def test_answers_that_are_none() -> None:
-    told = {
-        "/v1/explain/a/b": problem(HTTPStatus.NOT_FOUND, "no gang or pod a/b is known"),
-        "/v1/explain/a/c": {"gang": "x"},
-    }
-    assert "no gang or pod a/b is known" in refused("explain", "a/b", told=told)
-    assert "not what netgang answers" in refused("explain", "a/c", code=1, told=told)
+    """Whatever else answers, or nobody: test_service_options.py."""
+    assert "not what netgang answers" in refused("explain", "a/c", code=1, told={"/v1/explain/a/c": {"gang": "x"}})
     busy = problem(HTTPStatus.TOO_MANY_REQUESTS, "others are being answered")
     assert "status 429" in refused("what-if", "--advance", "1s", code=1, told=lambda _: busy)
-    for command in (("explain", "a/b"), ("what-if", "--advance", "1s")):
-        assert "does netgang run there?" in refused(*command, "--url", "http://127.0.0.1:9", code=1)
+    assert "does netgang run there?" in refused("what-if", "--advance", "1s", "--url", "http://127.0.0.1:9", code=1)
     assert "--url" in refused("what-if", "--advance", "1s", "--url", "x:/y")
 
 
 def test_rare_parts_are_shown(saved: Saved) -> None:
     document = as_json("explain", JOB, told=saved)
     document["turn"] |= {"waited_s": 65.0, "starves_in_s": 200.0}
-    document["turn"]["ahead"] |= {
-        "waiting": ["a/1", "a/2"],
-        "waiting_count": 7,
-        "admitted": ["a/9"],
-        "admitted_count": 1,
-    }
+    ahead = {"waiting": ["a/1", "a/2"], "waiting_count": 7, "admitted": ["a/9"], "admitted_count": 1}
+    document["turn"]["ahead"] |= ahead
     held = {"kind": "held", "zone": "A", "nodes": {}, "held_nodes": ["n1", "n2"], "until_s": 60.0}
     document["turn"]["reservation"] = held
     document["zones"][0] |= {"homeless": 2, "allowed": False}
@@ -141,21 +122,15 @@ WORST |= {"throughput_bps": 9.4e9}
 NETWORK = {"zones": ["A"], "nodes": ["n1", "n2"], "of_nodes": 2, "score": 62.31, "worst": WORST}
 NOTHING = dict.fromkeys(("loss_ratio", "delay_ms", "throughput_bps"))
 LINES = {  # case: (fields that differ, the line)
-    "all is known": (
-        {},
-        "network: zone A, 2 nodes, score 62.3; worst link n1 → n2: 41 points, loss 0.1 %, delay 0.35 ms, "
-        "throughput 9400 Mbit/s",
-    ),
+    "all is known": ({}, "network: zone A, 2 nodes, score 62.3; worst link n1 → n2: 41 points, loss 0.1 %, "
+        "delay 0.35 ms, throughput 9400 Mbit/s"),
     "two zones, nothing measured": (
         {"zones": ["A", "B"], "worst": WORST | NOTHING},
-        "network: zones A, B, 2 nodes, score 62.3; worst link n1 → n2: 41 points, "
-        "loss not known, delay not known, throughput not known",
-    ),
-    "one node": (
-        {"zones": [""], "of_nodes": 1, "score": None, "worst": None},
-        "network: no zone, 1 node; no two members exchange data over a link that is scored",
-    ),
-}
+        "network: zones A, B, 2 nodes, score 62.3; worst link n1 → n2: 41 points, loss not known, delay not known, "
+        "throughput not known"),
+    "one node": ({"zones": [""], "of_nodes": 1, "score": None, "worst": None},
+        "network: no zone, 1 node; no two members exchange data over a link that is scored"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("fields", "line"), LINES.values(), ids=LINES)

@@ -1,19 +1,35 @@
-"""The command line: exact answers for people and machines, mistakes as sentences with exit code 2."""
+"""The command line: its help, exact answers for people and machines, mistakes as sentences with exit code 2."""
 
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
+from typer.main import get_command
+from typer.testing import CliRunner
 
-from cli.commands.serve import demo_settings, what_to_try
+from cli.files import demo_settings, what_to_try
+from cli.main import app
 from cli.offline import moment_s
 from extender.decision_log import RecordedPlan, encoded
+from lab.testbed.programs.build import program_path
 from scoring.model import Policy
 from scoring.plan import Plan
 from scoring.plan import plan as make_plan
 from tests.builders import gang, node, snapshot
 from tests.cli.world import CLUSTER, EXAMPLES, MESH, as_json, refused, run, written
 from tests.extender.scheduling.world import node_json, pod_json
+from tests.fakes.api_proxy import ApiProxy, kubeconfig
+from tests.fakes.raw_http import RawServer, ok
+from tests.liveness import LIVENESS_S
+
+ROOT = EXAMPLES.parent
 
 
 @pytest.fixture
@@ -90,25 +106,9 @@ def test_recorded_decisions_are_made_again(decision: RecordedPlan, tmp_path: Pat
     assert "no whole gzip file" in refused("plan", log)
 
 
-def test_names_are_shown_as_they_are(tmp_path: Path) -> None:
-    """A group's name from an annotation may look like markup: it is only a name."""
-    names = ("x[/green]", "[b]y")
-    group = "scheduling.k8s.io/group-"
-    pods = [
-        pod_json(f"p{size}", annotations={f"{group}name": name, f"{group}min-member": f"{size}"})
-        for size, name in enumerate(names, start=1)
-    ]
-    result = run("plan", written(tmp_path, node_json("n1"), *pods))
-    assert result.exit_code == 0
-    assert all(f"default/{name}" in result.stdout for name in names)
-
-
-NOON = ("2026-01-01T12:00:00Z", "2026-01-01T12:00:00", "2026-01-01T13:00+01:00", "1767268800")
-
-
-@pytest.mark.parametrize("text", NOON)
-def test_now_may_be_written_in_many_ways(text: str) -> None:
-    assert moment_s(text) == 1_767_268_800.0
+def test_now_may_be_written_in_many_ways() -> None:
+    noon = ("2026-01-01T12:00:00Z", "2026-01-01T12:00:00", "2026-01-01T13:00+01:00", "1767268800")
+    assert set(map(moment_s, noon)) == {1_767_268_800.0}
 
 
 def test_a_plan_is_for_a_moment(tmp_path: Path) -> None:
@@ -144,10 +144,8 @@ def test_the_settings_count_for_plan(cluster: Path, tmp_path: Path) -> None:
     settings = tmp_path / "settings.yaml"
     settings.write_text("zone_label: rack")
     assert as_json("plan", cluster, "--config", settings)["waiting"][0]["code"] == "NO_ALLOWED_ZONE"
-    assert (
-        run("plan", cluster, env={"NETGANG_SCHEDULER_NAMES": "other"}).stdout
-        == "0 gangs admitted, 0 waiting; order: weight\n"
-    )
+    nobody = run("plan", cluster, env={"NETGANG_SCHEDULER_NAMES": "other"}).stdout
+    assert nobody == "0 gangs admitted, 0 waiting; order: weight\n"
 
 
 BAD_SETTINGS = {  # case: (arguments, environment, what is said)
@@ -170,5 +168,79 @@ def test_the_demo_is_the_example(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     lines = what_to_try(4321)
     assert "curl -s http://127.0.0.1:4321/filter -d @examples/requests/filter-case1.json" in lines
     assert all((EXAMPLES.parent / word[1:]).exists() for word in lines.split() if word.startswith("@"))
-    monkeypatch.setattr("cli.commands.serve.EXAMPLES", tmp_path)
+    monkeypatch.setattr("cli.files.EXAMPLES", tmp_path)
     assert "run `netgang demo` from a checkout" in refused("demo", "--port", "1")
+
+
+# -- help ------------------------------------------------------------------------------------------------------------
+
+PRINTS_NOTHING = {"serve", "demo", "simulate"}  # run until they are stopped; the simulator has its own options
+
+
+COMMANDS: dict[str, Any] = get_command(app).commands  # type: ignore[attr-defined]
+
+
+def test_the_commands_are_those_that_are_promised() -> None:
+    """A new one is entered here and in docs/how-to/cli.md."""
+    assert set(COMMANDS) == {
+        *("queue", "explain", "jobs", "network", "plan", "what-if"),
+        *("demo", "serve", "simulate", "doctor", "uninstall"),
+    }
+    text = (ROOT / "docs/how-to/cli.md").read_text()
+    assert [name for name in COMMANDS if f"netgang {name}" not in text] == []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_has_an_example_and_the_exit_codes(name: str) -> None:
+    result = CliRunner().invoke(app, [*name.split(), "--help"], env={"COLUMNS": "200"})
+    assert result.exit_code == 0
+    assert "Example: " in result.stdout
+    assert "Exit code: 0 " in result.stdout
+    assert all(one.help for one in COMMANDS[name].params)
+
+
+def test_help_has_an_example_and_the_commands() -> None:
+    """As paragraphs, which a narrow terminal breaks anywhere: a line break of the source is none there."""
+    said = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "200"}).stdout
+    assert "Example: netgang " in said
+    assert [name for name in COMMANDS if name not in said] == []
+    assert not any("\n" in paragraph for one in COMMANDS.values() for paragraph in (one.help or "").split("\n\n"))
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS.keys() - PRINTS_NOTHING))
+def test_commands_share_their_options(name: str) -> None:
+    """Whatever prints prints JSON, too; those that ask a service find it the same way."""
+    options = {option for one in COMMANDS[name].params for option in one.opts}
+    assert "--json" in options
+    if name in ("queue", "explain", "what-if", "jobs", "network"):
+        assert {"--url", "--kubeconfig", "--context", "--service"} <= options
+
+
+def test_kubectl_runs_it(tmp_path: Path) -> None:
+    kubectl = shutil.which("kubectl") or str(program_path("kubectl"))
+    if not Path(kubectl).exists():
+        pytest.skip("no kubectl: install it, or run `make cluster` once; the plugin is NOT checked")
+    program = tmp_path / "kubectl-netgang"
+    program.write_text(f"#!{sys.executable}\nfrom cli.main import kubectl\n\nkubectl()\n")
+    program.chmod(0o755)
+    queue = {"at_s": 1.0, "order": "weight", "counts": {}, "gangs": [], "shares": []}
+    with RawServer({"/v1/queue": ok(json.dumps(queue).encode())}) as server, ApiProxy({8889: server.port}) as site:
+        env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "KUBECONFIG": str(kubeconfig(tmp_path, site.url))}
+        command = [kubectl, "netgang", "queue", "--json"]
+        done = subprocess.run(command, env=env, cwd=ROOT, capture_output=True, timeout=LIVENESS_S)
+        assert json.loads(done.stdout) == queue, done.stderr
+        assert any("/services/netgang:8889/proxy/v1/queue" in one for one in site.asked)
+
+
+@pytest.mark.parametrize(("argument", "code"), [("--version", 0), ("--nonsense", 2)])
+def test_a_command_ends_before_the_interpreter_does(argument: str, code: int) -> None:
+    """pyreqwest's thread would abort the process in 3 of 100 short commands."""
+    last = "last = type('Last', (), {'__del__': lambda self: print('interpreter ended')})()"
+    command = [sys.executable, "-c", f"from cli.main import main; {last}; main()", argument]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=LIVENESS_S)
+    assert (b"interpreter ended" in done.stdout, done.returncode) == (False, code)
+
+
+def test_the_installed_programs_are_these() -> None:
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    assert (scripts["kubectl-netgang"], scripts["netgang-probe"]) == ("cli.main:kubectl", "probe.__main__:main")

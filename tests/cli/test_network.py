@@ -33,10 +33,8 @@ PAIRS: dict[str, Any] = {
 
 def netgang(pairs: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
     source = {"name": "maddash", "error": "gone", "problems": ["no grid gives a value of delay"]}
-    status: dict[str, Any] = {
-        **{"version": 1, "published_at_s": None, "sources": [source], "mapping": None, "crash": None},
-        **{"known_pairs": {}, "pairs": {}},
-    }
+    status: dict[str, Any] = {"version": 1, "sources": [source], "known_pairs": {}, "pairs": {}}
+    status |= dict.fromkeys(("published_at_s", "mapping", "crash"))
     head = {"version": 1, "evaluated_at_s": 0.0, "metrics": {}, "zones": {"A": 2}}
     return {**head, "pairs": pairs or PAIRS, "status": status, **more}
 
@@ -106,11 +104,6 @@ def test_a_part_of_a_large_cluster() -> None:
     assert "2 of 5000 nodes; see --zone" in result.stderr
 
 
-def test_a_zone_that_does_not_exist() -> None:
-    said = refused("network", "--zone", "X", told={f"{ALL}&zone=X": netgang()})
-    assert "--zone 'X': the cluster's zones are A" in said
-
-
 # -- two nodes --------------------------------------------------------------------------------------------------------
 
 PATH = "/v1/network/n1/n2"
@@ -168,11 +161,15 @@ def test_what_a_server_says_is_only_text() -> None:
     assert "0.2 % 5 h [/b]" in lines[1]
 
 
-def test_two_nodes_are_asked_about() -> None:
-    for names in (("n1",), ("n1", "n2", "n3")):
-        assert refused("network", *names) == "error: name two nodes: netgang network NODE NODE\n"
+NO_NODE = problem(HTTPStatus.NOT_FOUND, "n1 or n2 is no node that is known")
+MISTAKES: dict[str, tuple[tuple[str, ...], dict[str, Any], str]] = {  # case: (arguments, what netgang answers, said)
+    "one node": (("n1",), {}, "error: name two nodes: netgang network NODE NODE\n"),
+    "three nodes": (("n1", "n2", "n3"), {}, "error: name two nodes: netgang network NODE NODE\n"),
+    "no such node": (("n1", "n2"), {PATH: NO_NODE}, "error: n1 or n2 is no node that is known\n"),
+    "no such zone": (("--zone", "X"), {f"{ALL}&zone=X": netgang()}, "--zone 'X': the cluster's zones are A"),
+}
 
 
-def test_a_node_that_does_not_exist() -> None:
-    answer = problem(HTTPStatus.NOT_FOUND, "n1 or n2 is no node that is known")
-    assert refused(*ASKED, told={PATH: answer}) == "error: n1 or n2 is no node that is known\n"
+@pytest.mark.parametrize(("arguments", "told", "said"), MISTAKES.values(), ids=MISTAKES)
+def test_mistakes_are_sentences(arguments: tuple[str, ...], told: dict[str, Any], said: str) -> None:
+    assert said in refused("network", *arguments, told=told)

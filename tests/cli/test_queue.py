@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from cli.output import columns
-from cli.rendering.queue import queue_table
+from cli.tables import queue_table
 from scoring.explain.queue_report import Queue, report
 from scoring.model.policy import Policy
 from scoring.plan import Plan, plan
@@ -66,14 +66,12 @@ def test_the_queue_is_in_the_order_of_turns() -> None:
 
 BEHIND = {  # case: (fields of the gangs ahead of a/me, rank 9, which of them are in the way)
     "admitted and holding": (
-        [{"gang": "a/1", "admitted": True}, {"gang": "a/2", "held_nodes": ["n1"]}],
-        "behind a/1 and 1 more",
-    ),
+        [{"gang": "a/1", "admitted": True}, {"gang": "a/2", "held_nodes": ["n1"]}], "behind a/1 and 1 more"),
     "room that other gangs leave": ([{"gang": "a/1", "makes_room": ["a/0"]}], "behind a/1"),
     "waiting as well": ([{"gang": "a/1"}, {"gang": "a/2"}], None),
     "running": ([{"gang": "a/1", "queue": "RQ", "rank": None, "admitted": True}], None),
     "behind it": ([{"gang": "a/1", "admitted": True, "rank": 10}], None),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("ahead", "said"), BEHIND.values(), ids=BEHIND)
@@ -131,11 +129,9 @@ SAYS = {  # case: (fields of the entry, part of the row)
     "starves": ({"starves_in_s": 0.0, "waited_s": 7200.0, "state": "STARVING"}, "2 h 0 min now"),
     "given weight": ({"weight": {"omega": 1.0, "omega_prime": 99.0, "exact": "99", "given": True}}, "99 (given)"),
     "markup": ({"reason": "[red]x\x1b[2J"}, "[red]x�[2J"),
-    "ended members": (
-        {"members": {"min_available": 2, "pending": 0, "running": 1, "succeeded": 1, "failed": 1}},
-        "WAITING 1/2 – – 2 0 2",
-    ),
-}
+    "ended members": ({"members": {"min_available": 2, "pending": 0, "running": 1, "succeeded": 1, "failed": 1}},
+        "WAITING 1/2 – – 2 0 2"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("fields", "said"), SAYS.values(), ids=SAYS)
@@ -157,10 +153,7 @@ EXPECTED = {
 
 def test_expected_starts_have_a_column_where_there_are_any() -> None:
     unknown = {**EXPECTED, "start_s": None, "unknown": "LENGTH"}
-    waits = [
-        entry(gang="a/one", rank=1, expected_start=EXPECTED),
-        entry(gang="a/two", rank=2, expected_start=unknown),
-    ]
+    waits = [entry(gang="a/one", rank=1, expected_start=EXPECTED), entry(gang="a/two", rank=2, expected_start=unknown)]
     heads, first, second, *_ = lines({**EMPTY, "at_s": 0.0, "gangs": waits})
     assert heads.startswith("RANK GANG STATE RUN WAITED STARTS")
     assert " 00:10Z " in first
@@ -176,10 +169,10 @@ def drawn(*rows: tuple[str, ...], width: int) -> list[str]:
 
 
 def test_columns_are_aligned_and_the_last_is_cut() -> None:
-    rows = (("team/a-name-that-is-long", "2", "no room in zone D"), ("b", "", "x\ny\x1b"))
+    rows = (("team/a-name-that-is-long", "2", "no room in zone D"), ("[/b]", "", "[red]x\ny\x1b"))
     assert drawn(*rows, width=45) == [
         "NAME                      NODES  WHY",
         "team/a-name-that-is-long  2      no room in …",
-        "b                         –      x; y�",
+        "[/b]                      –      [red]x; y�",
     ]
     assert drawn(*rows, width=200)[1].endswith("no room in zone D")

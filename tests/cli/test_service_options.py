@@ -107,7 +107,7 @@ def test_kubeconfigs_are_found_as_kubectl_does(access: Path, site: ApiProxy, tmp
 
 def test_kubectls_plugin_asks_the_cluster_and_its_namespace(access: Path, netgang: RawServer, site: ApiProxy) -> None:
     env = {"KUBECONFIG": str(access)}
-    assert "team-a/solo is a pod of no gang" in done("explain", "solo", program=KUBECTL, env=env)
+    assert done("explain", "solo", program=KUBECTL, env=env) == "team-a/solo is a pod of no gang; node: none yet\n"
     assert site.asked
     assert "team-a/solo" in done("explain", "solo", "-n", "team-a", "--url", netgang.url)
     assert "no NAMESPACE/NAME" in refused("explain", "solo", "--url", netgang.url)
@@ -123,8 +123,6 @@ COMMANDS = {  # path: command
     "/v1/network?limit=100": ("network",),
     "/v1/jobs?limit=1000": ("jobs",),
 }
-
-
 STRANGE = [(200, b""), (200, b"{}"), (200, b"<html>"), (200, b"[" * 99_999), (404, b"<html>"), (500, b"\xff")]
 
 

@@ -12,8 +12,7 @@ import yaml
 
 from cli.manifest import MOST_BYTES, read_manifest, submitted
 from extender.errors import ConfigError
-from tests.cli.saved import Saved
-from tests.cli.world import EXAMPLES, as_json, refused, run, written
+from tests.cli.world import EXAMPLES, Saved, as_json, refused, run, written
 from tests.extender.scheduling.world import node_json, pod_json
 
 POD = {"schedulerName": "netgang", "containers": [{"name": "c", "resources": {"requests": {"cpu": "4"}}}]}
@@ -98,24 +97,18 @@ def test_the_namespace_is_the_manifests_or_the_options(tmp_path: Path) -> None:
 
 REFUSED: dict[str, tuple[Any, str]] = {
     "no pods": ({"kind": "Service", "metadata": {"name": "s"}}, "the manifest has no Pod and no Job"),
-    "a kind whose pods others make": (
-        {"kind": "PyTorchJob", "metadata": {"name": "w"}},
-        "PyTorchJob w: of the kinds that have pods Pod and Job are read: give its pods as Pods, or as --pods N",
-    ),
-    "another group's kind": (
-        {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "v"}},
-        "Job v: of the kinds that have pods",
-    ),
+    "a kind whose pods others make": ({"kind": "PyTorchJob", "metadata": {"name": "w"}},
+        "PyTorchJob w: of the kinds that have pods Pod and Job are read: give its pods as Pods, or as --pods N"),
+    "another group's kind": ({"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "v"}},
+        "Job v: of the kinds that have pods"),
     "no kind": ({"metadata": {}}, "no Kubernetes object: it has no kind"),
     "no metadata": ({"kind": "Pod", "metadata": 5}, "metadata is no mapping"),
     "a bad amount": (job(2, containers=[{"name": "c", "resources": {"requests": {"cpu": "much"}}}]), "pods.0.pod: "),
-    "a native gang without a gate": (
-        [NATIVE_GROUP, job(2, schedulingGroup={"podGroupName": "g"})],
-        "kube-scheduler itself plans default/g, by spec.schedulingGroup without gate netgang.io/gang",
-    ),
+    "a native gang without a gate": ([NATIVE_GROUP, job(2, schedulingGroup={"podGroupName": "g"})],
+        "kube-scheduler itself plans default/g, by spec.schedulingGroup without gate netgang.io/gang"),
     "no template": ({"kind": "Job", "metadata": {"name": "j"}, "spec": {}}, "Job j: not as its kind is written"),
     "no replicas": (job(0), "Job g: it makes no pods"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("manifest", "said"), REFUSED.values(), ids=REFUSED)

@@ -83,12 +83,10 @@ def test_nodes_are_cordoned_and_no_longer_so() -> None:
 MISFITS = {  # case: (the beginning of what is said, what is supposed)
     "no such node": ("cordon: there is no node x", WhatIf(cordon=(NodeName("x"),))),
     "no such node to uncordon": ("uncordon: there is no node x", WhatIf(uncordon=(A1, NodeName("x")))),
-    "an unknown job": (
-        "remove_jobs: no gang and no job default/x is known; gangs: default/runs, default/waits",
-        WhatIf(remove_jobs=("default/x",)),
-    ),
+    "an unknown job": ("remove_jobs: no gang and no job default/x is known; gangs: default/runs, default/waits",
+        WhatIf(remove_jobs=("default/x",))),
     "one job twice": ("remove_jobs: no gang and no job default/runs", WhatIf(remove_jobs=(RUNS.key, RUNS.key))),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("said", "what"), MISFITS.values(), ids=MISFITS)
@@ -117,25 +115,13 @@ WEIGHED = replace(Policy(), queue=QueuePolicy(weight_namespaces=frozenset({Names
 DIFFERENCES: dict[str, tuple[dict[str, list[str]], WhatIf, Situation | None, Policy | None]] = {  # case: (by list, …)
     "nothing differs": ({}, WhatIf(advance_s=1.0), None, None),
     "a gang is admitted, another is gone": (
-        {"admitted": ["default/waits"], "other": ["default/runs"]},
-        RUNS_GONE,
-        None,
-        None,
-    ),
+        {"admitted": ["default/waits"], "other": ["default/runs"]}, RUNS_GONE, None, None),
     "a gang is refused": ({"refused": ["default/small"]}, WhatIf(cordon=(B1,)), SMALL, None),
-    "a gang moves": (
-        {"moved": ["default/small"], "other": ["default/runs"]},
-        WhatIf(cordon=(B1,), remove_jobs=(RUNS.key,)),
-        SMALL,
-        None,
-    ),
+    "a gang moves": ({"moved": ["default/small"], "other": ["default/runs"]},
+        WhatIf(cordon=(B1,), remove_jobs=(RUNS.key,)), SMALL, None),
     "weights decide which of two is admitted": (
-        {"admitted": ["default/two"], "refused": ["default/one"]},
-        WhatIf(settings={"queue": {}}),
-        TWO,
-        WEIGHED,
-    ),
-}
+        {"admitted": ["default/two"], "refused": ["default/one"]}, WhatIf(settings={"queue": {}}), TWO, WEIGHED),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("want", "what", "of", "policy"), DIFFERENCES.values(), ids=DIFFERENCES)
@@ -144,8 +130,7 @@ def test_difference(want: dict[str, list[str]], what: WhatIf, of: Situation | No
     found = differs(what, of, policy)
     lists = {name: getattr(found, name) for name in ("admitted", "refused", "moved", "other")}
     assert {name: [one.gang for one in some] for name, some in lists.items() if some} == want
-    again = differs(what, of, policy)
-    assert again == found
+    assert differs(what, of, policy) == found
 
 
 def test_better_room_moves_no_gang_that_has_a_place() -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from itertools import count
 from typing import Any
 
-from cli.doctor.cluster_facts import Look, Where, of_files
+from cli.doctor.facts import Look, Where, of_files
 from lab.testbed.parts.installed import installed as installed_objects
 from tests.contract.manifests.rendered import ROOT, gates
 from tests.fakes.operator_api import FakeOperatorApi

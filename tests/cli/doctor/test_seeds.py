@@ -16,8 +16,16 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from cli.doctor import Facts, Severity, examine
-from cli.doctor.cluster_facts import ask_sources, scheduler_of
-from cli.doctor.facts import Answered, Endpoints, LeaseSeen, Policies, Replica, ServiceAddress
+from cli.doctor.facts import (
+    Answered,
+    Endpoints,
+    LeaseSeen,
+    Policies,
+    Replica,
+    ServiceAddress,
+    ask_sources,
+    scheduler_of,
+)
 from extender.errors import ConfigError
 from extender.runtime.clock import SystemClock
 from extender.schemas import AgentsAmiss, ProbeAgents
@@ -172,9 +180,7 @@ SEEDS: dict[str, tuple[Seed, str, str]] = {  # what is wrong: (how, id of the fi
     "a binding without its policy": (with_policy("policies", lambda found: found.pop(GATES)), *NO_GATE),
     "a policy without its binding": (with_policy("bindings", lambda found: found.pop(GATES)), *NO_GATE),
     "a binding of another policy": (
-        with_policy("bindings", lambda found: found[GATES]["spec"].update(policyName="other")),
-        *NO_GATE,
-    ),
+        with_policy("bindings", lambda found: found[GATES]["spec"].update(policyName="other")), *NO_GATE),
     "a policy that fails closed": (gate(failurePolicy="Fail"), "gate-policy-closed", "failurePolicy: Ignore"),
     "a policy for another scheduler": (gate(variables=OTHER), "gate-policy-scheduler", "variable `ours`"),
     "an account that nothing confines": (facts(confined=CONFINED), "unconfined", "helm upgrade"),
@@ -197,7 +203,7 @@ SEEDS: dict[str, tuple[Seed, str, str]] = {  # what is wrong: (how, id of the fi
     "settings that are refused": (facts(settings_problems=("x: too many",)), "settings-invalid", "settings.md"),
     "no answer": (answered("http://x: refused"), "service-unreachable", "port-forward"),
     "it is not ready": (answered(ready=False, reasons=("pods are not read yet",)), "service-not-ready", "log"),
-}
+}  # fmt: skip
 
 
 def test_a_system_as_it_should_be_has_no_findings() -> None:
@@ -225,24 +231,19 @@ def test_one_mistake_is_one_finding() -> None:
 
 WELL: dict[str, Seed] = {  # what is as it should be, though it looks otherwise
     "a control-plane machine without a zone": facts(
-        nodes=(node("n1"), node("cp", zone=NO_ZONE, taints=[Taint(f"{ROLE}/control-plane", "", "NoSchedule")]))
-    ),
+        nodes=(node("n1"), node("cp", zone=NO_ZONE, taints=[Taint(f"{ROLE}/control-plane", "", "NoSchedule")]))),
     "a metric that is not measured": facts(
-        endpoints=Endpoints({"loss": {"mapped": 2, "unmapped": 0}, "throughput": {"mapped": 0, "unmapped": 2}})
-    ),
+        endpoints=Endpoints({"loss": {"mapped": 2, "unmapped": 0}, "throughput": {"mapped": 0, "unmapped": 2}})),
     "sampling that netgang knows of": both(
-        config(percentageOfNodesToScore=10), facts(settings=replace(SETTINGS, sees_all_nodes=False))
-    ),
+        config(percentageOfNodesToScore=10), facts(settings=replace(SETTINGS, sees_all_nodes=False))),
     "a foreign extender": with_scheduler(
-        lambda found: found["extenders"].append({"urlPrefix": "http://topolvm:9251", "filterVerb": "predicate"})
-    ),
+        lambda found: found["extenders"].append({"urlPrefix": "http://topolvm:9251", "filterVerb": "predicate"})),
     "the whole name of the Service": entries(f"{HOST}.cluster.local:8888"),
-    "the number of the Service": both(
-        entries("10.96.0.88:8888"), facts(service=SERVICE)
-    ),  # a static kube-scheduler resolves no names
+    "the number of the Service: a static kube-scheduler resolves no names": both(
+        entries("10.96.0.88:8888"), facts(service=SERVICE)),
     "no gates": facts(policies=Policies(policies={}, bindings={})),
     "nothing was looked at": lambda seen: Facts(settings=seen.settings),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("seed", WELL.values(), ids=WELL)

@@ -17,8 +17,7 @@ import yaml
 from msgspec.structs import replace
 
 from cli.doctor import Facts, examine
-from cli.doctor.cluster_facts import mounted, settings_of
-from cli.doctor.facts import Policies, ServiceAddress
+from cli.doctor.facts import Policies, ServiceAddress, mounted, settings_of
 from cli.removal import CALLS, POLICIES
 from extender.api.problems import PROBES
 from extender.network.probe_bursts import PORTS

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from cli.doctor import examine
+from cli.doctor.checks import duration_s
 from cli.doctor.facts import Facts, ServiceAddress
-from cli.doctor.scheduler import duration_s
 from extender.settings.settings import Settings
 from lab.testbed.parts.installed import installed_object, installed_settings
 from lab.testbed.processes.schedulers import load_configuration

@@ -32,6 +32,7 @@ from scoring.model.reasons import CauseReason
 from scoring.model.snapshot import Reservation, Snapshot
 from scoring.plan import Plan, plan
 from tests.builders import bound, gang, node, pod, snapshot
+from tests.scoring.plan.planned import ported
 
 
 @dataclass(frozen=True)
@@ -59,19 +60,13 @@ def some_are(count: int, of: int, **state: Any) -> list[Node]:
 
 
 def with_ports(wanted: Gang, port: int) -> Gang:
-    def ported(member: Pod) -> Pod:
-        constraints = replace(member.member_class.constraints, host_ports=(HostPort("TCP", "0.0.0.0", port),))
-        return replace(member, member_class=replace(member.member_class, constraints=constraints))
-
-    return replace(wanted, members=tuple(ported(member) for member in wanted.members))
+    return replace(wanted, members=tuple(ported(member, port) for member in wanted.members))
 
 
 def asking(wanted: Gang, resource: str) -> Gang:
-    def more(member: Pod) -> Pod:
-        asked = member.requests + Resources.parse({resource: 1})
-        return replace(member, member_class=replace(member.member_class, requests=asked))
-
-    return replace(wanted, members=tuple(more(member) for member in wanted.members))
+    [member] = wanted.members
+    asked = replace(member.member_class, requests=member.requests + Resources.parse({resource: 1}))
+    return replace(wanted, members=(replace(member, member_class=asked),))
 
 
 def refused(of: Gang, *nodes: str) -> dict[str, Any]:

@@ -1,15 +1,18 @@
-"""What an explanation says of one gang: members, zones, notes, the next gang, reservations, its network."""
+"""What an explanation says of one gang: members, zones, notes, reservations, its network, and why it waits."""
 
+import io
 from collections.abc import Iterable, Mapping
 from itertools import permutations
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from rich.console import Console
 
-from scoring.explain.gang import Explained, explain
+from cli.tables import print_explanation
+from scoring.explain.gang import Explained, explain, why_it_waits
 from scoring.explain.queue_report import KeptForGang
-from scoring.explain.zones import GangNetwork, ZoneVerdict, gang_network
+from scoring.explain.zones import GangNetwork, WorstLink, ZoneVerdict, gang_network
 from scoring.ids import EndpointId, GangKey, NodeName, ZoneName
 from scoring.model import Gang, HostPort, Node, Phase, Pod, Resources, Role
 from scoring.model.policy import Policy, Preempting, ScorePolicy, Ttl
@@ -18,6 +21,8 @@ from scoring.model.snapshot import Reservation, Snapshot
 from scoring.network.matrix import METRICS, Measurement, MeasurementTable, Metric, NetworkMatrix
 from scoring.plan import Plan, PlannerCache, begin_run, plan
 from tests.builders import bound, gang, mesh, node, pod, snapshot
+from tests.scoring.explain.cases import CASES, Case
+from tests.scoring.explain.cases import explained as explained_case
 from tests.scoring.plan.planned import dressed
 
 A1, B1 = node("a1", zone="a", cpu="4"), node("b1", zone="b", cpu="2")
@@ -266,8 +271,15 @@ def placed(*names: str, roles: str = "") -> Gang:
     return gang("g", members=members)
 
 
-def network_of(state: Snapshot, wanted: Gang, made: Plan | None = None) -> GangNetwork | None:
-    return gang_network(begin_run(state, POLICY, PlannerCache()), made or Plan(version=0), wanted)
+def network_of(state: Snapshot, wanted: Gang, made: Plan | None = None) -> GangNetwork:
+    found = gang_network(begin_run(state, POLICY, PlannerCache()), made or Plan(version=0), wanted)
+    assert found is not None
+    return found
+
+
+def worst_of(found: GangNetwork) -> WorstLink:
+    assert found.worst is not None
+    return found.worst
 
 
 PAIRS = {  # case: (ends of the worst link, nodes of the members, their roles)
@@ -285,26 +297,22 @@ def test_only_links_over_which_members_exchange_data(
     """The one from n1 to n2 is the worst of all."""
     wanted, nodes = placed(*names, roles=roles), [node(name, cpu="8") for name in NAMES]
     delays = [(a, b, Metric.DELAY, 9.0 if {a, b} == {"n1", "n2"} else 1.0, 5.0) for a, b in permutations(NAMES, 2)]
-    found = network_of(snapshot(nodes, [wanted], network=merged({"x": delays})), wanted)
-    assert found is not None
-    assert (found.worst and (found.worst.source, found.worst.target)) == want
+    worst = network_of(snapshot(nodes, [wanted], network=merged({"x": delays})), wanted).worst
+    assert (worst and (worst.source, worst.target)) == want
 
 
 def test_a_planned_gang_and_one_without_nodes() -> None:
     """Planned places count as real ones; a gang without places has no network."""
     wanted, other = gang("g", 2, cpu="1"), gang("h", 9, cpu="1")
     state = snapshot(NODES, [wanted, other], network=mesh(NODES, bad={"n0": {"delay_ms": 30.0}}))
-    found = network_of(state, wanted, made := plan(state, POLICY, now_s=NOW_S))
-    assert found is not None
-    assert found.nodes == ("n1", "n2")
-    assert network_of(state, other, made) is None
+    assert network_of(state, wanted, made := plan(state, POLICY, now_s=NOW_S)).nodes == ("n1", "n2")
+    assert gang_network(begin_run(state, POLICY, PlannerCache()), made, other) is None
 
 
 def test_a_very_large_gang_is_looked_at_in_part() -> None:
     nodes = [node(f"n{i:03}", cpu="1") for i in range(130)]
     wanted = placed(*(one.name for one in nodes))
     found = network_of(snapshot(nodes, [wanted]), wanted)
-    assert found is not None
     assert (len(found.nodes), found.of_nodes) == (64, 130)
 
 
@@ -313,9 +321,7 @@ def test_points_are_those_of_the_zone() -> None:
     wanted = placed("n0", "n1")
     fast = mesh(NODES, throughput_bps=1e9, bad={name: {"throughput_bps": 1e8} for name in ("n0", "n1")})
     found = network_of(snapshot(NODES, [wanted], network=replace(fast, evaluated_at_s=0.0)), wanted)
-    assert found is not None
-    assert found.worst is not None
-    assert found.worst.points == pytest.approx(20.0 + 39.0 + 4.0)
+    assert worst_of(found).points == pytest.approx(20.0 + 39.0 + 4.0)
 
 
 def test_the_network_that_a_gang_has() -> None:
@@ -323,13 +329,11 @@ def test_the_network_that_a_gang_has() -> None:
     good = [(a, b, Metric.DELAY, 1.0, 5.0) for a, b in (("n0", "n1"), ("n1", "n0"), ("n1", "n2"), ("n2", "n1"))]
     state = snapshot(NODES, gangs=[wanted := placed("n0", "n1", "n2")], network=merged({"owamp": [*bad, *good]}))
     found = network_of(state, wanted)
-    assert found is not None
     assert (found.nodes, found.of_nodes, found.zones) == (("n0", "n1", "n2"), 3, ("a",))
-    assert found.worst is not None
-    assert (found.worst.source, found.worst.target) == ("n0", "n2")
-    assert (found.worst.delay_ms, found.worst.oldest_s, found.worst.throughput_bps) == (9.0, 50.0, None)
-    assert found.score is not None
-    assert found.worst.points < found.score < 100.0
+    worst = worst_of(found)
+    assert (worst.source, worst.target) == ("n0", "n2")
+    assert (worst.delay_ms, worst.oldest_s, worst.throughput_bps) == (9.0, 50.0, None)
+    assert worst.points < (found.score or 0.0) < 100.0
 
 
 def test_the_score_is_that_of_the_plan() -> None:
@@ -338,15 +342,76 @@ def test_the_score_is_that_of_the_plan() -> None:
     state = snapshot(roomy, gangs=[waits := gang("g", 3)], network=mesh(NAMES[:2]))
     score = plan(state, POLICY, now_s=NOW_S).admitted[waits.key].score
     runs = placed("n0", "n0", "n1")
-    found = network_of(snapshot(roomy, gangs=[runs], network=state.network), runs)
-    assert found is not None
-    assert score is not None
-    assert found.score == pytest.approx(score, abs=0.001)
+    assert network_of(snapshot(roomy, gangs=[runs], network=state.network), runs).score == pytest.approx(
+        score, abs=1e-3
+    )
 
 
-def test_members_on_one_node_have_no_worst_link() -> None:
-    state = snapshot(NODES, gangs=[wanted := placed("n0")])
-    found = network_of(state, wanted)
-    assert found is not None
+def test_one_member_has_no_worst_link() -> None:
+    found = network_of(snapshot(NODES, gangs=[wanted := placed("n0")]), wanted)
     assert (found.score, found.worst) == (None, None)
-    assert network_of(state, gang("w", 2)) is None
+
+
+# -- why it waits ---------------------------------------------------------------------------------------------------
+
+
+def said(wanted: Gang, nodes: Iterable[Node], *others: Gang, pods: Iterable[Pod] = (), **fields: object) -> str:
+    state: Snapshot = snapshot(nodes, [wanted, *others], pods=pods, **fields)  # type: ignore[arg-type]
+    made = plan(state, Policy(), now_s=0.0)
+    return why_it_waits(explain(state, made, wanted, Policy(), now_s=0.0), state)
+
+
+A, B = node("a1", zone="a", cpu="3"), node("b1", zone="b", cpu="2")
+FULL = {"pods": [pod("other", node="a1", cpu="2", scheduler_name="x")]}
+HALF_BUSY = {"pods": [pod("other", node="a1", cpu="1", scheduler_name="x")]}
+LATE, THREE = gang("g", 2, created_s=9.0), gang("g", 3)
+AHEAD = [gang(f"f{i}", 1, created_s=float(i), priority=1) for i in range(3)]
+LARGE = [gang(name, 3, created_s=float(i), priority=1) for i, name in enumerate(("f1", "f2"))]
+MIXED = gang("g", members=[pod("g-0", gang="g", cpu="3"), pod("g-1", gang="g", cpu="2")])
+
+
+SENTENCES: dict[str, tuple[str, Gang, list[Node], list[Gang], dict[str, Any]]] = {  # case: (sentence, …: more; cluster)
+    "how much is missing in the zone with most room, and what one member asks for": (
+        "Too little room is free: zone b has room for 2 of 3 pods (cpu 1 each), 1 more cpu would do.",
+        THREE, [A, B], [], FULL),
+    "members that ask for different things have room one by one": (
+        "Too little room is free: zone a has room for each of its pods, not for all at once: 1 more cpu would do.",
+        MIXED, [node("a1", zone="a", cpu="5")], [], HALF_BUSY),
+    "those that wait ahead are counted": ("… 2 gangs wait ahead of it.", THREE, [A], LARGE, FULL),
+    "room went to gangs ahead in its zones: two are named": (
+        "There is room for it, and 3 gangs ahead of it in the queue were given that room. netgang queue shows the "
+        "order. Planned ahead of it: default/f0, default/f1 and 1 more.", LATE, [A], AHEAD, {}),
+    "with `preferred` how long it will not be spread": (
+        "…It waits for room in one zone, and may be spread over zones in 300 s.",
+        gang("g", 4, options={"zone-policy": "preferred"}), [A, B], [], {}),
+    "nothing of a gang that does not wait": ("", gang("g", 2), [A, B], [], {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("want", "wanted", "nodes", "others", "rest"), SENTENCES.values(), ids=SENTENCES)
+def test_why_it_waits(want: str, wanted: Gang, nodes: list[Node], others: list[Gang], rest: dict[str, Any]) -> None:
+    begin, more, end = want.partition("…")
+    text = said(wanted, nodes, *others, **rest)
+    assert text == want or (more and text.startswith(begin) and text.endswith(end))
+
+
+# -- each cause --------------------------------------------------------------------------------------------------------
+#
+# The Event (and with it PodGroup and conditions, which carry its note), `/v1/explain` and the CLI go through the
+# functions that make them; the page: tests/extender/web/test_page.py.
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_every_output_names_the_cause(case: Case) -> None:
+    found, _, state = explained_case(case)
+    cause = found.cause
+    assert cause is not None
+    assert cause.reason == case.reason, cause
+    said = f"{cause.message} {cause.suggestion}".strip()
+    assert not [words for words in case.says if words not in said], said
+    assert "secret" not in said  # no gang of another namespace is named
+    if found.code is not None:
+        assert why_it_waits(found, state).startswith(said)  # Event, and what carries its note
+    console = Console(file=io.StringIO(), width=1000, color_system=None)
+    print_explanation(console, found)
+    assert f"{case.reason}: {said}" in console.file.getvalue()  # type: ignore[attr-defined]

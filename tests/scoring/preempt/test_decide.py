@@ -47,11 +47,10 @@ def found(
 
 
 def decided(
-    state: Snapshot, policy: Policy = ON, *, spared: Iterable[str] = (), limits: SearchLimits = SearchLimits()
+    state: Snapshot, policy: Policy = ON, *, now_s: float = NOW_S, spared: Iterable[str] = (), **how: Any
 ) -> Preemption | None:
-    planned = plan(state, policy, now_s=NOW_S)
     keys = frozenset(GangKey(f"default/{name}") for name in spared)
-    return preemption(state, planned, policy, now_s=NOW_S, spared=keys, limits=limits)
+    return preemption(state, plan(state, policy, now_s=now_s), policy, now_s=now_s, spared=keys, **how)
 
 
 def victims(decision: Preemption | None) -> list[str]:
@@ -275,8 +274,7 @@ BOUNDED: dict[str, tuple[list[str], list[Node], list[Gang]]] = {  # sentence: (g
 def test_beyond_the_bound_the_set_suffices(leave: list[str], nodes: list[Node], gangs: list[Gang]) -> None:
     """The exact search, the quick one, and what is in between."""
     for limits in (SearchLimits(), QUICK, SearchLimits(placed=0), SearchLimits(placed=1)):
-        decision = found(nodes, gangs, limits=limits)
-        assert victims(decision) == leave
+        assert victims(found(nodes, gangs, limits=limits)) == leave
 
 
 def test_the_quick_way_gives_up_those_that_are_not_needed() -> None:
@@ -296,14 +294,10 @@ PEERS: dict[str, tuple[dict[str, Any], dict[str, Any], float, bool]] = {
     "of a higher priority": ({"options": SUSPENDABLE, "priority": 11}, {}, 3600.0, False),
     "protected": ({"options": {**SUSPENDABLE, "preemptible": "false"}}, {}, 3600.0, False),
     "just started, long before": (
-        {"options": SUSPENDABLE, "at_s": 3500.0},
-        {"attained_h": {"long": 2.0}},
-        3600.0,
-        False,
-    ),
+        {"options": SUSPENDABLE, "at_s": 3500.0}, {"attained_h": {"long": 2.0}}, 3600.0, False),
     "started again": ({"options": SUSPENDABLE, "at_s": 3000.0}, {"attained_h": {"long": 2.0}}, 3600.0, True),
     "both have had much": ({"options": SUSPENDABLE}, {"attained_h": {"wants": 0.5}}, 3600.0, False),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("runs_as", "fields", "now_s", "leaves"), PEERS.values(), ids=PEERS)
@@ -311,13 +305,10 @@ def test_levels(runs_as: dict[str, Any], fields: dict[str, Any], now_s: float, l
     """A gang that has half of the cluster is one level up after 7.5 minutes; without `levels` it always stays."""
     long = runs("long", "n1", **{"priority": 10, **runs_as})
     attained_h = {GangKey(f"default/{name}"): hours for name, hours in fields.get("attained_h", {}).items()}
-    state = replace(
-        snapshot([node("n1", cpu="4"), node("n2", cpu="4", zone="b", unschedulable=True)], [long, waits(1)]),
-        attained_h=attained_h,
-    )
+    nodes = [node("n1", cpu="4"), node("n2", cpu="4", zone="b", unschedulable=True)]
+    state = replace(snapshot(nodes, [long, waits(1)]), attained_h=attained_h)
     for policy in (LEVELS, ON):
-        planned = plan(state, policy, now_s=now_s)
-        made = preemption(state, planned, policy, now_s=now_s)
+        made = decided(state, policy, now_s=now_s)
         assert (made is not None) is (leaves and policy is LEVELS)
         assert made is None or made.attained_h.keys() == {GangKey("default/long")}
 
@@ -329,8 +320,7 @@ def test_for_a_wide_gang_no_gang_leaves_by_level_before_it_is_starving() -> None
         wide = gang("wide", 1, cpu="4", priority=priority)
         long = runs("long", "n1", "n2", priority=10, options=SUSPENDABLE)
         state = snapshot([node("n1", cpu="4"), node("n2", cpu="4")], [long, wide])
-        planned = plan(state, policy, now_s=now_s)
-        assert (preemption(state, planned, policy, now_s=now_s) is not None) is leaves
+        assert (decided(state, policy, now_s=now_s) is not None) is leaves
 
 
 def test_those_that_had_most_leave_first() -> None:
@@ -338,7 +328,4 @@ def test_those_that_had_most_leave_first() -> None:
     most = runs("most", "n1", "n2", cpu="2", priority=10, options=SUSPENDABLE)
     late = runs("late", "n3", priority=10, options=SUSPENDABLE, at_s=2000.0)
     state = snapshot([node("n1", cpu="4"), node("n2", cpu="2"), node("n3", cpu="4")], [most, late, waits(1)])
-    planned = plan(state, LEVELS, now_s=9000.0)
-    made = preemption(state, planned, LEVELS, now_s=9000.0)
-    assert made is not None
-    assert made.victims == (GangKey("default/most"),)
+    assert victims(decided(state, LEVELS, now_s=9000.0)) == ["most"]

@@ -31,17 +31,9 @@ def clusters(draw: st.DrawFn) -> Snapshot:
             where = draw(st.sampled_from(NODES)).name
             if free[where] >= cpu:
                 free[where] -= cpu
-                members.append(
-                    pod(
-                        f"{name}-{index}",
-                        gang=name,
-                        cpu=str(cpu),
-                        node=where,
-                        priority=priority,
-                        scheduled_s=float(draw(st.integers(0, 2))),
-                        deleting=draw(st.integers(0, 9)) == 0,
-                    )
-                )
+                at_s, deleting = float(draw(st.integers(0, 2))), draw(st.integers(0, 9)) == 0
+                one = pod(f"{name}-{index}", gang=name, cpu=str(cpu), node=where, priority=priority, scheduled_s=at_s)
+                members.append(replace(one, deleting=deleting))
         if members:
             options = {"preemptible": "false"} if draw(st.integers(0, 9)) == 0 else {}
             gangs.append(gang(name, members=members, priority=priority, options=options))

@@ -1,4 +1,4 @@
-"""Who is lost, whether that breaks a gang, and what is said and done (docs/safety.md S8)."""
+"""Who is lost, whether that breaks a gang, what is said and done, and where successors go (docs/safety.md S8)."""
 
 from typing import Any
 
@@ -10,9 +10,11 @@ from msgspec.structs import replace
 from scoring.feasibility.quorum import quorum_of
 from scoring.ids import NodeName, PodUid
 from scoring.model import Gang, Phase, Pod, Role
-from scoring.model.policy import RepairPolicy
+from scoring.model.policy import Policy, Repair, RepairPolicy
+from scoring.model.reasons import Reason
+from scoring.plan import Plan, plan
 from scoring.repair import Crew, LossCause, due_s, not_before_s, observe, repaired, words_of
-from tests.builders import gang, pod
+from tests.builders import gang, mesh, node, pod, snapshot
 
 NODES = tuple(f"n{i}" for i in range(9))
 LIMITS = RepairPolicy(settle_s=10.0)
@@ -181,31 +183,102 @@ def test_broken_is_what_its_own_members_cannot_make_good(fates: list[str], least
     before = of(*(worker(i, f"n{i}") for i in range(len(fates))), least=min(least, len(fates)))
     members: list[Pod] = []
     for index, (fate, old) in enumerate(zip(fates, before.members, strict=True)):
-        match fate:
-            case "runs" | "silent":
-                members.append(old)
-            case "failed":
-                members.append(replace(old, phase=Phase.FAILED))
-            case "succeeded":
-                members.append(replace(old, phase=Phase.SUCCEEDED))
-            case "replaced":
-                members.append(worker(index, take=1, at_s=50.0))
-            case "bound anew":
-                members.append(worker(index, f"n{index}", take=1, at_s=50.0))
-            case _:
-                pass
+        left_over = {
+            **{"runs": old, "silent": old, "replaced": worker(index, take=1, at_s=50.0)},
+            **{"failed": replace(old, phase=Phase.FAILED), "succeeded": replace(old, phase=Phase.SUCCEEDED)},
+            "bound anew": worker(index, f"n{index}", take=1, at_s=50.0),
+        }
+        members += [left_over[fate]] if fate in left_over else []
     if not members:
         return
     after = of(*members, least=before.min_member)
     silent = tuple(f"n{i}" for i, fate in enumerate(fates) if fate == "silent")
     crew = look(look(None, before), after, lost=silent)
     left = sum(fate in ("runs", "succeeded") for fate in fates)
-    there = left + fates.count("silent")
-    if crew is None or not there:
+    if crew is None or not left + fates.count("silent"):
         assert left < before.min_member or not left
         return
     quorum = quorum_of(after, lost_nodes=frozenset(NodeName(name) for name in silent))
     own = {pod.uid for pod in before.members} & quorum.placed
-    whole_by_itself = quorum.reached_by(own)
-    assert crew.broken == (left < len(fates) and not whole_by_itself)
+    assert crew.broken == (left < len(fates) and not quorum.reached_by(own))
     assert look(crew, after, lost=silent) == crew
+
+
+# -- successors: first in line, in the same zone, best linked to the others -------------------------------------------
+
+HOME = [node(f"a{i}", zone="a", cpu="1") for i in range(4)]
+AWAY = [node(f"b{i}", zone="b", cpu="1") for i in range(9)]
+BOTH_ZONES = [*HOME, *AWAY]
+
+
+def broken(*besides: Pod, **fields: object) -> Gang:
+    """A gang of three that started in zone a; worker 1 has a successor that waits."""
+    members = [worker(0, "a0"), worker(1, at_s=50.0), worker(2, "a2"), *besides]
+    return replace(gang("g", members=members, min_member=3, **fields), started=True)  # type: ignore[arg-type]
+
+
+def placed(made: Plan) -> NodeName | None:
+    return made.node_of.get(PodUid("w1-0"))
+
+
+RIVALS = {  # case: fields of a gang that wants the only place left in zone a
+    "a heavier one": {"cpu": "100m"},
+    "an older one": {"created_s": -1e6},
+    "one of higher priority": {"priority": 1000},
+}
+
+
+@pytest.mark.parametrize("rival", RIVALS.values(), ids=RIVALS)
+def test_successors_come_first(rival: dict[str, object]) -> None:
+    """Whoever else waits for the last place of the zone gets none."""
+    other = gang("rival", 1, options={"zones": "a"}, **{"cpu": "1", **rival})  # type: ignore[arg-type]
+    taken = [pod("busy", node="a3", cpu="1")]
+    made = plan(snapshot(BOTH_ZONES, [broken(), other], pods=taken), Policy(), now_s=100.0)
+    assert placed(made) == "a1"
+    assert "default/rival" not in made.admitted
+
+
+def test_with_none_they_wait_their_turn() -> None:
+    """`repair: none`: the gang of higher priority goes first; a gang that had not started is completed all the same."""
+    other = gang("rival", 1, options={"zones": "a"}, cpu="1", priority=1000)
+    taken = [pod("busy", node="a3", cpu="1")]
+    policy = Policy(repair=RepairPolicy(Repair.NONE))
+    made = plan(snapshot(BOTH_ZONES, [broken(), other], pods=taken), policy, now_s=100.0)
+    assert placed(made) is None
+    assert "default/rival" in made.admitted
+    half = gang("g", members=[worker(0, "a0"), worker(1), worker(2, "a2")], min_member=3)
+    assert placed(plan(snapshot(BOTH_ZONES, [half, other], pods=taken), policy, now_s=100.0)) == "a1"
+
+
+DEAD = {  # case: what is left of the lost member
+    "nothing": (),
+    "a failed pod": (worker(1, "a1", phase=Phase.FAILED, uid=PodUid("old")),),
+    "one that never leaves": (worker(1, "a1", deleting=True, uid=PodUid("old")),),
+    "one on a node that is gone": (worker(1, "gone", uid=PodUid("old")),),
+}
+
+
+@pytest.mark.parametrize("besides", DEAD.values(), ids=DEAD)
+def test_the_zone_is_kept(besides: tuple[Pod, ...]) -> None:
+    """However much better the other zone looks; the gang is completed and nobody of it moves."""
+    links = mesh(BOTH_ZONES, bad={f"a{i}": {"delay_ms": 30.0} for i in range(4)})
+    made = plan(snapshot(BOTH_ZONES, [broken(*besides)], network=links), Policy(), now_s=100.0)
+    assert placed(made) in {"a1", "a3"}
+    assert len(made.node_of) == 1
+
+
+def test_room_in_its_zone() -> None:
+    """Without any it waits, the other zone would tear the gang apart; a node that is not ready is no place."""
+    taken = [pod("busy1", node="a1", cpu="1"), pod("busy3", node="a3", cpu="1")]
+    made = plan(snapshot(BOTH_ZONES, [broken()], pods=taken), Policy(), now_s=100.0)
+    assert (placed(made), made.waiting[broken().key].reason) == (None, Reason.NO_ROOM)
+    silent = [replace(one, ready=False) if one.name == "a1" else one for one in BOTH_ZONES]
+    assert placed(plan(snapshot(silent, [broken()]), Policy(), now_s=100.0)) == "a3"
+
+
+@pytest.mark.parametrize("bad", ["a1", "a3"])
+def test_the_best_linked_place_is_taken(bad: str) -> None:
+    made = plan(
+        snapshot(BOTH_ZONES, [broken()], network=mesh(BOTH_ZONES, bad={bad: {"delay_ms": 30.0}})), Policy(), now_s=100.0
+    )
+    assert placed(made) == ({"a1", "a3"} - {bad}).pop()

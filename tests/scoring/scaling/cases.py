@@ -5,7 +5,7 @@ from fractions import Fraction
 from typing import Any
 
 from scoring.ids import Namespace
-from scoring.model import Gang, Node, Phase, Pod, Role
+from scoring.model import Gang, Node, Phase, Role
 from scoring.model.policy import Policy, QueuePolicy
 from scoring.scaling.job import ElasticJob, JobKey, Wants
 from scoring.scaling.series import Point, ReportHistory, Series
@@ -37,9 +37,12 @@ def workers(
     priority: int = 0,
 ) -> Gang:
     """A job that runs: worker i on nodes[i] (`None`: it waits), and perhaps a ps; it needs `least` pods, else one."""
-    members = [pod(f"{name}-ps-0", gang=name, role=Role.PS, index=0, cpu=cpu, priority=priority)] if ps else []
-    members = [bound(one, ps) for one in members if ps]
-    members += [_worker(name, i, node, cpu=cpu, created_s=created_s, priority=priority) for i, node in enumerate(nodes)]
+    common: dict[str, Any] = {"gang": name, "cpu": cpu, "priority": priority}
+    members = [bound(pod(f"{name}-ps-0", role=Role.PS, index=0, **common), ps)] if ps else []
+    common |= {"role": Role.WORKER, "created_s": created_s, "phase": Phase.PENDING}
+    for index, where in enumerate(nodes):
+        one = pod(f"{name}-worker-{index}", index=index, **common)
+        members.append(one if where is None else bound(one, where))
     return gang(
         name,
         members=members,
@@ -92,17 +95,3 @@ def reported(*points: Point) -> Series:
         history.undo(point.step)
         history.add(point)
     return history.series()
-
-
-def _worker(name: str, index: int, node: str | None, *, cpu: str, created_s: float, priority: int) -> Pod:
-    one = pod(
-        f"{name}-worker-{index}",
-        gang=name,
-        role=Role.WORKER,
-        index=index,
-        cpu=cpu,
-        created_s=created_s,
-        priority=priority,
-        phase=Phase.PENDING,
-    )
-    return one if node is None else bound(one, node)

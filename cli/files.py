@@ -1,17 +1,78 @@
-"""`netgang plan`: what netgang would do with files; `netgang simulate`: hand over to the simulator of a checkout."""
+"""Commands that need no cluster: the demonstration, plans of files, and the simulator of a checkout.
 
+Why the demonstration: the first answer of a gang scheduler should take a newcomer a minute and no cluster. Its cluster,
+mesh and request bodies are the files under examples/, which are also what the README's commands use.
+"""
+
+import sys
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
-from cli.output import AsJson, clear_errors, option, print_answer, print_list, say
+from cli.output import AsJson, ConfigFile, clear_errors, option, print_answer, print_list, say
 from cli.service_options import busy
 from extender.errors import ConfigError
 
-ConfigFile = Annotated[Path | None, option("Settings file, YAML or JSON.", "none", "--config")]
+if TYPE_CHECKING:
+    from extender.settings.settings import Settings
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def demo(port: Annotated[int, typer.Option(help="Port to listen on, this machine only.")] = 8888) -> None:
+    """Serve the paper's test bed (36 nodes, zones A-D, three impaired nodes) and print what to try with curl.
+
+    Exit code: 0 after SIGTERM or Ctrl-C; 2 the example files are not there; 3 the port cannot be had.
+    """
+    from extender.bootstrap.serve import run
+    from extender.runtime.log_lines import LogFormat, configure_logging
+
+    with clear_errors():
+        settings = demo_settings(port)
+        configure_logging(level="WARNING", log_format=LogFormat.TEXT)
+        sys.stdout.write(what_to_try(port))
+        sys.stdout.flush()
+        run(settings)
+
+
+def demo_settings(port: int) -> "Settings":
+    """Settings of the demonstration. Errors: ConfigError outside a checkout, where the example files are missing."""
+    from extender.settings.settings import Settings
+
+    cluster, mesh = (EXAMPLES / what / "paper-testbed.json" for what in ("snapshot", "mesh"))
+    for path in (cluster, mesh):
+        if not path.exists():
+            raise ConfigError(f"{path} is missing: run `netgang demo` from a checkout of the project")
+    # The mesh is an example, not a measurement: its values do not age.
+    network = {"sources": [{"kind": "file", "path": mesh}], "soft_ttl_s": None, "hard_ttl_s": None}
+    return Settings.load(None, {"snapshot": cluster, "port": port, "network": network})
+
+
+def what_to_try(port: int) -> str:
+    """Lines to paste into another terminal, from the top of the checkout."""
+    url = f"http://127.0.0.1:{port}"
+    return f"""
+netgang demo: the paper's test bed, 36 nodes in zones A-D, node33-35 impaired; two gangs wait.
+See it at {url}/ in a browser. Paste these into another terminal, from this folder. Stop with Ctrl-C.
+
+  # where may the first pod of gang demo/case1 go? (one node of zone D, never 33, 34, 35)
+  curl -s {url}/filter -d @examples/requests/filter-case1.json
+  # how good is each node for it, 0-10? (33, 34, 35 are the worst of zone D)
+  curl -s {url}/prioritize -d @examples/requests/prioritize-case1.json
+  # why does the TensorFlow job wait? (it wants 8 GPUs, the cluster has 4)
+  curl -s {url}/filter -d @examples/requests/filter-tf-smoke-gpu.json
+  curl -s {url}/v1/explain/demo/tf-smoke-gpu
+  # the whole plan
+  curl -s {url}/v1/plan
+  # one bind is held until the whole gang is at bind; after 25 s it fails and nothing is bound
+  curl -s {url}/bind -d @examples/requests/bind-case1.json
+  # all six at once: held until the sixth, then all are bound
+  examples/whole-gang.sh {url}
+
+"""
 
 
 def plan(
@@ -39,7 +100,7 @@ def plan(
     import msgspec
 
     from cli.offline import is_log, moment_s, plan_files, plan_log
-    from cli.rendering.queue import plan_table
+    from cli.tables import plan_table
     from extender.settings.settings import Settings
 
     errors = Console(stderr=True)

@@ -1,1 +1,0 @@
-"""The commands, one file a group."""

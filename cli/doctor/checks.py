@@ -1,0 +1,349 @@
+"""Checks: netgang's own pods, what is around them, its network, and kube-scheduler's configuration.
+
+kube-scheduler itself checks little of an extender entry: with a wrong address, a timeout below the hold limit or an
+ignorable binder it starts well, and gangs fail in silence. Policies that confine netgang's account must be for the
+account that it really is: one that an operator renamed is confined by nothing, and all goes on working.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from functools import partial
+from typing import Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from cli.doctor.facts import CONFINING, Facts, Json, ServiceAddress, needed, spec_of
+from cli.tables import amiss_text
+from extender.leadership.lease_loop import LEADER
+from extender.settings.settings import COMMIT_TIMEOUT_S, LEASE_NAME, LeaderElection, Settings, longest_bind_s
+from scoring.explain import words
+from scoring.ids import NO_ZONE
+
+_OLDEST: Final = (1, 35)
+GATE_POLICY: Final = "netgang-gate"
+DEFAULT: Final = "default-scheduler"
+_VERBS: Final = {"filterVerb": "filter", "prioritizeVerb": "prioritize", "bindVerb": "bind"}
+_EXTENDER_TIMEOUT_S: Final = 5.0  # kube-scheduler's own default
+_FILTER_MOST_S: Final = 5.0
+_LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
+_UNIT_S: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+_PART: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(h|ms|us|µs|ns|m|s)")
+
+
+class Severity(StrEnum):
+    """How bad a finding is; in this order they are shown."""
+
+    ERROR = "error"  # Gangs do not start, or start broken, or the control plane suffers
+    WARNING = "warning"  # It works, worse than it could, or will not for long
+    NOTE = "note"  # A choice that one should know of; nothing is wrong
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One thing that is wrong. `id` is constant, `what` says where and what, `fix` what to change."""
+
+    id: str
+    what: str
+    fix: str
+    severity: Severity
+
+
+error = partial(Finding, severity=Severity.ERROR)
+warning = partial(Finding, severity=Severity.WARNING)
+note = partial(Finding, severity=Severity.NOTE)
+
+
+def _some(names: Iterable[str]) -> str:
+    """The first five names, in order, and how many more there are."""
+    return words.some(sorted(names), 5)
+
+
+def _minor(version: str) -> tuple[int, int] | None:
+    found = re.match(r"v?(\d+)\.(\d+)", version)
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def _rights(seen: Facts) -> Iterator[Finding]:
+    if lost := sorted(needed(seen.settings).intersection(seen.denied or ())):
+        said = _some(f"{verb} {resource}{'.' + group if group else ''}" for verb, group, resource in lost)
+        fix = "helm upgrade, or apply the file of manifests/ again"
+        yield error("rights-missing", f"{seen.account} may not: {said}", fix)
+
+
+def _running(seen: Facts) -> Iterator[Finding]:
+    replicas, lease = seen.replicas, seen.lease
+    if replicas is None:
+        return
+    if (seen.wanted or replicas) and not any(one.ready for one in replicas):
+        what = "no pod of netgang's is ready: gangs do not start, and gated pods stay where they are"
+        fix = "kubectl -n NAMESPACE describe deployment netgang; kubectl logs deploy/netgang"
+        yield error("not-running", what, fix)
+    if seen.settings.leader_election is LeaderElection.OFF:
+        return
+    look = f"look at the logs of netgang's pods and at the Lease {LEASE_NAME}"
+    if lease is None:
+        yield error("leader-missing", f"there is no Lease {LEASE_NAME}: no replica has ever led", look)
+        return
+    if not lease.holder:
+        yield error("leader-missing", f"no replica holds the Lease {LEASE_NAME}", look)
+    elif not lease.renewed:
+        what = f"{lease.holder} holds the Lease {LEASE_NAME} and does not renew it: no replica acts"
+        yield error("leader-missing", what, look)
+    labelled = [one.name for one in replicas if one.role == LEADER]
+    if replicas and len(labelled) != 1:
+        reached = "one that does not lead" if labelled else "none"
+        what = f"{len(labelled)} pods have the label netgang.io/role=leader: kube-scheduler reaches {reached}"
+        fix = f"it is set by the leader, which needs POD_NAME and the right to patch pods; {look}"
+        yield error("leader-label", what, fix)
+
+
+def _gated(seen: Facts) -> Iterator[Finding]:
+    """Pods at the gate while no netgang is ready, or leads where one has to."""
+    if not seen.gated or seen.replicas is None:
+        return
+    lease = seen.lease
+    leads = lease is not None and lease.holder != "" and lease.renewed
+    led = leads or seen.settings.leader_election is LeaderElection.OFF
+    if not (led and any(one.ready for one in seen.replicas)):
+        what = f"{len(seen.gated)} pods wait at netgang's gate, and no netgang acts: {_some(seen.gated)}"
+        fix = "bring netgang back; or netgang uninstall, which releases them (docs/start/install.md)"
+        yield error("gates-stranded", what, fix)
+
+
+def _versions(seen: Facts) -> Iterator[Finding]:
+    if seen.kubernetes is None:
+        return
+    kubernetes, scheduler = seen.kubernetes, seen.scheduler_version
+    server = _minor(kubernetes)
+    if server is not None and server < _OLDEST:
+        what = f"Kubernetes {kubernetes} is older than 1.35, the oldest that netgang is tested with"
+        yield warning("kubernetes-old", what, "update the cluster, or expect surprises")
+    theirs = _minor(scheduler or "")
+    if server is not None and theirs is not None and theirs != server:
+        what = f"the second kube-scheduler is {scheduler}, the API server {kubernetes}"
+        fix = f"set its image to v{server[0]}.{server[1]}: it must not be newer, and filters as its own version does"
+        yield (error if theirs > server else warning)("scheduler-version", what, fix)
+
+
+def _answered(seen: Facts) -> Iterator[Finding]:
+    found = seen.answered
+    if found is not None and found.problem is not None:
+        fix = "kubectl -n netgang-system port-forward deploy/netgang 8889, then --url http://127.0.0.1:8889"
+        yield error("service-unreachable", found.problem, fix)
+    elif found is not None and not found.ready:
+        what = f"{found.url} is not ready: {'; '.join(found.reasons) or 'it does not say why'}"
+        yield error("service-not-ready", what, "wait, or look at its log: it must read the whole cluster first")
+
+
+def _policies(seen: Facts) -> Iterator[Finding]:
+    """The policy that gates pods, where there is one: bound, and meaning the pods that the settings mean."""
+    found, settings = seen.policies, seen.settings
+    policy, binding = (of.get(GATE_POLICY) for of in (found.policies, found.bindings)) if found else (None, None)
+    fix = "helm upgrade with gates.enabled: true"
+    if (policy or binding) and (policy is None or spec_of(binding).get("policyName") != GATE_POLICY):
+        what = f"of the policy {GATE_POLICY} and its binding one is missing: nothing is gated"
+        yield error("gate-policy-missing", what, fix)
+    if policy is None:
+        return
+    spec = spec_of(policy)
+    if (failing := spec.get("failurePolicy", "Fail")) != "Ignore":
+        what = f"failurePolicy of {GATE_POLICY} is {failing}: if it cannot be evaluated, no pod is created"
+        yield error("gate-policy-closed", what, "set spec.failurePolicy: Ignore")
+    ours = [str(one.get("expression")) for one in spec.get("variables") or () if one.get("name") == "ours"]
+    if (meant := set(re.findall(r"'([^']*)'", "".join(ours[:1])))) != set(settings.scheduler_names):
+        wanted = _some(settings.scheduler_names)
+        what = f"{GATE_POLICY} gates pods of {_some(meant) or 'no scheduler'}, the settings mean {wanted}"
+        yield error("gate-policy-scheduler", what, f"name the same schedulers in the policy's variable `ours`; {fix}")
+
+
+def _confinement(seen: Facts) -> Iterator[Finding]:
+    absent = [] if seen.confined is None else [name for name in CONFINING if name not in seen.confined]
+    if absent:
+        what = f"{seen.account} is not confined by {' and '.join(absent)}: its token could change any pod, and any job"
+        what += " that netgang may resize or restart"
+        fix = "helm upgrade, which confines the account netgang of its namespace (docs/reference/rights.md)"
+        yield warning("unconfined", what, fix)
+
+
+def _zones(seen: Facts) -> Iterator[Finding]:
+    """The label that says in which zone a node is; control-plane machines that take no pods do not count."""
+    label, nodes = seen.settings.zone_label, seen.nodes or ()
+    workers = [node for node in nodes if not any(taint.key.endswith("/control-plane") for taint in node.taints)]
+    without = [node.name for node in workers if node.zone == NO_ZONE]
+    fix = f"kubectl label node NODE {label}=ZONE, or name your own label in the setting zone_label"
+    if workers and len(without) == len(workers):
+        yield warning("zone-labels", f"no node has the label {label}: the whole cluster counts as one zone", fix)
+    elif without:
+        what = f"{len(without)} of {len(workers)} nodes have no label {label}: {_some(without)}"
+        yield warning("zone-labels", f"{what}; together they count as one more zone", fix)
+
+
+def _sources(seen: Facts) -> Iterator[Finding]:
+    for name, problem in (seen.sources or {}).items():
+        if problem is not None:
+            fix = "check its url in network.sources, and that netgang's pods reach it (docs/reference/network.md)"
+            yield error("source-unreachable", f"source {name} does not answer: {problem}", fix)
+
+
+def _probe(seen: Facts) -> Iterator[Finding]:
+    """Agents whose reports do not come, and agents whose packets are not answered: different doors are closed."""
+    probe = seen.answered.probe if seen.answered is not None else None
+    if probe is None:
+        return
+    of = probe.reporting + probe.silent.count + probe.unanswered.count
+    pods = "look at the logs of these pods of DaemonSet netgang-probe: an agent says why its reports are not taken"
+    passes = "let UDP 8862 pass between the agents: NetworkPolicies of their namespace, the nodes' firewall"
+    for id_, amiss, trouble, fix in (
+        ("probe-silent", probe.silent, "are silent", f"{pods}; does a NetworkPolicy block TCP 8891?"),
+        ("probe-unanswered", probe.unanswered, "report, and no packet of theirs is answered", passes),
+    ):
+        if amiss.count:
+            what = f"{amiss.count} of {of} agents {trouble}{amiss_text(amiss)}"
+            yield warning(id_, what, f"{fix} (docs/how-to/no-perfsonar.md)")
+
+
+def _endpoints(seen: Facts) -> Iterator[Finding]:
+    """Nodes that no measurement speaks for; of metrics that are measured here."""
+    if seen.endpoints is None:
+        return
+    fix = "map them by network.mapping, network.rules or annotation netgang.io/endpoint (docs/reference/network.md)"
+    used = {metric: counts for metric, counts in seen.endpoints.counts.items() if counts.get("mapped", 0)}
+    for metric, counts in sorted((used or seen.endpoints.counts).items()):
+        total = sum(counts.values())
+        if without := total - counts.get("mapped", 0):
+            names = f": {_some(seen.endpoints.unmapped)}" if seen.endpoints.unmapped else ""
+            several = f"; {counts['ambiguous']} of them could be several" if counts.get("ambiguous", 0) else ""
+            what = f"{without} of {total} nodes have no endpoint for {metric}{names}{several}"
+            yield warning("nodes-unmapped", what, fix)
+
+
+def duration_s(text: object) -> float | None:
+    """Seconds of a duration as Go writes it; `None`: it is none.
+
+    >>> duration_s("1m30s"), duration_s("500ms"), duration_s("60"), duration_s(None)
+    (90.0, 0.5, None, None)
+    """
+    if not isinstance(text, str) or not text or _PART.sub("", text):
+        return None
+    return sum(float(number) * _UNIT_S[unit] for number, unit in _PART.findall(text))
+
+
+def _scheduler(seen: Facts) -> Iterator[Finding]:
+    """Everything of one configuration; without a Service it should find netgang at the loopback."""
+    config, settings, service = seen.scheduler, seen.settings, seen.service
+    if not settings.extender or config is None:
+        return
+    yield from _profiles(config, settings)
+    if not (entries := [one for one in config.get("extenders") or () if any(one.get(verb) for verb in _VERBS)]):
+        fix = "copy `extenders` from scheduler-config/, which has an entry for each verb"
+        yield error("extender-missing", "no extender is configured: netgang is never asked", fix)
+        return
+    if not (ours := [one for one in entries if _leads_to_us(one, settings, service)]):
+        found = ", ".join(sorted({str(one.get("urlPrefix")) for one in entries}))
+        where = f"{service.name}.{service.namespace}.svc:{service.port}" if service else f"127.0.0.1:{settings.port}"
+        where = f"{'https' if settings.tls.cert_file is not None else 'http'}://{where}"
+        yield error("extender-url", f"urlPrefix {found} does not lead to netgang", f"set urlPrefix: {where}")
+        ours = entries
+    for verb, path in _VERBS.items():
+        offered = [str(one[verb]) for one in ours if one.get(verb)]
+        if offered != [path]:
+            said = f"is {', '.join(offered)}" if offered else "is missing"
+            yield error("extender-verbs", f"{verb} {said}", f"set {verb}: {path} in exactly one entry of extenders")
+    if any(one.get("preemptVerb") for one in ours):
+        what = "preemptVerb is set: netgang does not answer it, and every preemption fails"
+        yield error("extender-verbs", what, "remove preemptVerb")
+    for one in ours:
+        yield from _entry(one, settings)
+
+
+def _profiles(config: Json, settings: Settings) -> Iterator[Finding]:
+    profiles = config.get("profiles") or [{}]
+    names = [str(one.get("schedulerName") or DEFAULT) for one in profiles]
+    if absent := sorted(set(settings.scheduler_names) - set(names)):
+        what = f"no profile is named {', '.join(absent)}, the profiles are {', '.join(names)}"
+        fix = "write the same name in profiles[].schedulerName and in netgang's setting scheduler_names"
+        yield error("profile-name", what, fix)
+    for name, profile in zip(names, profiles, strict=True):
+        plugins = profile.get("plugins") or {}
+        disabled = (plugins.get("multiPoint") or {}).get("disabled") or ()
+        off = any(one.get("name") in ("DefaultPreemption", "*") for one in disabled)
+        if name in settings.scheduler_names and name != DEFAULT and not off:
+            what = f"profile {name}: DefaultPreemption is on, and evicts members of lighter gangs one by one"
+            fix = "set profiles[].plugins.multiPoint.disabled: [{name: DefaultPreemption}]"
+            yield error("preemption-on", what, fix)
+    shares = [config.get("percentageOfNodesToScore"), *(one.get("percentageOfNodesToScore") for one in profiles)]
+    if settings.sees_all_nodes and any(one != 100 for one in (shares[0], *filter(None, shares[1:]))):
+        what = "percentageOfNodesToScore is not 100: planned nodes are sampled away, and that is taken for a refusal"
+        yield error("nodes-sampled", what, "set percentageOfNodesToScore: 100")
+    lease = config.get("leaderElection") or {}
+    own = DEFAULT not in settings.scheduler_names
+    if own and lease.get("leaderElect", True) and lease.get("resourceName", "kube-scheduler") == "kube-scheduler":
+        what = "leaderElection.resourceName is the cluster's scheduler's: this one waits behind it permanently"
+        fix = "set leaderElection.resourceName: netgang-scheduler and resourceNamespace: netgang-system"
+        yield error("scheduler-lease", what, fix)
+
+
+def _entry(one: Json, settings: Settings) -> Iterator[Finding]:
+    verbs = "+".join(path for verb, path in _VERBS.items() if one.get(verb))
+    timeout_s = duration_s(one.get("httpTimeout")) or _EXTENDER_TIMEOUT_S
+    bind_s = longest_bind_s(hold_s=settings.hold_limit_s)
+    if one.get("bindVerb") and timeout_s <= bind_s:
+        what = (
+            f"httpTimeout of the entry with bindVerb is {timeout_s:g} s, and a bind may take {bind_s:g} s "
+            f"(hold_limit_s + {COMMIT_TIMEOUT_S:g} + slowest Binding): kube-scheduler gives up before the gang is bound"
+        )
+        fix = f"set httpTimeout: {settings.http_timeout_s:g}s there, or lower hold_limit_s"
+        yield error("bind-timeout", what, fix)
+    if (one.get("filterVerb") or one.get("prioritizeVerb")) and timeout_s > _FILTER_MOST_S:
+        what = f"entry {verbs}: httpTimeout is {timeout_s:g} s, for which one unanswered call stops the whole scheduler"
+        fix = "give filter and prioritize an entry of their own with httpTimeout: 2s, apart from bind"
+        yield warning("filter-timeout", what, fix)
+    if not one.get("nodeCacheCapable"):
+        what = f"entry {verbs}: without nodeCacheCapable whole Node objects are sent with every call"
+        yield error("node-objects", what, "set nodeCacheCapable: true")
+    if one.get("ignorable"):
+        what = f"entry {verbs}: ignorable lets a refused member pass, and start alone"
+        yield error("extender-ignorable", what, "set ignorable: false")
+    scheme, tls = urlsplit(str(one.get("urlPrefix"))).scheme, one.get("tlsConfig") or {}
+    wanted = "https" if settings.tls.cert_file is not None else "http"
+    if scheme != wanted or bool(one.get("enableHTTPS")) != (wanted == "https"):
+        what = f"the entry speaks {scheme}, netgang {wanted}"
+        fix = f"write {wanted}:// in urlPrefix and enableHTTPS: {str(wanted == 'https').lower()} (docs/how-to/tls.md)"
+        yield error("extender-scheme", what, fix)
+    elif wanted == "https" and not (tls.get("caFile") or tls.get("caData")):
+        what = "tlsConfig has no caFile: kube-scheduler then checks no certificate at all"
+        fix = "name the authority of netgang's certificate in tlsConfig.caFile (docs/how-to/tls.md)"
+        yield error("extender-authority", what, fix)
+
+
+def _leads_to_us(one: Json, settings: Settings, service: ServiceAddress | None) -> bool:
+    parts = urlsplit(str(one.get("urlPrefix")))
+    try:
+        port = parts.port
+    except ValueError:
+        return False
+    host = parts.hostname or ""
+    if service is None:
+        return port == settings.port and (host in _LOOPBACK or settings.host not in _LOOPBACK)
+    inside = f"{service.name}.{service.namespace}"
+    named = host in (inside, service.cluster_ip) or host == f"{inside}.svc" or host.startswith(f"{inside}.svc.")
+    return named and port == service.port and parts.path in ("", "/")
+
+
+_ALWAYS = (_versions, _answered, _zones)
+_BY_SETTINGS = (_scheduler, _policies, _confinement, _rights, _running, _gated, _sources, _probe, _endpoints)
+
+
+def examine(seen: Facts) -> tuple[Finding, ...]:
+    """All findings, the worst first; with settings that are refused or not known, little is checked."""
+    fix = "name the file (--config, --scheduler-config), or run the doctor with an administrator's kubeconfig"
+    found = {note("not-seen", what, fix) for what in seen.unseen}
+    for problem in seen.settings_problems:
+        what = f"settings of {seen.settings_from}: {problem}"
+        found.add(error("settings-invalid", what, "docs/reference/settings.md says what is accepted"))
+    judged = seen.settings_seen and not seen.settings_problems
+    for check in (*_ALWAYS, *(_BY_SETTINGS if judged else ())):
+        found.update(check(seen))
+    ranks = list(Severity)
+    return tuple(sorted(found, key=lambda one: (ranks.index(one.severity), one.id, one.what)))

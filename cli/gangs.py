@@ -1,0 +1,263 @@
+"""Commands that ask a running netgang: the queue, jobs, why a gang waits, what would be if, and the network."""
+
+import json
+import re
+import sys
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import msgspec
+import typer
+from rich.console import Console
+
+from cli.output import AsJson, Only, Wide, clear_errors, fail, option, print_answer, print_json, print_list, say
+from cli.service_options import Reach, having
+from extender.errors import ConfigError
+
+_supposing: Final = partial(option, rich_help_panel="What would be different; jobs, nodes and settings may be repeated")
+_SECONDS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+
+
+class QueueState(StrEnum):
+    """What a gang does."""
+
+    WAITING = "waiting"
+    STARVING = "starving"
+    RUNNING = "running"
+    COMPLETED = "completed"
+
+
+@having(reach=Reach)
+def queue(
+    reach: Reach,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAMESPACE/]NAME...", help="Only these gangs.", show_default="all")
+    ] = None,
+    state: Annotated[
+        list[QueueState] | None,
+        option("Only gangs in this state; may be repeated.", "all", "--state", "-s", case_sensitive=False),
+    ] = None,
+    namespace: Only = None,
+    output: Wide = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the queue, one line a gang: rank, state, how many of the members that it needs run, time waited, and why.
+
+    Gangs that wait come first, in the queue's order; ranks count all namespaces, also with -n. STARTS is the expected
+    start (UTC), where any is known. On a terminal the last column ends where the line does; -o wide shows all of it,
+    and weight, time until STARVING and the gangs in the way.
+
+    Exit code: 0 shown; 1 no answer; 2 wrong use; 130 Ctrl-C.
+    """
+    from cli.tables import queue_table
+    from client import documents
+
+    states = {one.value.upper() for one in state or ()}
+    with clear_errors():
+        wanted = {reach.named(name, namespace) for name in names or ()}
+        found, body = reach.ask(documents.queue)
+    gangs = [one for one in found.gangs if namespace in (None, one.gang.partition("/")[0])]
+    shown = [one for one in gangs if (not states or one.state in states) and (not wanted or one.gang in wanted)]
+    if as_json:
+        listed, document = {one.gang for one in shown}, json.loads(body)
+        print_json(document | {"gangs": [one for one in document["gangs"] if one["gang"] in listed]})
+    else:
+        print_list(partial(queue_table, found=found, wanted=shown, wide=output is not None), output)
+
+
+@having(reach=Reach)
+def jobs(
+    reach: Reach,
+    job: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[NAMESPACE/]NAME", help="One job, with the history of its changes.", show_default="all"
+        ),
+    ] = None,
+    namespace: Only = None,
+    output: Wide = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show jobs that may be resized, one line a job: state, workers (now, least, most), and what is asked of them.
+
+    -o wide shows weight, nodes, zones, network score with the worst link, and last report, too.
+
+    Exit code: 0 shown; 1 no answer; 2 wrong use, such as a job that is not known; 130 Ctrl-C.
+    """
+    from cli.tables import job_in_full, jobs_table
+    from client import documents
+
+    wide = output is not None
+    with clear_errors():
+        if job is not None:
+            one, body = reach.ask(partial(documents.job, name=reach.named(job, namespace)))
+            draw = partial(job_in_full, job=one, wide=wide)
+        else:
+            found, body = reach.ask(partial(documents.jobs, namespace=namespace))
+            draw = partial(jobs_table, found=found, wide=wide)
+    print_answer(body, partial(print_list, draw, output), as_json=as_json)
+
+
+class Supposing(msgspec.Struct, frozen=True):
+    """What would be different."""
+
+    filename: Annotated[
+        Path | None,
+        _supposing("Pods and Jobs of this manifest are applied; -: standard input.", "none", "--filename", "-f"),
+    ] = None
+    pods: Annotated[int | None, _supposing("So many pods more, a gang.", "none", metavar="N")] = None
+    request: Annotated[
+        str | None, _supposing("What each of --pods asks for.", "none", metavar="cpu=4,nvidia.com/gpu=1")
+    ] = None
+    min_available: Annotated[int | None, _supposing("How many of --pods must start at once.", "all of them")] = None
+    priority: Annotated[
+        int | None, _supposing("Priority of --pods, and of pods of -f whose class is not in the file.", "0")
+    ] = None
+    remove_job: Annotated[list[str] | None, _supposing("A gang or job is gone.", "none", metavar="NAMESPACE/NAME")] = (
+        None
+    )
+    cordon: Annotated[list[str] | None, _supposing("A node takes no new pods.", "none", metavar="NODE")] = None
+    uncordon: Annotated[list[str] | None, _supposing("A node takes pods again.", "none", metavar="NODE")] = None
+    advance: Annotated[str | None, _supposing("Time passes: 90s, 10m, 2h, 1d.", "none", metavar="TIME")] = None
+    set: Annotated[
+        list[str] | None, _supposing("A setting that decides, such as queue.order=fifo.", "none", metavar="NAME=VALUE")
+    ] = None
+
+    def body(self, namespace: str) -> tuple[dict[str, Any], list[str]]:
+        """The body of /v1/what-if, and notes on what is not known. Errors: ConfigError."""
+        from cli.manifest import alike, read_manifest, submitted
+        from extender.settings.reading import unfold
+
+        if (time := re.fullmatch(r"(\d+(?:\.\d+)?)([smhd]?)", self.advance or "0")) is None:
+            raise ConfigError(f"--advance {self.advance}: write a time such as 90s, 10m, 2h or 1d")
+        settings: dict[str, Any] = {}
+        for text in self.set or ():
+            name, equals, value = text.partition("=")
+            if not (all(name.split(".")) and equals):
+                raise ConfigError(f"--set {text}: write NAME=VALUE, such as queue.order=fifo")
+            try:
+                settings[name] = json.loads(value)
+            except ValueError:
+                settings[name] = value  # A word
+        body: dict[str, Any] = {"remove_jobs": self.remove_job, "cordon": self.cordon, "uncordon": self.uncordon}
+        body |= {"advance_s": float(time[1]) * _SECONDS[time[2]], "settings": unfold(settings)}
+        body = {name: value for name, value in body.items() if value}
+        notes: list[str] = []
+        if (self.pods is None) is not (self.request is None):
+            raise ConfigError("--pods and --request belong together")
+        if self.pods is not None and self.filename is not None:
+            raise ConfigError("--pods and -f: name one of them")
+        common: dict[str, Any] = {"namespace": namespace, "priority": self.priority}
+        if self.pods is not None and self.request is not None:
+            body |= alike(self.pods, self.request, least=self.min_available, **common)
+        if self.filename is not None:
+            more, notes = submitted(read_manifest(self.filename), **common)
+            body |= more
+        if not body:
+            raise ConfigError("say what would be different: -f FILE, --pods N, --remove-job, --cordon; see --help")
+        return body, notes
+
+
+@having(reach=Reach)
+def explain(
+    reach: Reach,
+    name: Annotated[str, typer.Argument(metavar="[NAMESPACE/]NAME", help="A gang, or one of its pods.")],
+    namespace: Annotated[str | None, option("Namespace of NAME.", "none", "--namespace", "-n")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say why a gang is where it is: the cause and what helps, members, what each zone has for it, its rank.
+
+    Exit code: 0 shown; 1 no answer; 2 wrong use, such as a gang that is not known.
+    """
+    from cli.tables import print_explanation
+    from client import documents
+
+    with clear_errors():
+        asked = partial(documents.explanation, name=reach.named(name, namespace))
+        document, body = reach.ask(asked, "asking the planner")
+    print_answer(body, partial(print_explanation, Console(), document), as_json=as_json)
+
+
+@having(supposed=Supposing, reach=Reach)
+def what_if(
+    reach: Reach,
+    supposed: Supposing,
+    namespace: Annotated[
+        str | None, option("Namespace of --pods, and of objects of -f that name none.", "default", "--namespace", "-n")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say which gangs would be admitted, refused or moved if something were different. Nothing is changed anywhere.
+
+    With -f or --pods: whether the gang would fit, where, with what network score, and else behind which gangs and when
+    it would start, if that is known, or why never. All that is supposed is supposed together.
+
+    Exit code: 0 shown; 1 no answer; 2 wrong use, such as a node that is not known.
+    """
+    from cli.tables import print_supposed
+    from client import documents
+    from extender.api.what_if import read_what_if
+    from scoring.what_if import MisfitError
+
+    errors = Console(stderr=True)
+    with clear_errors(errors):
+        body, notes = supposed.body(reach.namespace(namespace) or "default")
+        for note in notes:
+            say(errors, "note: ", "yellow", note)
+        try:
+            what = read_what_if(json.dumps(body))
+        except MisfitError as error:
+            raise ConfigError(str(error)) from error
+        document, answered = reach.ask(partial(documents.supposed, what=what), "asking the planner")
+    print_answer(answered, partial(print_supposed, Console(), document), as_json=as_json)
+
+
+@having(reach=Reach)
+def network(
+    reach: Reach,
+    nodes: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NODE NODE]", help="What the link between these two is worth, and why."),
+    ] = None,
+    zone: Annotated[str | None, option("With -o wide or --json: only links of this zone's nodes.", "all")] = None,
+    output: Wide = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show how much of the network is measured, which nodes and zones have bad links, and how the probe's agents do.
+
+    -o wide has one line a link: packet loss, one-way delay, throughput, and the age of the oldest of them. --json is
+    the list of links that `netgang plan --network` reads: {source, target, loss_ratio, delay_ms, throughput_bps,
+    age_s}, null where unknown. Both have at most 100 nodes.
+
+    Of two nodes: one line a metric, with both directions and their points, as among the nodes of the zone; what is
+    unknown has the median of what is known less a penalty. -o wide shows how old each value is, and its source.
+
+    Exit code: 0 shown; 1 no answer, or nothing measured; 2 wrong use, such as a node that does not exist.
+    """
+    from cli.tables import health, link_table, links_table
+    from client import documents
+
+    errors = Console(stderr=True)
+    with clear_errors(errors):
+        if nodes and len(nodes) != 2:
+            raise ConfigError("name two nodes: netgang network NODE NODE")
+        if nodes:
+            one, body = reach.ask(partial(documents.link, source=nodes[0], target=nodes[1]))
+            draw = partial(link_table, link=one, wide=output is not None)
+            print_answer(body, partial(print_list, draw, output), as_json=as_json)
+            return
+        found = reach.ask(partial(documents.network, zone=zone))
+    links = documents.links_of(found.pairs)
+    for problem in documents.problems_of(found):
+        say(errors, "note: ", "yellow", problem)
+    if as_json:
+        lines = ",\n".join(json.dumps(link._asdict()) for link in links)
+        sys.stdout.write(f"[\n{lines}\n]\n" if lines else "[]\n")
+    elif output is not None:
+        print_list(partial(links_table, links=links), output)
+    else:
+        print_list(partial(health, found=found))
+    if not links:
+        fail(errors, "nothing there measures packet loss, delay or throughput", code=1)

@@ -1,0 +1,177 @@
+"""Commands about an installation: the service itself, what is wrong with it, and how it goes."""
+
+import gc
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from cli.output import AsJson, ConfigFile, clear_errors, option, print_json
+from cli.service_options import busy, run
+from extender.errors import ConfigError
+
+if TYPE_CHECKING:
+    from cli.doctor import Facts, Finding
+    from cli.doctor.facts import Where
+    from cli.removal import Removed
+
+_COLOURS = {"error": "red", "warning": "yellow", "note": "blue"}
+Kubeconfig = Annotated[Path | None, option("Credentials of the cluster.", "as kubectl")]
+Namespace = Annotated[str, typer.Option("--namespace", "-n", help="Where netgang is installed.")]
+
+
+def serve(
+    config: ConfigFile = None,
+    kubeconfig: Kubeconfig = None,
+    snapshot: Annotated[Path | None, option("Serve a saved cluster from memory instead of a live one.", "none")] = None,
+    port: Annotated[int | None, option("Port to listen on.", "8888")] = None,
+    debug_port: Annotated[int | None, option("Second port, for people: calls to it change nothing.", "none")] = None,
+) -> None:
+    """Answer kube-scheduler: /filter, /prioritize, /bind. Settings come from a file, NETGANG_… and options.
+
+    Exit code: 0 after SIGTERM or Ctrl-C, with all that was held answered; 2 for bad settings; any other: it failed.
+    """
+    gc.disable()  # What is imported stays: looking through it is 6 % of the start (measured)
+    from extender.bootstrap import serve as service
+    from extender.runtime.log_lines import configure_logging
+    from extender.settings.settings import Settings
+
+    with clear_errors():
+        given = {"kubeconfig": kubeconfig, "snapshot": snapshot, "port": port, "debug_port": debug_port}
+        settings = Settings.load(config, given)
+        configure_logging(level=settings.log_level.upper(), log_format=settings.log_format)
+        service.run(settings)
+
+
+def doctor(
+    kubeconfig: Kubeconfig = None,
+    namespace: Namespace = "netgang-system",
+    scheduler_config: Annotated[
+        Path | None, option("kube-scheduler's configuration file.", "that of netgang-scheduler")
+    ] = None,
+    config: Annotated[Path | None, option("netgang's settings file.", "the installed ConfigMap")] = None,
+    url: Annotated[str | None, option("Address of a running netgang to ask as well.", "none")] = None,
+    no_cluster: Annotated[bool, typer.Option(help="Look at files and --url alone.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Look for what is wrong with an installation: rights, scheduler configuration, policies, leader, zones.
+
+    Each finding says what to change. With --url the running netgang is asked how its sources do; without it sources are
+    asked from here. Nothing is changed, and what you may not read is left out, and said.
+
+    Exit code: 0 nothing wrong (notes do not count); 1 something is, which is said; 2 no answer, or wrong use.
+    """
+    from cli.doctor import Severity, examine
+    from cli.doctor.facts import Where
+
+    with clear_errors(refused=2), busy("looking"):
+        if no_cluster and url is None and config is None and scheduler_config is None:
+            raise ConfigError("--no-cluster leaves nothing to look at: give --url, --config or --scheduler-config")
+        where = Where(namespace, config, scheduler_config)
+        seen = run(_look(kubeconfig, where, url=url, cluster=not no_cluster))
+    findings = examine(seen)
+    wrong = [one for one in findings if one.severity is not Severity.NOTE]
+    if as_json:
+        print_json({"ok": not wrong, "findings": [msgspec.to_builtins(one) for one in findings]})
+    else:
+        _print_findings(Console(), findings, seen)
+    raise typer.Exit(1 if wrong else 0)
+
+
+async def _look(kubeconfig: Path | None, where: "Where", *, url: str | None, cluster: bool) -> "Facts":
+    from cli.doctor.facts import Look, ask_running, ask_sources, of_files
+    from extender.kube.client import OperatorApi
+    from extender.kube.credentials import load
+    from extender.runtime.clock import SystemClock
+
+    clock, seen = SystemClock(), of_files(where)
+    if cluster:
+        async with OperatorApi.opened(load(kubeconfig, clock=clock)) as api:
+            seen = await Look(api, where, seen).facts()
+    if url is not None:
+        return await ask_running(seen, url)
+    return await ask_sources(seen, clock) if cluster and seen.settings_seen else seen
+
+
+def _print_findings(console: Console, findings: "Sequence[Finding]", seen: "Facts") -> None:
+    from scoring.explain.words import counted
+
+    for one in findings:
+        kind = (f"{one.severity:8}", _COLOURS[one.severity])
+        console.print(Text.assemble(kind, (one.id, "bold"), f": {one.what}"), soft_wrap=True)
+        console.print(Text(f"        → {one.fix}"), soft_wrap=True)
+    counts = Counter(one.severity.value for one in findings)
+    said = ", ".join(counted(counts[name], name) for name in _COLOURS if counts[name])
+    looked = [f"Kubernetes {seen.kubernetes}"] if seen.kubernetes else []
+    looked.append("default settings" if seen.settings_from == "defaults" else f"settings of {seen.settings_from}")
+    looked += [seen.scheduler_from] if seen.scheduler is not None else []
+    console.print(Text(f"{said or 'nothing wrong'} ({', '.join(looked)})"), soft_wrap=True)
+
+
+def uninstall(
+    kubeconfig: Kubeconfig = None,
+    namespace: Namespace = "netgang-system",
+    leave_gates: Annotated[
+        bool, typer.Option("--leave-gates", help="Delete the policies only: pods wait until netgang comes back.")
+    ] = False,
+    leases: Annotated[
+        bool, typer.Option("--leases", help="Delete the Leases instead: for after netgang's pods are gone.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing; say what would be done.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Delete netgang's admission policies, then release every pod that waits at its gate; netgang's pods stay.
+
+    Run it before `kubectl delete -f` or `helm uninstall` (whose hook does), with an administrator's credentials. Pods
+    are released one by one: from here on gangs may start in part. Doing it again does no harm.
+
+    Exit code: 0 done; 1 something is left, which is said; 2 not tried: no answer, no rights, wrong use.
+    """
+    with clear_errors(refused=2):
+        if leases and leave_gates:
+            raise ConfigError("--leases and --leave-gates exclude each other: the first is for after netgang is gone")
+        with busy("releasing pods"):
+            done = run(_remove(kubeconfig, namespace, gates=not leave_gates, leases=leases, dry_run=dry_run))
+    if as_json:
+        print_json({"dry_run": dry_run, **msgspec.to_builtins(done)})
+    else:
+        _print_removed(Console(), done, would=dry_run)
+    raise typer.Exit(1 if done.left else 0)
+
+
+async def _remove(kubeconfig: Path | None, namespace: str, *, gates: bool, leases: bool, dry_run: bool) -> "Removed":
+    from cli.removal import Removal
+    from extender.kube.client import OperatorApi
+    from extender.kube.credentials import load
+    from extender.runtime.clock import SystemClock
+
+    clock = SystemClock()
+    async with OperatorApi.opened(load(kubeconfig, clock=clock)) as api:
+        removal = Removal(api, clock, dry_run=dry_run)
+        if leases:
+            await removal.leases(namespace)
+        else:
+            await removal.policies()
+            if gates:
+                await removal.gates()
+        return removal.done
+
+
+def _print_removed(console: Console, done: "Removed", *, would: bool) -> None:
+    deleted = "would delete" if would else "deleted"
+    lines = [f"{deleted} {name}" for name in (*done.policies, *(f"leases/{name}" for name in done.leases))]
+    if count := len(done.released):
+        pods = "1 pod that waits" if count == 1 else f"{count} pods that wait"
+        lines.append(f"{'would let go' if would else 'let go'} {pods} at the gate")
+    for scheduler, count in sorted(Counter(done.released.values()).items()):
+        if scheduler != "default-scheduler":
+            named = f"{count} of them name schedulerName {scheduler}"
+            lines.append(f"{named}: once its kube-scheduler is gone they wait for it")
+    lines += [f"left: {what}: {why}" for what, why in sorted(done.left.items())]
+    for line in lines or ["nothing of it is there"]:
+        console.print(line, highlight=False, markup=False, soft_wrap=True)

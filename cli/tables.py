@@ -1,0 +1,419 @@
+"""What commands print for people: gangs, plans, jobs and links in lists, explanations in sentences."""
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from rich.console import Console, Group, RenderableType
+from rich.text import Text
+
+from cli.output import NONE, columns, print_lines, safe
+from client.documents import NodeLink
+from extender.schemas import AgentsAmiss, Job, JobInFull, JobList, LinkInFull, LinkMetric, Network
+from scoring.explain.gang import Explained, ExplainedPod
+from scoring.explain.queue_report import AdmittedGang, PlaceInQueue, PlanOfFiles, Queue, QueuedGang, WaitingGang
+from scoring.explain.words import counted, duration_text, moment_text, some, value_text
+from scoring.explain.zones import GangNetwork, ZoneVerdict
+from scoring.network.measurement import METRICS, Metric
+from scoring.what_if import Fate, Supposed, Turned
+
+COLOURS: Final = {"WAITING": "yellow", "STARVING": "hot_pink", "RUNNING": "green", "COMPLETED": "bright_black"}
+_WIDE_OF_JOB: Final = ("NODES", "ZONES", "WEIGHT", "NETWORK", "STEP", "LOSS", "SAMPLES/S", "REPORTED")
+_MEMBERS: Final = 20
+_DECISIONS: Final = 5
+_NEVER: Final = frozenset(("IMPOSSIBLE", "INVALID_GROUP", "MIXED_SCHEDULERS", "MIXED_PRIORITIES", "NO_ALLOWED_ZONE"))
+"""Reasons that waiting does not take away"""
+_GONE: Final = {"absent": "gone", "settled": "running or ended"}  # Of a gang for which nothing is to be decided
+_STATES: Final = {"admitted": "green", "running": "green", "waiting": "yellow"}
+
+
+def queue_table(console: Console, found: Queue, wanted: Sequence[QueuedGang], *, wide: bool) -> RenderableType:
+    """The queue, one line a gang, and the totals; `wide`: all that is known of each."""
+    rows, starts = [], any(one.expected_start is not None for one in wanted)
+    for one in wanted:
+        cells = [
+            NONE if one.rank is None else str(one.rank),
+            one.gang,
+            one.state,
+            f"{one.members.running}/{one.members.min_available}",
+            NONE if one.waited_s is None else duration_text(one.waited_s),
+        ]
+        if starts:
+            at_s = None if one.expected_start is None else one.expected_start.start_s
+            cells.append(NONE if at_s is None else moment_text(at_s, now_s=found.at_s))
+        if wide:
+            left_s, ended = one.starves_in_s, one.members.succeeded + one.members.failed
+            cells.append(NONE if left_s is None else duration_text(left_s) if left_s else "now")
+            cells.append(f"{one.weight.omega_prime:.4g}" + (" (given)" if one.weight.given else ""))
+            cells += [str(one.members.pending), str(ended)]
+        said = _why(one, in_the_way(one, found.gangs) if wide else ())
+        rows.append((*cells, "; ".join(said if wide else said[:1])))
+    parts: list[RenderableType] = []
+    if rows:
+        names = ["RANK", "GANG", "STATE", "RUN", "WAITED", *(["STARTS"] if starts else [])]
+        names += ["STARVES IN", "WEIGHT", "WAIT", "ENDED"] if wide else []
+        parts.append(columns(console, [*names, "WHY"], rows, styles=COLOURS))
+    counts = ", ".join(f"{count} {name}" for name, count in sorted(found.counts.items()) if count)
+    parts.append(safe(console, f"{counts or 'no gangs'}; order: {found.order}"))
+    for share in found.shares:
+        said_of = f"namespace {share.namespace}: {max(share.cpu, share.memory):.0%} of the cluster"
+        parts.append(safe(console, f"{said_of}, of at most {share.cap:.0%}"))
+    return Group(*parts)
+
+
+def in_the_way(one: QueuedGang, gangs: Sequence[QueuedGang]) -> tuple[str, ...]:
+    """Gangs ahead of one that would fit without them: given room, or holding it; the first of the queue first.
+
+    Reason BEHIND is the planner's word for that. With any other reason no gang of the queue is in the way: a gang ahead
+    that waits without room delays none, because one behind it that fits is admitted. Cost: O(gangs).
+    """
+    if one.code != "BEHIND" or one.rank is None:
+        return ()
+    ahead = [each for each in gangs if each.rank is not None and each.rank < one.rank and each.queue == "WQ"]
+    ahead.sort(key=lambda each: each.rank or 0)
+    return tuple(each.gang for each in ahead if each.admitted or each.held_nodes or each.makes_room)
+
+
+def _why(one: QueuedGang, ahead: Sequence[str]) -> list[str]:
+    """Which gangs leave, what is reserved; its place, or why it has none, numbers first; and the gangs in the way."""
+    said = [f"leaves for {one.leaves_for}" if one.leaves_for else ""]
+    said.append(f"waits until {', '.join(one.makes_room)} left" if one.makes_room else "")
+    if one.held_nodes:
+        place = f" in zone {one.zone}" if one.zone else ""
+        said.append(f"{counted(len(one.held_nodes), 'node')} held for it{place}")
+    if one.queue == "WQ" and one.admitted:
+        said.append(f"admitted{f' to zone {one.zone}' if one.zone else ''}, starting")
+    elif one.queue == "WQ":
+        more = f" and {len(ahead) - 1} more" if len(ahead) > 1 else ""
+        behind = f"behind {ahead[0]}{more}" if ahead else ""
+        said += [one.detail, (one.reason or "").removeprefix("netgang: "), behind]
+    return [each for each in said if each]
+
+
+def plan_table(console: Console, found: PlanOfFiles) -> RenderableType:
+    """A line for each gang, in the order of the queue: its nodes, or why it waits; then reserved nodes."""
+    rows, gangs = [], list[AdmittedGang | WaitingGang]((*found.admitted, *found.waiting))
+    for one in sorted(gangs, key=lambda one: (one.rank, one.gang)):
+        if isinstance(one, AdmittedGang):
+            nodes = ", ".join(f"{pod} → {node}" for pod, node in one.members.items())
+            score = NONE if one.score is None else f"{one.score:.1f}"
+            rows.append((str(one.rank), one.gang, "admitted", one.zone, score, nodes))
+        else:
+            why = f"{one.reason.removeprefix('netgang: ')}{f' ({one.detail})' if one.detail else ''}"
+            rows.append((str(one.rank), one.gang, "waiting", NONE, NONE, why))
+    parts: list[RenderableType] = []
+    if rows:
+        names = ("RANK", "GANG", "PLAN", "ZONE", "SCORE", "NODES OR WHY")
+        parts.append(columns(console, names, rows, styles=_STATES))
+    counts = f"{counted(len(found.admitted), 'gang')} admitted, {len(found.waiting)} waiting; order: {found.order}"
+    parts.append(Text(counts))
+    parts += [safe(console, f"held for {gang}: {', '.join(nodes)}") for gang, nodes in found.held.items()]
+    return Group(*parts)
+
+
+def job_in_full(console: Console, job: JobInFull, *, wide: bool) -> RenderableType:
+    """One job, with the history of its changes."""
+    rows = [
+        (
+            f"{datetime.fromtimestamp(one.decided_s, UTC):%Y-%m-%dT%H:%M:%SZ}",
+            f"{one.before} → {one.after}",
+            one.who,
+            one.stage,
+            NONE if one.took_s is None else f"{one.took_s:.1f} s",
+            NONE if one.lost_pod_s is None else f"{one.lost_pod_s:.0f}",
+            one.why,
+        )
+        for one in job.changes
+    ]
+    names = ("DECIDED", "WORKERS", "BY", "STAGE", "TOOK", "LOST POD-SECONDS", "WHY")
+    history = columns(console, names, rows) if rows else Text("its worker count has not been changed")
+    return Group(_lines(console, [job], wide=wide), "", history)
+
+
+def jobs_table(console: Console, found: JobList, *, wide: bool) -> RenderableType:
+    """A line for each job."""
+    if not found.jobs:
+        return Text("no jobs of kinds that netgang resizes")
+    parts = [_lines(console, found.jobs, wide=wide)]
+    if len(found.jobs) < found.of:
+        parts.append(Text(f"{len(found.jobs)} of {found.of} jobs; see --namespace"))
+    return Group(*parts)
+
+
+def _lines(console: Console, listed: Sequence[Job], *, wide: bool) -> RenderableType:
+    rows = []
+    for one in listed:
+        cells = [one.job, one.kind, one.state, *map(str, (one.workers.now, one.workers.min, one.workers.max))]
+        if wide:
+            last = one.reported
+            loss, speed = (None, None) if last is None else (last.loss, last.samples_per_second)
+            cells += [
+                str(len(one.placement.nodes)),
+                ",".join(one.placement.zones) if one.placement.nodes else NONE,
+                NONE if one.weight is None else f"{one.weight.omega:.4f}",
+                NONE if one.network is None else f"{one.network:.1f}",
+                NONE if last is None else str(last.step),
+                NONE if loss is None else f"{loss:.4g}",
+                NONE if speed is None else f"{speed:.4g}",
+                NONE if last is None else f"{duration(last.age_s)} ago",
+            ]
+        rows.append((*cells, _demand(one)))
+    names = ("JOB", "KIND", "STATE", "WORKERS", "MIN", "MAX", *(_WIDE_OF_JOB if wide else ()), "WHY")
+    return columns(console, names, rows, styles=COLOURS)
+
+
+def _demand(one: Job) -> str:
+    """Why it is left alone, else what its metrics and the queue say; an empty text has nothing to add."""
+    if one.refusal is not None:
+        return f"left alone: {one.refusal}"
+    asked = ""
+    if (metrics := one.metrics) is not None and metrics.reason:
+        by = f"{metrics.workers} by {metrics.policy}: " if isinstance(metrics.workers, int) else ""
+        asked = f"{by}{metrics.reason}"
+    return "; ".join(filter(None, (asked, one.wish)))
+
+
+def health(console: Console, found: Network) -> RenderableType:
+    """Lines for people."""
+    lines = [
+        f"{metric}: {one.known_pairs} pairs measured; {one.mapped_nodes} of {one.nodes} nodes have an endpoint"
+        for metric, one in found.metrics.items()
+    ]
+    for bad in found.degraded:
+        worst = f"{value_text(Metric(bad.metric), bad.worst)} ({bad.source} → {bad.target})"
+        links = f"{bad.kind} {bad.name or '(none)'}: {bad.metric} of {bad.bad} of {bad.of} links is bad"
+        lines.append(f"{links}, the worst {worst}")
+    if probe := found.probe:
+        of = probe.reporting + probe.silent.count + probe.unanswered.count
+        lines.append(f"probe: {probe.reporting} of {of} agents report and get answers")
+        troubles = ((probe.silent, "silent"), (probe.unanswered, "without any answer"))
+        for amiss, words in (*troubles, (probe.absent, "nodes without an agent")):
+            lines += [f"probe: {amiss.count} {words}{amiss_text(amiss)}"] if amiss.count else []
+    return Group(*[safe(console, line) for line in lines])
+
+
+def amiss_text(amiss: AgentsAmiss) -> str:
+    """Since when, if that is known, the first nodes, how many more there are, and the zone if all are of one."""
+    began_s, more = amiss.since_s, amiss.count - len(amiss.nodes)
+    since = "" if began_s is None else f" since {datetime.fromtimestamp(began_s, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    names = ", ".join(amiss.nodes) + (f" and {more} more" if more > 0 else "")
+    return f"{since}: {names}{f'; all in zone {amiss.zone}' if amiss.zone is not None else ''}"
+
+
+def duration(seconds: float) -> str:
+    """Rough, for people.
+
+    >>> [duration(seconds) for seconds in (0.4, 59.0, 600.0, 90000.0)]
+    ['0 s', '59 s', '10 min', '25 h']
+    """
+    if seconds < 120.0:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60.0:.0f} min" if seconds < 7200.0 else f"{seconds / 3600.0:.0f} h"
+
+
+def links_table(console: Console, links: Sequence[NodeLink]) -> RenderableType:
+    """A line for each measured link."""
+    rows = [
+        (
+            link.source,
+            link.target,
+            _amount(link.loss_ratio, "ratio"),
+            _amount(link.delay_ms, "ms"),
+            _amount(link.throughput_bps, "bit/s"),
+            NONE if link.age_s is None else duration(link.age_s),
+        )
+        for link in sorted(links, key=lambda one: (natural_key(one.source), natural_key(one.target)))
+    ]
+    return columns(console, ("FROM", "TO", "LOSS", "DELAY", "THROUGHPUT", "AGE"), rows)
+
+
+def link_table(console: Console, link: LinkInFull, *, wide: bool) -> RenderableType:
+    """A line for each metric: both directions, what counts of them, and its points; `wide`: ages and sources, too."""
+    rows = [(name, *_metric(part, wide=wide)) for name, part in link.metrics.items()]
+    rows.append(("sum", *[NONE] * (len(rows[0]) - 2 if rows else 4), f"{link.points:.2f}"))
+    ends = (f"{link.source}→{link.target}", f"{link.target}→{link.source}")
+    more = ("OLD", "SOURCE") if wide else ()
+    names = ("METRIC", ends[0], *more, ends[1], *more, "COUNTS", "BASIS", "POINTS")
+    parts: list[RenderableType] = [columns(console, names, rows)]
+    for name, part in link.metrics.items():
+        path = " → ".join(end or "no endpoint" for end in part.endpoints)
+        parts.append(safe(console, f"{name} is measured at {path}"))
+    if (best := link.reference_bps) is not None:
+        parts.append(Text(f"compared among {link.compared_with} nodes; full points for {_amount(best, 'bit/s')}"))
+    if link.same_endpoint:
+        parts.append(Text("both nodes are one, or share their endpoint: the link is perfect by definition"))
+    if link.stale:
+        parts.append(Text("some value is old: its points fade; too old, it only says what the link is worth at best"))
+    return Group(*parts)
+
+
+def _metric(part: LinkMetric, *, wide: bool) -> tuple[str, ...]:
+    best, cells = part.no_better_than, list[str]()
+    for one in (part.there, part.back):
+        cells.append(_amount(None if one is None else one.value, part.unit))
+        if wide:
+            cells += [NONE, NONE] if one is None else [duration(one.age_s), one.origin or NONE]
+    counts = _amount(part.counts, part.unit) if best is None else f"at best {_amount(best, part.unit)}"
+    return (*cells, counts, part.basis, f"{part.points:.2f}")
+
+
+def _amount(value: float | None, unit: str) -> str:
+    if value is None:
+        return NONE
+    amount, of = {"ratio": (value * 100.0, "%"), "bit/s": (value / 1e6, "Mbit/s")}.get(unit, (value, unit))
+    return f"{amount:.4g} {of}"
+
+
+def natural_key(name: str) -> tuple[tuple[str | int, ...], str]:
+    """Sort key by which node2 comes before node10: the texts and the numbers between them, by turns.
+
+    >>> sorted(["node10", "node2", "n", "10.0.0.9", "10.0.0.10"], key=natural_key)
+    ['10.0.0.9', '10.0.0.10', 'n', 'node2', 'node10']
+    """
+    parts = re.split(r"([0-9]{1,18})", name)
+    return tuple(int(part) if place % 2 else part for place, part in enumerate(parts)), name
+
+
+def print_explanation(console: Console, found: Explained | ExplainedPod) -> None:
+    """Why a gang or pod is where it is."""
+    if isinstance(found, ExplainedPod):
+        _say(console, f"{found.pod.name} is a pod of no gang; node: {found.pod.node or 'none yet'}")
+        return
+    where = f" in zone {found.zone}" if found.zone else ""
+    where += "" if found.score is None else f", network score {found.score:.1f}"
+    _say(console, f"{found.gang}: {found.state}{where}", style=_STATES.get(found.state, ""))
+    if found.cause is not None:
+        _say(console, f"{found.cause.reason}: {' '.join(filter(None, (found.cause.message, found.cause.suggestion)))}")
+    if found.reason:
+        _say(console, f"{found.reason}{f' ({found.detail})' if found.detail else ''}")
+    if found.expected_start is not None:
+        _say(console, found.expected_start.text)
+    shown = ("on_nodes", "held", "planned", "waiting", "ended", "missing")
+    parts = [f"{found.counts[name]} {name.replace('_', ' ')}" for name in shown if found.counts.get(name)]
+    exist, needed = found.counts.get("exist", 0), found.counts.get("needed", 0)
+    _say(console, f"members: {exist} exist, {needed} needed; {', '.join(parts)}")
+    if found.network is not None:
+        _say(console, network_line(found.network))
+    for line in _turn(found.turn):
+        _say(console, line)
+    if found.admission_lapses_in_s is not None:
+        _say(console, f"it is admitted, and has {duration_text(found.admission_lapses_in_s)} to come to bind")
+    if found.admission_refused is not None:
+        _say(console, f"the API server refused to admit it: {found.admission_refused}", style="red")
+    members = found.members[:_MEMBERS]
+    rows = [(member.pod, member.role, member.state, member.node or NONE, member.why) for member in members]
+    _print_lines(console, ("POD", "ROLE", "STATE", "NODE", "WHY"), rows)
+    if len(found.members) > _MEMBERS:
+        _say(console, f"{len(found.members) - _MEMBERS} more members; see --json")
+    _zones(console, found.zones)
+    for note in found.notes:
+        _say(console, f"note: {note}")
+    for problem in found.problems:
+        _say(console, f"note: {problem}", style="yellow")
+    for one in found.decisions[:_DECISIONS]:
+        what = " · ".join(part for part in (one.what, one.reason or "yes", one.detail) if part)
+        _say(console, f"{datetime.fromtimestamp(one.at_s, UTC):%Y-%m-%d %H:%M:%S}Z {what}")
+
+
+def print_supposed(console: Console, found: Supposed) -> None:
+    """What would differ."""
+    _say(console, f"Supposed: {found.said}")
+    for one in (*found.admitted, *found.other):
+        if one.before.state == "absent":
+            _say(console, f"{one.gang}: {_submitted(one.after)}", style=_STATES.get(one.after.state, ""))
+    rows = [
+        *(_turned(one, one.after.state) for one in found.admitted),
+        *(_turned(one, one.after.state) for one in found.refused),
+        *(_turned(one, "moved") for one in found.moved),
+        *(_turned(one, _GONE.get(one.after.state, one.after.state)) for one in found.other),
+    ]
+    _print_lines(console, ("GANG", "NOW", "THEN", "ZONE", "WHERE OR WHY"), rows)
+    if not rows:
+        _say(console, "nothing would be different for any gang")
+    admitted, waiting = found.gangs.get("admitted", 0), found.gangs.get("waiting", 0)
+    _say(console, f"then {counted(admitted, 'gang')} admitted, {waiting} waiting")
+
+
+def network_line(network: GangNetwork) -> str:
+    """Zones, nodes, score, and the worst link, on which people can act, with its loss, one-way delay and throughput."""
+    named = [zone for zone in network.zones if zone]
+    zones = f"{'zone' if len(named) == 1 else 'zones'} {some(named)}" if named else "no zone"
+    nodes = counted(network.of_nodes, "node")
+    if network.score is None:
+        return f"network: {zones}, {nodes}; no two members exchange data over a link that is scored"
+    said = [f"network: {zones}, {nodes}, score {network.score:.1f}"]
+    if (worst := network.worst) is not None:
+        values = zip(METRICS, (worst.loss_ratio, worst.delay_ms, worst.throughput_bps), strict=True)
+        known = (f"{metric} {'not known' if value is None else value_text(metric, value)}" for metric, value in values)
+        said.append(f"worst link {worst.source} → {worst.target}: {worst.points:.0f} points, {', '.join(known)}")
+    return "; ".join(said)
+
+
+def _turn(turn: PlaceInQueue) -> list[str]:
+    rank = f"rank {turn.rank} of {turn.of}, " if turn.rank is not None else ""
+    parts = [f"{turn.state}: {rank}priority {turn.priority}, weight ω′ {turn.weight.omega_prime:.4g}"]
+    parts += [f"waited {duration_text(turn.waited_s)}"] if turn.waited_s else []
+    parts += [f"STARVING in {duration_text(turn.starves_in_s)}"] if turn.starves_in_s else []
+    lines, ahead = [", ".join(parts)], turn.ahead
+    if ahead.waiting_count:
+        named = some([*ahead.waiting[:3], *([""] * (ahead.waiting_count - 3))])
+        lines.append(f"ahead of it wait {named}")
+    if ahead.admitted_count or ahead.starting:
+        lines.append(f"ahead of it were given room: {some([*ahead.admitted, *ahead.starting])}")
+    if (kept := turn.reservation) is not None:
+        what = f"nodes {some(kept.held_nodes)}" if kept.held_nodes else f"{len(kept.nodes)} places"
+        until = f" until {datetime.fromtimestamp(kept.until_s, UTC):%H:%M:%S}Z" if kept.until_s is not None else ""
+        lines.append(f"{kept.kind} for it: {what}{f' in zone {kept.zone}' if kept.zone else ''}{until}")
+    return lines
+
+
+def _zones(console: Console, zones: Sequence[ZoneVerdict]) -> None:
+    if not any(zone.wanted for zone in zones):
+        return
+    rows = [
+        (
+            one.zone or "(none)",
+            "yes" if one.allowed else "no",
+            str(one.nodes),
+            f"{min(one.room, one.wanted)} of {one.wanted}",
+            f"{min(one.room_when_empty, one.wanted)} of {one.wanted}",
+            NONE if one.score is None else f"{one.score:.1f}",
+            NONE if one.distance_ms is None else f"{one.distance_ms:.3g} ms",
+            "; ".join(f"{short.amount} {short.resource} on {some(short.nodes)}" for short in one.short)
+            + ("; " if one.short and one.homeless else "")
+            + (f"nodes for {one.homeless} members" if one.homeless else ""),
+        )
+        for one in sorted(zones, key=lambda zone: (not zone.allowed, -zone.room, zone.zone))
+    ]
+    _print_lines(console, ("ZONE", "ALLOWED", "NODES", "ROOM", "WHEN EMPTY", "NETWORK", "DISTANCE", "SHORT OF"), rows)
+
+
+def _submitted(after: Fate) -> str:
+    """Whether a gang that is new would start: where and how good, or behind which gangs, or why not."""
+    if after.state == "admitted":
+        score = "" if after.score is None else f", network score {after.score:.1f}"
+        return f"would start now in zone {after.zone or '(none)'}{score}"
+    why = (after.reason or after.state).removeprefix("netgang: ") + (f" ({after.detail})" if after.detail else "")
+    if after.code in _NEVER:
+        return f"would not start as it is: {why}"
+    rank = f", rank {after.rank}" if after.rank is not None else ""
+    behind = f", behind {some(after.behind)}" if after.behind else ""
+    return f"would wait{rank}{behind}: {why}"
+
+
+def _turned(one: Turned, then: str) -> tuple[str, ...]:
+    after = one.after
+    where = some([f"{pod} → {node}" for pod, node in after.members.items()])
+    now = NONE if one.before.state == "absent" else _GONE.get(one.before.state, one.before.state)
+    return one.gang, now, then, after.zone or NONE, where or (after.reason or "").removeprefix("netgang: ")
+
+
+def _print_lines(console: Console, names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A list, unless it is empty; lines are never cut, because an explanation is read once and as a whole."""
+    if rows:
+        print_lines(console, columns(console, names, rows, cut=False, styles=_STATES))
+
+
+def _say(console: Console, text: str, *, style: str = "") -> None:
+    console.print(safe(console, text), style=style, soft_wrap=True, highlight=False)
