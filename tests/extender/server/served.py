@@ -154,16 +154,12 @@ async def serving(verbs: FakeVerbs | None = None, *, tls: bool = False, **app: A
                 client.writer.transport.abort()
 
 
-class Holding:
+class Holding(FakeVerbs):
     """Holds /bind until released; shows what it holds and what it dropped."""
 
     def __init__(self) -> None:
-        self.held = asyncio.Event()
-        self.released = asyncio.Event()
-        self.dropped = asyncio.Event()
-
-    def verbs(self) -> FakeVerbs:
-        return FakeVerbs(on_bind=self._hold)
+        super().__init__(on_bind=self._hold)
+        self.held, self.released, self.dropped = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def _hold(self, args: BindArgs, gone: asyncio.Future[None]) -> Reason | None:
         self.held.set()

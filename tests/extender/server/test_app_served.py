@@ -38,7 +38,7 @@ async def test_one_connection_serves_many_calls(tls: bool) -> None:
 async def test_one_connection_s_end_is_not_another_s() -> None:
     """Of two held calls only the one whose caller hung up is dropped, at once, so that nothing is bound for none."""
     holding = Holding()
-    async with serving(holding.verbs()) as served:
+    async with serving(holding) as served:
         stays, goes = await served.connect(), await served.connect()
         for connection in (stays, goes):
             holding.held.clear()
@@ -122,7 +122,7 @@ async def test_ports_that_pods_reach_have_room_and_take_no_long_heads(monkeypatc
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "secured"])
 async def test_a_held_bind_is_answered_at_shutdown(tls: bool) -> None:
     holding = Holding()
-    async with serving(holding.verbs(), tls=tls) as served:
+    async with serving(holding, tls=tls) as served:
         idle, fresh, busy = [await served.connect() for _ in range(3)]
         assert (await idle.post("filter", ASK))[1]["Error"] == ""
         busy.send("bind", BIND)
@@ -139,7 +139,7 @@ async def test_a_held_bind_is_answered_at_shutdown(tls: bool) -> None:
 async def test_a_standby_turns_callers_away() -> None:
     """So that kube-scheduler's next connections lead to the leader (docs/safety.md S16)."""
     holding = Holding()
-    async with serving(holding.verbs()) as served:
+    async with serving(holding) as served:
         connections = served.server.server_state.connections
         idle, busy = await served.connect(), await served.connect()
         busy.send("bind", BIND)

@@ -104,14 +104,11 @@ async def test_the_heat_map_is_served() -> None:
 
 
 async def test_held_room_is_said_of_its_zone() -> None:
-    async with (
-        running(*NODES, queue={"starve_limit_s": 1.0, "reserve_after_s": 0.0}) as world,
-        world.client() as client,
-    ):
+    async with running(*NODES, queue={"starve_limit_s": 1.0, "reserve_after_s": 0.0}) as world:
         world.occupy("n0")
         world.gang("saves", 2, cpu="4", annotations={"netgang.io/zones": "a"})
         await world.settle(5.0)
-        shown = (await client.get("/v1/page")).json()
+        shown = (await world.get("/v1/page")).json()
     held = {zone["zone"]: zone["held_for"] for zone in shown["zones"]["rows"]}
     assert held == {"a": ["default/saves"], "b": []}
 
