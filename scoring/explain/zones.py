@@ -50,7 +50,7 @@ class ZoneVerdict(msgspec.Struct, frozen=True):
 
 
 def verdicts(run: Run, ask: GangDemand, *, closest: int | None = None) -> tuple[ZoneVerdict, ...]:
-    """All zones, by name; `closest`: what is short, and how good it would be, of so many with most room; `None`: of all.
+    """All zones, by name; `closest`: what is short, and how good it would be, of so many with most room; `None`: all.
 
     Allowed ones first, of equals the last by name. Cost: as planning the gang, and O(nodes) for what is short.
     """
