@@ -63,10 +63,9 @@ def queue_table(console: Console, found: Queue, wanted: Sequence[QueuedGang], *,
 
 
 def in_the_way(one: QueuedGang, gangs: Sequence[QueuedGang]) -> tuple[str, ...]:
-    """Gangs ahead of one that would fit without them: given room, or holding it; the first of the queue first.
+    """Gangs ahead that were given room, or hold it, of one that would fit without them (BEHIND), in the queue's order.
 
-    Reason BEHIND is the planner's word for that. With any other reason no gang of the queue is in the way: a gang ahead
-    that waits without room delays none, because one behind it that fits is admitted. Cost: O(gangs).
+    A gang ahead that waits without room delays none: one behind it that fits is admitted.
     """
     if one.code != "BEHIND" or one.rank is None:
         return ()

@@ -50,10 +50,9 @@ class ZoneVerdict(msgspec.Struct, frozen=True):
 
 
 def verdicts(run: Run, ask: GangDemand, *, closest: int | None = None) -> tuple[ZoneVerdict, ...]:
-    """All zones, by name. Cost: as planning the gang, and O(nodes) for what is short.
+    """All zones, by name; `closest`: what is short, and how good it would be, of so many with most room; `None`: all.
 
-    `closest`: what is short, and how good it would be, is said of so many zones only, those with most room among the
-    allowed, of equals the last by name; `None`: of all.
+    Allowed ones first, of equals the last by name. Cost: as planning the gang, and O(nodes) for what is short.
     """
     members, allowed, score = run.view.member_set(ask.need, ask), run.view.candidate_zones(ask), run.view.score(ask)
     now, empty = run.capacity.zone_members(members), run.capacity.zone_members(members, When.EMPTY)

@@ -1,7 +1,5 @@
 """How many workers an elastic job should have: shrink for a heavier gang, grow into idle room, follow its metrics.
 
-Why in `scoring`: whether a running job loses workers must be explainable and repeatable, so it is decided from one
-snapshot and values alone; `extender` reads jobs, patches them and waits for their pods. Rules: ps, chiefs and
-the minimum are never touched; frameworks remove the highest index first, so only "how many" can be chosen, never
-"which"; a plan is applied whole or not at all.
+Why in `scoring`: whether a running job loses workers must be explainable and repeatable. Rules: ps, chiefs and the
+minimum are never touched; only "how many" can be chosen, never "which"; a plan is applied whole or not at all.
 """

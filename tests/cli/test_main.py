@@ -209,7 +209,6 @@ def test_help_has_an_example_and_the_commands() -> None:
 
 @pytest.mark.parametrize("name", sorted(COMMANDS.keys() - PRINTS_NOTHING))
 def test_commands_share_their_options(name: str) -> None:
-    """Whatever prints prints JSON, too; those that ask a service find it the same way."""
     options = {option for one in COMMANDS[name].params for option in one.opts}
     assert "--json" in options
     if name in ("queue", "explain", "what-if", "jobs", "network"):

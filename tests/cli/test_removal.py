@@ -105,7 +105,6 @@ class Patching(FakeOperatorApi):
 
 
 async def test_a_pod_that_was_replaced_is_the_next_round_s_and_what_may_not_be_patched_is_left() -> None:
-    """The name of the first now belongs to another pod, which has a gate of its own."""
     api = Patching()
     path = gated(api, "a", GATE)
     gated(api, "no", GATE)

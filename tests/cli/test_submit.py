@@ -33,7 +33,6 @@ EXAMPLE_JOBS = {  # file of examples/ → (its gang, members)
 
 @pytest.mark.parametrize(("name", "gang", "size"), [(name, *wanted) for name, wanted in EXAMPLE_JOBS.items()])
 def test_examples_would_start(name: str, gang: str, size: int) -> None:
-    """In one zone of the test bed, with their network score; the document says the same."""
     result = run("what-if", "-f", EXAMPLES / name, told=Saved())
     [found] = as_json("what-if", "-f", EXAMPLES / name, told=Saved())["admitted"]
     assert re.match(f"{gang}: would start now in zone [AB], network score ", result.stdout.splitlines()[1])

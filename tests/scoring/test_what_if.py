@@ -50,7 +50,6 @@ def test_a_job_that_is_gone_leaves_its_room_and_the_original_stays() -> None:
 
 
 def test_what_is_gone_takes_its_promises_along() -> None:
-    """Commitment, back-off and pending members; and with a training job all of its gangs."""
     both = {"uid-default-waits-0": "b1", "uid-default-waits-1": "b1"}
     of = base(RUNS, WAITS, commitments={WAITS.key: both}, backing_off_until_s={WAITS.key: 99.0})
     after = supposed(of, WhatIf(remove_jobs=(WAITS.key,))).snapshot
@@ -91,7 +90,6 @@ MISFITS = {  # case: (the beginning of what is said, what is supposed)
 
 @pytest.mark.parametrize(("said", "what"), MISFITS.values(), ids=MISFITS)
 def test_what_does_not_fit(said: str, what: WhatIf) -> None:
-    """The field is named; nothing is guessed."""
     with pytest.raises(MisfitError, match=f"^{re.escape(said)}"):
         supposed(base(), what)
 
@@ -126,7 +124,6 @@ DIFFERENCES: dict[str, tuple[dict[str, list[str]], WhatIf, Situation | None, Pol
 
 @pytest.mark.parametrize(("want", "what", "of", "policy"), DIFFERENCES.values(), ids=DIFFERENCES)
 def test_difference(want: dict[str, list[str]], what: WhatIf, of: Situation | None, policy: Policy | None) -> None:
-    """Each gang for which something differs, by what is made of it; twice the same."""
     found = differs(what, of, policy)
     lists = {name: getattr(found, name) for name in ("admitted", "refused", "moved", "other")}
     assert {name: [one.gang for one in some] for name, some in lists.items() if some} == want

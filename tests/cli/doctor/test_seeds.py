@@ -297,7 +297,6 @@ async def test_a_source_that_answers_and_one_that_does_not(tmp_path: Path) -> No
 
 
 async def test_files_of_the_pod_are_not_missed_here(tmp_path: Path) -> None:
-    """They are in the pod, and the doctor is not."""
     absent, nothing = await asked({"kind": "file", "path": "/etc/netgang/mesh.yaml"}), await asked()
     assert (absent.sources, absent.endpoints) == (None, None)
     assert (nothing.sources, nothing.endpoints) == ({}, None)

@@ -46,7 +46,6 @@ def explained(
 
 
 def test_an_admitted_gang() -> None:
-    """Where its members go, what each zone has for it, and nothing to complain about."""
     found = explained(gang("g", 3), nodes=TWO_ZONES, network=mesh(TWO_ZONES))
     assert (found.gang, found.state, found.min_member, found.problems) == ("default/g", "admitted", 3, ())
     assert {(m.state, m.node) for m in found.members} == {("planned", "b0")}
@@ -57,7 +56,6 @@ def test_an_admitted_gang() -> None:
 
 
 def test_a_gang_that_waits() -> None:
-    """How much of it fits where, now and if nothing ran there, counted as if it were next in the queue."""
     wanted, ahead = gang("g", 4, options={"zones": "b"}), gang("first", 2, priority=9)
     found = explained(wanted, ahead, nodes=TWO_ZONES, pods=[pod("x", cpu="3", node="b0")])
     assert (found.state, found.code, found.reason) == ("waiting", "NO_ROOM", Reason.NO_ROOM)
@@ -69,7 +67,6 @@ def test_a_gang_that_waits() -> None:
 
 
 def test_room_of_zones() -> None:
-    """Each kind counts for itself; what others are committed to is gone; a gang that runs wants nothing."""
     workers = [pod(f"w{i}", role=Role.WORKER, gang="g") for i in range(5)]
     mixed = gang("g", members=[pod("ps", role=Role.PS, gang="g", cpu="4"), *workers])
     assert [(z.room, z.wanted) for z in explained(mixed, nodes=TWO_ZONES).zones] == [(4, 6), (5, 6)]
@@ -102,7 +99,6 @@ def test_states_of_members(state: str, member: Pod) -> None:
 
 
 def test_why_members_have_no_node() -> None:
-    """Held at bind, behind others' gates, beyond the minimum, deleted, or on a node that is gone."""
     fields: list[dict[str, object]] = [{}, {"gates": ("x/y",)}, {"deleting": True}, {}, {"cpu": "9"}]
     members = [pod(f"g-{i}", gang="g", role=Role.WORKER, index=i, **one) for i, one in enumerate(fields)]  # type: ignore[arg-type]
     members[0] = bound(members[0], "gone")
@@ -125,7 +121,6 @@ def test_what_is_not_counted_is_a_note_of_one_word() -> None:
 
 
 def test_notes() -> None:
-    """What an autoscaler does not see, kube-scheduler's words, and what was read besides."""
     wanted = gang("g", 9, gates=("netgang.io/gang",))
     besides = {"notes": ("soon",), "refusals": {pod.uid: "no" for pod in wanted.members[:2]}}
     unseen, words, soon = explained(wanted, besides=besides).notes
@@ -169,7 +164,6 @@ def test_near_that_decides_nothing_is_said(
 
 
 def test_the_gangs_ahead() -> None:
-    """Those that wait and those that were admitted, by name and number; those that start have their room promised."""
     many = [gang(f"f{i:02}", 5, priority=9, created_s=float(i)) for i in range(12)]
     admitted, starts = gang("admitted", 2, priority=5), gang("starts", 1, priority=7)
     commitments = {starts.key: {"uid-default-starts-0": "b1"}}
@@ -208,7 +202,6 @@ def test_what_is_reserved_for_a_gang(want: KeptForGang, wanted: Gang, cluster: d
 
 
 def test_what_zones_lack() -> None:
-    """Each resource with its nodes; members that may go nowhere."""
     wanted = gang("g", 3, cpu="2", memory="1Gi")
     zones = explained(wanted, nodes=[A1, replace(B1, ready=False)], pods=[pod("x", cpu="1", node="a1")]).zones
     assert [(one.zone, [(s.resource, s.amount, s.nodes) for s in one.short], one.homeless) for one in zones] == [
@@ -228,7 +221,6 @@ def test_what_is_short_in_the_closest_zones_only() -> None:
 
 
 def test_how_good_and_how_far() -> None:
-    """An estimate of the network score where there is room, with ps and siblings too; distance to the users."""
     nodes = [node(f"a{i}", zone="a", cpu="2") for i in range(3)]
     ps = pod("g-ps", gang="g", role=Role.PS)
     workers = [pod(f"g-{i}", gang="g", role=Role.WORKER, index=i) for i in range(2)]
@@ -249,7 +241,6 @@ Link = tuple[str, str, Metric, float, float]
 
 
 def merged(sources: Mapping[str, list[Link]]) -> NetworkMatrix:
-    """A matrix of named sources."""
     tables = {
         name: MeasurementTable.of(
             Measurement(EndpointId(a), EndpointId(b), metric, value, NOW_S - age_s)
@@ -302,7 +293,6 @@ def test_only_links_over_which_members_exchange_data(
 
 
 def test_a_planned_gang_and_one_without_nodes() -> None:
-    """Planned places count as real ones; a gang without places has no network."""
     wanted, other = gang("g", 2, cpu="1"), gang("h", 9, cpu="1")
     state = snapshot(NODES, [wanted, other], network=mesh(NODES, bad={"n0": {"delay_ms": 30.0}}))
     assert network_of(state, wanted, made := plan(state, POLICY, now_s=NOW_S)).nodes == ("n1", "n2")

@@ -169,12 +169,10 @@ CASES: dict[str, tuple[list[str], partial[Preemption | None]]] = {  # sentence: 
 
 @pytest.mark.parametrize(("leave", "decision"), CASES.values(), ids=CASES)
 def test_which_gangs_leave(leave: list[str], decision: partial[Preemption | None]) -> None:
-    """Fewest gangs, then lowest priority, fewest pods, the youngest, by name; none where none helps or may."""
     assert victims(decision()) == leave
 
 
 def test_the_smallest_sufficient_gang_leaves_and_no_other() -> None:
-    """Of gangs of one, two and three members the one of two leaves for a gang of two."""
     three = [runs("one", "n0"), runs("two", "n1", "n2"), runs("three", "n3", "n4", "n5")]
     decision = found(cpus(*[4] * 6), [*three, WANTS])
     assert decision is not None
@@ -197,7 +195,6 @@ STAYS = {  # case: a gang that stays
 
 @pytest.mark.parametrize("stays", STAYS.values(), ids=STAYS)
 def test_gangs_that_never_leave(stays: Gang) -> None:
-    """Neither equals nor betters, nor a gang that is about to finish, is not ours, or is protected."""
     assert victims(found(NODES, [LOW, FULL, WANTS])) == ["low"]
     assert found(NODES, [stays, FULL, WANTS]) is None
 
@@ -214,7 +211,6 @@ NEVER = {  # case: a gang for which none leaves
 
 @pytest.mark.parametrize("wants", NEVER.values(), ids=NEVER)
 def test_gangs_for_which_none_leaves(wants: Gang) -> None:
-    """Room would not help it, or it must not take any."""
     assert found(NODES, [LOW, FULL, wants]) is None
 
 
@@ -272,7 +268,6 @@ BOUNDED: dict[str, tuple[list[str], list[Node], list[Gang]]] = {  # sentence: (g
 
 @pytest.mark.parametrize(("leave", "nodes", "gangs"), BOUNDED.values(), ids=BOUNDED)
 def test_beyond_the_bound_the_set_suffices(leave: list[str], nodes: list[Node], gangs: list[Gang]) -> None:
-    """The exact search, the quick one, and what is in between."""
     for limits in (SearchLimits(), QUICK, SearchLimits(placed=0), SearchLimits(placed=1)):
         assert victims(found(nodes, gangs, limits=limits)) == leave
 
@@ -324,7 +319,6 @@ def test_for_a_wide_gang_no_gang_leaves_by_level_before_it_is_starving() -> None
 
 
 def test_those_that_had_most_leave_first() -> None:
-    """Of two that each suffice, although the other would lose fewer pods."""
     most = runs("most", "n1", "n2", cpu="2", priority=10, options=SUSPENDABLE)
     late = runs("late", "n3", priority=10, options=SUSPENDABLE, at_s=2000.0)
     state = snapshot([node("n1", cpu="4"), node("n2", cpu="2"), node("n3", cpu="4")], [most, late, waits(1)])

@@ -65,7 +65,6 @@ def without(state: Snapshot, gone: tuple[str, ...], waits: Gang) -> bool:
 
 
 def able(state: Snapshot, waits: Gang) -> list[Gang]:
-    """Gangs that may leave for it, as the rules say."""
     return [
         one
         for one in state.gangs.values()

@@ -67,7 +67,6 @@ LOSSES = {  # case: (the gang after it, nodes that do not answer, nodes that are
 def test_a_lost_member_breaks_a_gang(
     seen: Gang, lost: tuple[str, ...], gone: tuple[str, ...], cause: LossCause, stays: bool
 ) -> None:
-    """Whatever became of it, and however fast its successor came."""
     crew = crew_of(WHOLE, seen, now_s=200.0, lost=lost, gone=gone)
     assert crew.broken_since_s == 200.0
     assert [(loss.name, loss.cause, loss.stays) for loss in crew.losses] == [("w2", cause, stays)]
@@ -84,7 +83,6 @@ UNHARMED = {  # case: (least, the gang before, the gang after)
 
 @pytest.mark.parametrize(("least", "before", "after"), UNHARMED.values(), ids=UNHARMED)
 def test_what_breaks_nothing(least: int, before: Gang, after: Gang) -> None:
-    """Growing, shrinking to the minimum and finishing are no losses."""
     crew = crew_of(replace(before, min_member=least), after)
     assert (crew.broken, crew.losses, words_of(crew)) == (False, (), "")
 
@@ -141,7 +139,6 @@ def test_a_finishing_gang_is_never_due() -> None:
 
 
 def test_successors_mend_a_gang() -> None:
-    """For those whose repair that is: with them it is whole, and they are its crew."""
     seen = of(*LEFT, worker(2, "n4", take=1, at_s=50.0))
     mended = repaired(crew_of(WHOLE, seen), quorum_of(seen), seen)
     assert mended is not None
@@ -159,7 +156,6 @@ WORDS = {  # case: (the gang, silent nodes, words that are said)
 
 @pytest.mark.parametrize(("seen", "lost", "said"), WORDS.values(), ids=WORDS)
 def test_what_is_waited_for_is_said(seen: Gang, lost: tuple[str, ...], said: str) -> None:
-    """In a sentence that says what would help."""
     assert said in words_of(crew_of(WHOLE, seen, lost=lost))
 
 
@@ -230,7 +226,6 @@ RIVALS = {  # case: fields of a gang that wants the only place left in zone a
 
 @pytest.mark.parametrize("rival", RIVALS.values(), ids=RIVALS)
 def test_successors_come_first(rival: dict[str, object]) -> None:
-    """Whoever else waits for the last place of the zone gets none."""
     other = gang("rival", 1, options={"zones": "a"}, **{"cpu": "1", **rival})  # type: ignore[arg-type]
     taken = [pod("busy", node="a3", cpu="1")]
     made = plan(snapshot(BOTH_ZONES, [broken(), other], pods=taken), Policy(), now_s=100.0)
@@ -268,7 +263,6 @@ def test_the_zone_is_kept(besides: tuple[Pod, ...]) -> None:
 
 
 def test_room_in_its_zone() -> None:
-    """Without any it waits, the other zone would tear the gang apart; a node that is not ready is no place."""
     taken = [pod("busy1", node="a1", cpu="1"), pod("busy3", node="a3", cpu="1")]
     made = plan(snapshot(BOTH_ZONES, [broken()], pods=taken), Policy(), now_s=100.0)
     assert (placed(made), made.waiting[broken().key].reason) == (None, Reason.NO_ROOM)

@@ -26,7 +26,6 @@ def listed(*names: str) -> tuple[NodeSelectorTerm, ...]:
 
 
 def in_zone(*zones: str) -> tuple[NodeSelectorTerm, ...]:
-    """What admission to a zone writes."""
     return (NodeSelectorTerm(expressions=(Requirement("topology.kubernetes.io/zone", "In", zones),)),)
 
 

@@ -163,7 +163,6 @@ CURVES: dict[str, tuple[list[int], Training, int]] = {  # sentence: (worker coun
 
 @pytest.mark.parametrize(("counts", "training", "steps"), CURVES.values(), ids=CURVES)
 def test_curve(counts: list[int], training: Training, steps: int) -> None:
-    """Workers are added while the extrapolated loss says that they pay for the stall."""
     assert replace(training, history=ReportHistory()).run(steps).counts == counts
 
 
@@ -209,7 +208,6 @@ def test_no_series_makes_anything_oscillate(losses: list[float], wants: Wants) -
 
 
 def history(until: int, *, now_workers: int = 3, loss: Loss = lambda k: 2.0 - k / 10) -> Series:
-    """Reports every ten steps, one step a second."""
     steps = range(0, until + 1, 10)
     return reported(*(Point(step, float(step), loss=loss(step / 100), workers=now_workers) for step in steps))
 
@@ -320,7 +318,6 @@ def test_trend(values: list[float], sure: int) -> None:
 
 
 def test_no_fit() -> None:
-    """A line through three points; a curve through a rising or constant loss, or too few reports."""
     assert trend_of(np.arange(3.0), np.ones(3), band_ratio=0.02, certainty=3.5) is None
     k = np.arange(100.0)
     for steps, losses in ((k, 1.0 + k), (k, np.ones(100)), (k[:7], 1.0 / (1.0 + k[:7]))):

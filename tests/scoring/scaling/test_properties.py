@@ -150,7 +150,6 @@ def test_the_same_snapshot_gives_the_same_answer(
 def test_growth_stays_within_bounds_and_takes_nothing_from_gangs(
     made: tuple[Snapshot, list[ElasticJob]], options: Options
 ) -> None:
-    """Never above the maximum, never on a full node, and whoever could start can start all the same."""
     cluster, jobs = made
     planned = plan(cluster, TRUSTING, now_s=10.0)
     found = scale_out(cluster, planned, jobs, TRUSTING, options, now_s=10.0)

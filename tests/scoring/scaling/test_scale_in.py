@@ -283,7 +283,6 @@ def one_pass(
 
 
 def after(found: Adjustment) -> dict[str, int]:
-    """job → workers that it is to have."""
     return {change.job.name: change.after for change in found.changes}
 
 

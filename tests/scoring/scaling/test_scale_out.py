@@ -197,7 +197,6 @@ def test_a_pass_that_frees_room_does_nothing_else() -> None:
 
 
 def test_a_pass_grants_demands_for_fewer_at_once_and_grows_the_others() -> None:
-    """One wants fewer, the other more: both happen, the latter in the room that is there already."""
     fewer, more = workers("f", ["n1"] * 4), workers("m", ["n1"])
     found = one_pass("n1:6", [fewer, more], [elastic(fewer), elastic(more, most=9)], {"f": 2, "m": 3})
     assert [(c.job.name, c.before, c.after) for c in found.changes] == [("f", 4, 2), ("m", 1, 2)]
@@ -205,7 +204,6 @@ def test_a_pass_grants_demands_for_fewer_at_once_and_grows_the_others() -> None:
 
 
 def test_a_demand_for_fewer_ends_at_the_minimum_and_waits_for_the_cool_down() -> None:
-    """Bounds and cool-down hold for demands as for everything else; switched off nothing changes."""
     job = workers("f", ["n1"] * 4)
     found = one_pass("n1:6", [job], [elastic(job, least=3)], {"f": 1})
     assert [(c.before, c.after) for c in found.changes] == [(4, 3)]
