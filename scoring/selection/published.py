@@ -121,7 +121,7 @@ def _grown(demand: Demand, free: Ints, rank: Floats) -> Ints:
         rank = np.zeros_like(rank)
     large = np.flatnonzero(room == room.max())  # starting with a largest room needs the fewest nodes
     starts = large[choose_starts(rank[large][:, large], room[large], budget=GROW_BUDGET // one.count)]
-    return grow(rank, room, one.count, starts=starts, gain=placed, fewest=True)[0][:, None]
+    return grow(rank, room, one.count, starts=starts, gain=placed, fewest=True)[:, None]
 
 
 def _fill_nodes(demand: Demand, free: Ints, rank: Floats | None, *, first: int | None) -> Ints | None:
