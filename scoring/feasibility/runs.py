@@ -24,8 +24,6 @@ import msgspec
 from scoring.ids import JobKey, PodUid
 from scoring.model import GangSource, Phase, Pod, Role, RunRef
 
-_JOB = "Job.batch"
-_POD = "Pod"  # A pod may control others, such as a driver its executors: they are of its part
 _NOT_READ: Mapping[str, int] = {}
 
 
@@ -85,8 +83,8 @@ def _parts(pods: Sequence[Pod]) -> list[_Part]:
     parts: dict[str, _Part] = {}
     for pod in pods:
         run, alone = pod.run, pod.uid
-        if run is not None and run.kind == _POD:
-            alone = PodUid(run.uid)  # its driver's
+        if run is not None and run.kind == "Pod":  # such as a driver, whose executors are of its part
+            alone = PodUid(run.uid)
             run = ref_of.get(alone)
         parts.setdefault(alone if run is None else run.uid, _Part(run)).add(pod)
 
@@ -124,13 +122,11 @@ def _are_rivals(one: _Part, other: _Part, small: frozenset[str]) -> bool:
     a, b = one.run, other.run
     if a is None or b is None or a.kind != b.kind:
         return False
-    if a.name == b.name:
-        return True
-    if a.whole or b.whole:
-        return a.whole != b.whole
+    if a.name == b.name or a.whole or b.whole:
+        return a.name == b.name or a.whole != b.whole
     if one.jobs == other.jobs or {a.uid, b.uid} <= small:
         return False
-    return a.kind != _JOB or not one.roles.isdisjoint(other.roles)
+    return a.kind != "Job.batch" or not one.roles.isdisjoint(other.roles)
 
 
 def _was_with(part: _Part, taken: Iterable[_Part], begun_s: float) -> bool:

@@ -49,27 +49,18 @@ def rounded(at_s: float) -> float:
 class Endings:
     """What comes free, entry by entry, by rows: a row, an amount, and when; Unix seconds."""
 
-    def __init__(self, run: Run, *, now_s: float) -> None:
-        self._run, self.now_s = run, now_s
-        self._gangs: list[GangKey] = []
-        self._rows: Ints = np.zeros(0, np.int64)
-        self._amounts: Ints = np.zeros((0, len(run.table.axis)), np.int64)
-        self._owner: Ints = np.zeros(0, np.int64)
-        self._ends_s: Floats = np.zeros(0)
-        self._added: list[tuple[Ints, Ints, Floats]] = []  # Rows, amounts, ends of gangs behind those of `_owner`
-
-    def read(self, admissions: Iterable[Admission]) -> None:
-        """Add what runs, is committed, or was admitted by this run; some gangs in a step."""
-        run, snapshot = self._run, self._run.snapshot
+    def __init__(self, run: Run, admissions: Iterable[Admission], *, now_s: float) -> None:
+        """Of what runs, is committed, or was admitted by this run; some gangs in a step."""
+        self._run, self.now_s, snapshot = run, now_s, run.snapshot
         running = run.cache.running.read(snapshot.gangs.values(), run.table, (run.view.layout, run.table.axis))
         self._gangs = list(running.gangs)
         self._rows, self._amounts, self._owner = running.rows, running.amounts, running.owner
         self._ends_s = self._ends(running.since_s, running.length_s)[running.owner]
+        self._added: list[tuple[Ints, Ints, Floats]] = []  # Rows, amounts, ends of gangs behind those of `_owner`
         starts = {key: commitment.assignment for key, commitment in snapshot.commitments.items()}
         for key, members in {**starts, **{one.gang: one.members for one in admissions}}.items():
-            gang = snapshot.gangs.get(key)
-            if gang is not None:
-                self.add(gang, members)
+            if key in snapshot.gangs:
+                self.add(snapshot.gangs[key], members)
 
     def add(self, gang: Gang, members: Mapping[PodUid, NodeName]) -> tuple[Ints, Ints, Floats]:
         """The pending members of a gang start on these nodes; gives the new entries: rows, amounts, ends."""
@@ -88,7 +79,6 @@ class Endings:
 
     def freed(self, rows: Ints, until_s: float) -> Ints:
         """What comes free on `rows` (k,), ascending, up to this moment; (k, resources)."""
-        self._take_in()
         total = np.zeros((len(rows), self._amounts.shape[1]), np.int64)
         place, entries = self._on(rows)
         some = self._ends_s[entries] <= until_s
@@ -105,7 +95,6 @@ class Endings:
 
     def over(self, rows: Ints) -> tuple[Ints, Ints, Floats]:
         """Entries on `rows`, ascending: places among them, amounts, ends; in the order of their ends."""
-        self._take_in()
         place, entries = self._on(rows)
         order = np.argsort(self._ends_s[entries], kind="stable")
         entries = entries[order]
@@ -113,7 +102,6 @@ class Endings:
 
     def last_before(self, rows: Ints, until_s: float) -> GangKey | None:
         """The gang whose end on these rows is the last up to this moment; of several, the first by name."""
-        self._take_in()
         _, some = self._on(rows)
         some = some[self._ends_s[some] <= until_s]
         ends_s = self._ends_s[some]
@@ -136,6 +124,7 @@ class Endings:
 
     def _on(self, rows: Ints) -> tuple[Ints, Ints]:
         """The entries on `rows`: places of their rows among these, and which entries. Cost: O(rows · log entries)."""
+        self._take_in()
         begins = np.searchsorted(self._rows, rows, side="left")
         counts = np.searchsorted(self._rows, rows, side="right") - begins
         place = np.repeat(np.arange(len(rows)), counts)
@@ -333,8 +322,7 @@ class _Forward:
         self._plan, self._now_s = plan, now_s
         take_commitments(self._run)
         take_admissions(self._run, plan.admitted.values())
-        self._endings = Endings(self._run, now_s=now_s)
-        self._endings.read(plan.admitted.values())
+        self._endings = Endings(self._run, plan.admitted.values(), now_s=now_s)
         self._ahead: list[tuple[GangKey, Promised]] = []  # Gangs that wait, and the room that each then has
         self._looked_at = 0
         self._ahead_unknown: GangKey | None = None  # The first gang ahead that never ends

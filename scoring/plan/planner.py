@@ -41,7 +41,7 @@ from scoring.plan.placement import (
     place_minimum,
     with_more,
 )
-from scoring.plan.queue_order import NamespaceQuota, QueueOrder
+from scoring.plan.queue_order import QueueOrder
 from scoring.plan.reservations import BackfillRoom, StarvationReservations, promised_first
 from scoring.plan.result import WANTS_ROOM, Admission, NoPlace, Placed, Plan, Waiting
 from scoring.plan.run import Run, begin_run, take_commitments
@@ -57,6 +57,7 @@ def plan(
     plus the selection in one zone, O(nodes of the zone²), for each gang that gets a new place.
     """
     cache = cache if cache is not None else PlannerCache()
+    previous = previous if previous is not None else Plan(version=-1, network_version=-1)
     cache.keep_only(snapshot.gangs)
     run = begin_run(snapshot, policy, cache)
     # 1. Demand
@@ -64,13 +65,12 @@ def plan(
     # 2. Capacity
     take_commitments(run)
     # 3. Queue order
-    quota = NamespaceQuota(run)
-    order = QueueOrder(run, now_s=now_s, quota=quota)
+    order = QueueOrder(run, now_s=now_s)
     demands = order.in_order(demands)
-    if previous is not None and policy.queue.backfill:
+    if policy.queue.backfill:
         demands = promised_first(demands, previous.promise, snapshot)
     # 4. to 8. Gang by gang
-    turns = _Turns(run, demands, order, quota, now_s=now_s, previous=previous)
+    turns = _Turns(run, demands, order, previous, now_s=now_s)
     late = [place for place in range(len(demands)) if not turns.decide(place)]
     for place in late:
         turns.decide(place, again=True)
@@ -90,31 +90,21 @@ def plan(
 class _Turns:
     """Steps 4 to 8: each gang in its turn, and those that could not start whole once more."""
 
-    def __init__(
-        self,
-        run: Run,
-        demands: list[GangDemand],
-        order: QueueOrder,
-        quota: NamespaceQuota,
-        *,
-        now_s: float,
-        previous: Plan | None,
-    ) -> None:
-        self._run, self._demands, self._order, self._quota, self._now_s = run, demands, order, quota, now_s
-        self._previous = previous if previous is not None else Plan(version=-1, network_version=-1)
-        same_network = self._previous.network_version == run.snapshot.network.version
-        self._before = self._previous.admitted if same_network else {}  # Places that gangs may keep
+    def __init__(self, run: Run, demands: list[GangDemand], order: QueueOrder, previous: Plan, *, now_s: float) -> None:
+        self._run, self._demands, self._order, self._previous, self._now_s = run, demands, order, previous, now_s
+        self._quota, same_network = order.quota, previous.network_version == run.snapshot.network.version
+        self._before = previous.admitted if same_network else {}  # Places that gangs may keep
         kept = [(one, self._before[one.gang.key]) for one in demands if one.gang.key in self._before]
         self._later = LaterPlaces(run, kept)
         ends_are_known = any(gang.length_s is not None for gang in run.snapshot.gangs.values())
         backfills = run.policy.queue.backfill and ends_are_known
-        self._room = BackfillRoom(run, self._previous.promise, now_s=now_s) if backfills else None
+        self._room = BackfillRoom(run, previous.promise, now_s=now_s) if backfills else None
         self._reserved: StarvationReservations | None = None  # Made for the first gang that room is kept for
         self._by_ends: dict[object, tuple[object, NoPlace, NoPlace]] = {}
         """Gangs that ask for the same → a moment of the room, and what `_by_end_times` made of which refusal then"""
         self._never_late = {*self._before, *run.snapshot.commitments, *run.snapshot.claims, *order.aged}
         """Gangs that are placed in their turn or not at all"""
-        self._apart = {*self._never_late, *self._previous.admitted, *run.snapshot.backing_off_until_s}
+        self._apart = {*self._never_late, *previous.admitted, *run.snapshot.backing_off_until_s}
         """Gangs about which more than room decides"""
         self._moment: object = run.capacity.room.moment  # Of the room, when one of the others was looked at last
         self.admitted: dict[GangKey, Admission] = {}

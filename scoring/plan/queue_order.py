@@ -121,10 +121,8 @@ class NamespaceQuota:
 class QueueOrder:
     """The queue in one run."""
 
-    def __init__(self, run: Run, *, now_s: float, quota: NamespaceQuota | None = None) -> None:
-        """`quota`: what namespaces may have; gangs over it never starve."""
-        self._run, self._now_s = run, now_s
-        self._quota = NamespaceQuota(run) if quota is None else quota
+    def __init__(self, run: Run, *, now_s: float) -> None:
+        self._run, self._now_s, self.quota = run, now_s, NamespaceQuota(run)
         self.policy = run.policy.queue
         self._scale = run.cache.scale_of(run.table)
         self.aged: set[GangKey] = set()  # Gangs whose clock has reached STARVELIMIT; after `in_order`
@@ -200,4 +198,4 @@ class QueueOrder:
         until_s = run.snapshot.backing_off_until_s.get(gang.key)
         if until_s is not None and until_s > self._now_s:
             return False
-        return self._quota.over(demand) is None and could_ever_start(run, demand)
+        return self.quota.over(demand) is None and could_ever_start(run, demand)

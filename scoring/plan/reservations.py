@@ -269,8 +269,7 @@ class BackfillRoom:
         """Promise the gang a start, and keep the room for it; `None`: it is not known when it can start."""
         self._tried.add(resource_class(demand))
         if self._endings is None:
-            self._endings = Endings(self._run, now_s=self._now_s)
-            self._endings.read(admitted)
+            self._endings = Endings(self._run, admitted, now_s=self._now_s)
         before = self._before if self._before is not None and self._before.gang == demand.gang.key else None
         found = promised_start(self._run, demand, self._endings, before)
         if found is None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from scoring.model.policy import Selection
 from scoring.network.matrix import Floats, Ints
-from scoring.selection.demand import Demand, Selected, in_places, on_grid, rooms, selected, value_of
+from scoring.selection.demand import Demand, Selected, in_places, on_grid, rooms, value_of
 from scoring.selection.published import pack, paper
 from scoring.selection.subset import subset
 
@@ -39,6 +39,6 @@ def select_on_grid(method: Selection, demand: Demand, free: Ints, rank: Floats, 
             counts = pack(asked, free, rank)
     if counts is None:
         return None
-    full = np.zeros((len(demand.classes), len(free)), np.int64)
-    full[list(wanted)] = counts
-    return selected(full, value_of(asked, counts, rank))
+    nodes = np.arange(len(free))
+    rows = dict(zip(wanted, (tuple(np.repeat(nodes, line).tolist()) for line in counts), strict=True))
+    return Selected(tuple(rows.get(c, ()) for c in range(len(demand.classes))), value_of(asked, counts, rank))

@@ -120,9 +120,3 @@ def values_of(demand: Demand, counts: Ints, rank: Floats) -> Floats:
     if demand.placed is not None:
         toward += demand.placed
     return np.asarray((toward * x).sum(axis=(1, 2)))
-
-
-def selected(counts: Ints, value: float) -> Selected:
-    """The answer for a placement given as members per class and node."""
-    nodes = np.arange(counts.shape[1])
-    return Selected(tuple(tuple(np.repeat(nodes, row).tolist()) for row in counts), value)

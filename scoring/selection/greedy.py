@@ -41,20 +41,19 @@ _CLOSED = -1e300  # Gain of a node that has been filled: below any other, and no
 
 def grow(
     rank: Floats, room: Ints, count: int, *, starts: Ints | None, gain: Floats | None, fewest: bool = False
-) -> tuple[Ints, Floats]:
+) -> Ints:
     """Grow one class from each start node, always by the node that adds most per member; every pair counts.
 
     `room` and `gain`, from members that are there, are (n,) or (starts, n); without `starts` the best node is the first
     one. m members add a node's gain plus (m − 1)/2 of its own rank, each. With `fewest`, always by one of the nodes
-    that take most members (for `pack`). Returns counts (starts, n), fewer than `count` where there is too little room,
-    and values (starts,). Cost: O(rounds·starts·n), rounds = nodes used.
+    that take most members. Returns counts (starts, n), fewer than `count` where there is too little room. Cost:
+    O(rounds·starts·n), rounds = nodes used.
     """
     size = len(room) if starts is None else len(starts)
     each, half = np.arange(size), rank.diagonal() / 2.0
     limit = np.broadcast_to(room, (size, len(rank))).astype(np.float64)
     gain = np.where(limit > 0.0, 0.0 if gain is None else gain, _CLOSED)
-    counts = np.zeros(limit.shape, np.int64)
-    values, left = np.zeros(size), np.full(size, float(count))
+    counts, left = np.zeros(limit.shape, np.int64), np.full(size, float(count))
     several, at = int(room.max(initial=0)) > 1, starts
     while True:
         if at is None:
@@ -67,12 +66,11 @@ def grow(
             at = key.argmax(axis=1)
         taken = np.minimum(limit[each, at], left)  # where nothing is left to place, nothing is taken, wherever that is
         if not taken.any() and at is not starts:
-            return counts, values
-        values += taken * gain[each, at] + half[at] * (taken * (taken - 1.0))
+            return counts
         counts[each, at] += taken.astype(np.int64)
         left -= taken
         if not left.any():
-            return counts, values
+            return counts
         limit[each, at] = 0.0
         toward = rank.take(at, axis=0)
         toward *= taken[:, None]
@@ -103,7 +101,7 @@ def _grow_in_order(demand: Demand, free: Ints, rank: Floats, order: list[int], *
         one = demand.classes[c]
         room = batch_rooms(demand, counts, c, free)
         own = gain if demand.placed is None else gain + demand.placed[c]
-        counts[:, c], _ = grow(rank, room, one.count, starts=starts if position == 0 else None, gain=own)
+        counts[:, c] = grow(rank, room, one.count, starts=starts if position == 0 else None, gain=own)
         if c != order[-1]:
             gain = gain + counts[:, c] @ rank
     return counts

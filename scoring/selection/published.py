@@ -121,19 +121,26 @@ def _grown(demand: Demand, free: Ints, rank: Floats) -> Ints:
         rank = np.zeros_like(rank)
     large = np.flatnonzero(room == room.max())  # starting with a largest room needs the fewest nodes
     starts = large[choose_starts(rank[large][:, large], room[large], budget=GROW_BUDGET // one.count)]
-    return grow(rank, room, one.count, starts=starts, gain=placed, fewest=True)[0][:, None]
+    return grow(rank, room, one.count, starts=starts, gain=placed, fewest=True)[:, None]
 
 
 def _fill_nodes(demand: Demand, free: Ints, rank: Floats | None, *, first: int | None) -> Ints | None:
     """Fill node after node: the one that takes most members, then best network, then first; `first` leads."""
     left = [one.count for one in demand.classes]
+    by_role = sorted(range(len(left)), key=lambda c: demand.classes[c].role is not Role.PS)
     counts = np.zeros((len(left), len(free)), np.int64)
     usable = np.ones(len(free), np.bool_)
     near = np.zeros(len(free)) if demand.placed is None or rank is None else demand.placed.sum(axis=0)
     alone = [rooms(one, free) for one in demand.classes]
     at = first
     while any(left):
-        takes = np.where(usable, _bundle(demand, free, left, alone), 0)
+        takes, rest = np.zeros_like(counts), free  # of each class, as many as an empty node would take, ps first
+        waiting = [c for c in by_role if left[c]]
+        for c in waiting:
+            takes[c] = np.minimum(alone[c] if rest is free else rooms(demand.classes[c], rest), left[c])
+            if c != waiting[-1]:
+                rest = rest - takes[c][:, None] * demand.classes[c].request
+        takes[:, ~usable] = 0
         members = takes.sum(axis=0)
         if at is None:
             at = int(np.where(members == members.max(initial=0), near, -np.inf).argmax()) if len(near) else 0
@@ -146,15 +153,3 @@ def _fill_nodes(demand: Demand, free: Ints, rank: Floats | None, *, first: int |
             near = near + members[at] * rank[at]
         at = None
     return counts
-
-
-def _bundle(demand: Demand, free: Ints, left: list[int], alone: list[Ints]) -> Ints:
-    """How many of each class an empty node would take, ps first, then in the demand's order: (classes, n)."""
-    takes = np.zeros((len(left), len(free)), np.int64)
-    waiting = sorted((c for c, still in enumerate(left) if still), key=lambda c: demand.classes[c].role is not Role.PS)
-    rest = free
-    for c in waiting:
-        takes[c] = np.minimum(alone[c] if rest is free else rooms(demand.classes[c], rest), left[c])
-        if c != waiting[-1]:
-            rest = rest - takes[c][:, None] * demand.classes[c].request
-    return takes

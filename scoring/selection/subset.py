@@ -65,7 +65,9 @@ def _search(demand: Demand, free: Ints, rank: Floats, exact_size: int) -> Ints |
     if len(room) == 1 and not demand.all_reduce:  # only members that are placed already count: the gains are fixed
         gain = np.zeros((1, len(free))) if demand.placed is None else demand.placed
         return fill_by_gain(gain, room[0][None], demand.size)
-    if _is_uniform(rank, demand.placed):
+    near = np.zeros(1) if demand.placed is None else demand.placed
+    alike = (near == near.flat[:1]).all() and ((rank == rank[0, -1]) | np.eye(len(rank), dtype=np.bool_)).all()
+    if alike:  # no node is better connected than another, to the others or to members that are placed
         found = [pack_idle(demand, free)]
     elif demand.all_reduce:
         found = _around_all(demand, free, rank, exact_size)
@@ -93,13 +95,6 @@ def _improved(demand: Demand, free: Ints, rank: Floats, plans: Ints) -> list[Int
     """The first few different plans, improved; when there is none, a plain fit is what is improved."""
     kept = [plans[at] for at in different(plans, np.arange(len(plans)), most=KEPT)] or [fit(demand, free)]
     return [improve(demand, plan, free, rank, most=MOST_MOVES) for plan in kept if plan is not None]
-
-
-def _is_uniform(rank: Floats, placed: Floats | None) -> bool:
-    """Whether no node is better connected than another: all links equal, and no member placed to be near to."""
-    if placed is not None and placed.size and not (placed == placed.flat[0]).all():
-        return False
-    return bool(((rank == rank[0, -1]) | np.eye(len(rank), dtype=np.bool_)).all())
 
 
 @lru_cache(maxsize=4096)
