@@ -13,7 +13,7 @@ from extender.scheduling import answered_pods as limits
 from extender.scheduling.answered_pods import TOGETHER_S, Learning, Offers, Parking, StormGuard
 from extender.scheduling.verbs import LONGEST_S, CatchUp, have_room
 from scoring.ids import NodeName, PodUid
-from scoring.model import GATE, MemberClass, Pod
+from scoring.model import GATE, Pod
 from scoring.model.reasons import Reason
 from scoring.plan import Plan
 from tests.builders import node, pod
@@ -68,14 +68,10 @@ def test_offers_are_bounded_in_number_and_bytes(monkeypatch: pytest.MonkeyPatch)
     assert not any(map(offers.alone, (A, B, C)))
 
 
-class Learned(ClusterCache):
+class Learned:
     def __init__(self, *, sees_all_nodes: bool = True) -> None:
-        super().__init__()
-        self.excluded: list[tuple[MemberClass, NodeName]] = []
-        self.book = Learning(self, FakeClock(), ttl_s=60.0, sees_all_nodes=sees_all_nodes)
-
-    def exclude(self, member_class: MemberClass, node: NodeName, *_: object, **_by: object) -> None:
-        self.excluded.append((member_class, node))
+        self.cache = ClusterCache()
+        self.book = Learning(self.cache, FakeClock(), ttl_s=60.0, sees_all_nodes=sees_all_nodes)
 
     def refused(self, member: Pod, at_s: float, *, planned: NodeName = N1, asked: tuple[NodeName, ...] = (N2,)) -> bool:
         return self.book.refused(member, planned, asked, now_s=at_s)
@@ -96,7 +92,7 @@ def test_two_refusals_are_believed_when_they_are_apart_but_not_too_far(
     """One may be lag between kube-scheduler's view and ours; so may be two that have nothing to do with each other."""
     learned, member = Learned(), pod("p")
     assert [learned.refused(member, 100.0 + after_s) for after_s in moments_s] == believed
-    assert learned.excluded == [(member.member_class, N1)] * sum(believed)
+    assert learned.cache.exclusions == ({member.member_class: {N1}} if any(believed) else {})
 
 
 def test_pods_of_one_kind_count_together_and_nodes_and_kinds_do_not() -> None:
@@ -119,7 +115,7 @@ def test_some_requests_teach_nothing(member: Pod, sees_all: bool, asked: tuple[N
     """The planned node may be missing for another reason than a filter."""
     learned = Learned(sees_all_nodes=sees_all)
     assert [learned.refused(member, second, asked=asked) for second in (0.0, 5.0)] == [False, False]
-    assert learned.excluded == []
+    assert learned.cache.exclusions == {}
 
 
 def test_first_refusals_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

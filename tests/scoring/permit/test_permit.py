@@ -261,12 +261,7 @@ SCRIPTS: dict[str, list[Step]] = {
         (changed(0.0), [post("a"), post("b")]),
     ],
     # All held members fail together.
-    "deadline": [
-        *HELD_PAIR,
-        (due(29.9), []),
-        (due(30.0), fail_both(Reason.QUORUM_TIMEOUT)),
-        (due(30.0), []),
-    ],
+    "deadline": [*HELD_PAIR, (due(29.9), []), (due(30.0), fail_both(Reason.QUORUM_TIMEOUT)), (due(30.0), [])],
     "the earliest deadline counts for all": [
         TRIO,
         (ask("a", 1, at=10), [hold(1, until=40), nudge("bc")]),
@@ -286,15 +281,9 @@ SCRIPTS: dict[str, list[Step]] = {
         (ask("a", 1), [hold(1), nudge("bc")]),
         (ask("b", 2, unusable="b"), fail_both(Reason.ROOM_TAKEN)),
     ],
-    "room was taken, seen when the gang changed": [
-        *HELD_PAIR,
-        (changed(0.0, "b"), fail_both(Reason.ROOM_TAKEN)),
-    ],
+    "room was taken, seen when the gang changed": [*HELD_PAIR, (changed(0.0, "b"), fail_both(Reason.ROOM_TAKEN))],
     "room of a member that is not held is no matter": [*HELD_PAIR, (changed(0.0, "c"), [])],
-    "a node that a held member waits for is lost": [
-        *HELD_PAIR,
-        (lost("nb", 1.0), fail_both(Reason.NODE_LOST)),
-    ],
+    "a node that a held member waits for is lost": [*HELD_PAIR, (lost("nb", 1.0), fail_both(Reason.NODE_LOST))],
     "a node that no held member waits for is lost": [*HELD_PAIR, (lost("nx", 1.0), [])],
     "a member comes with a node that is lost": [
         quorum("ab", need=2, lost=["na"]),
@@ -325,17 +314,11 @@ SCRIPTS: dict[str, list[Step]] = {
     "a held member is deleted and the gang is incomplete": [
         *HELD_PAIR,
         quorum("bc", need=3),
-        (
-            deleted("a", 1.0),
-            [no(1, Reason.POD_DELETED), release("a"), no(2, Reason.INCOMPLETE), release("b")],
-        ),
+        (deleted("a", 1.0), [no(1, Reason.POD_DELETED), release("a"), no(2, Reason.INCOMPLETE), release("b")]),
     ],
     "… even if the cache still shows it": [
         *HELD_PAIR,
-        (
-            deleted("a", 1.0),
-            [no(1, Reason.POD_DELETED), release("a"), no(2, Reason.INCOMPLETE), release("b")],
-        ),
+        (deleted("a", 1.0), [no(1, Reason.POD_DELETED), release("a"), no(2, Reason.INCOMPLETE), release("b")]),
     ],
     "a held member is deleted and enough others exist": [
         quorum("abcd", need=3),
@@ -403,11 +386,7 @@ SCRIPTS: dict[str, list[Step]] = {
         (left(1, 1.0), []),
         (bound("a"), []),
     ],
-    "a client that was answered before leaves": [
-        *COMMITTED,
-        (bound("a"), [ok(1)]),
-        (left(1, 1.0), []),
-    ],
+    "a client that was answered before leaves": [*COMMITTED, (bound("a"), [ok(1)]), (left(1, 1.0), [])],
     "the first client of the round left: the next held member wakes the siblings again": [
         TRIO,
         (ask("a", 1), [hold(1), nudge("bc")]),
@@ -422,11 +401,7 @@ SCRIPTS: dict[str, list[Step]] = {
         (bound("b"), [ok(4)]),
     ],
     "a failure of a member that is not under way says nothing": [*HELD_PAIR, (failed("a", terminal=True), [])],
-    "a failure that no call waits for only releases": [
-        *COMMITTED,
-        (left(1, 1.0), []),
-        (failed("a"), [release("a")]),
-    ],
+    "a failure that no call waits for only releases": [*COMMITTED, (left(1, 1.0), []), (failed("a"), [release("a")])],
     "a member under way is deleted: its call fails at once, its outcome is ignored": [
         *COMMITTED,
         quorum("bcd", need=3),
@@ -482,12 +457,7 @@ SCRIPTS: dict[str, list[Step]] = {
         (ask("b", 5), [hold(5), nudge("d")]),
     ],
     # Eviction of a gang that was never whole.
-    "partial for too long: evicted once": [
-        *PARTIAL,
-        (due(109.9), []),
-        (due(110.0), [evict("a")]),
-        (due(300.0), []),
-    ],
+    "partial for too long: evicted once": [*PARTIAL, (due(109.9), []), (due(110.0), [evict("a")]), (due(300.0), [])],
     "… a call that comes too late is not held first": [
         *PARTIAL,
         (ask("b", 4, at=110), [no(4, Reason.QUORUM_TIMEOUT), release("b"), evict("a")]),
