@@ -105,8 +105,8 @@ def answer(datagram: bytes, session: bytes, *, sequence: int, error: int, receiv
 
 def read_answer(datagram: bytes) -> ReflectorAnswer | None:
     """What a datagram says as a reflector's packet; a TWAMP-light reflector's may lack the last three zeros."""
-    found = LEAST_BYTES <= len(datagram) <= MOST_BYTES
-    return ReflectorAnswer(*_REFLECTOR.unpack_from(datagram)) if found else None
+    fits = LEAST_BYTES <= len(datagram) <= MOST_BYTES
+    return ReflectorAnswer(*_REFLECTOR.unpack_from(datagram)) if fits else None
 
 
 def error_estimate(error_s: float, *, synchronized: bool) -> int:

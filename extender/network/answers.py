@@ -224,6 +224,6 @@ def carried(new: MeasurementTable, old: MeasurementTable, *, since_s: float) -> 
     rows = ~np.isin(row_keys(old.metric, source, target, of=len(ends)), there) & (old.measured_at_s >= since_s)
     if not rows.any():
         return new
-    kept: tuple[NDArray[Any], ...] = (old.metric, source, target, old.value, old.measured_at_s)
-    columns = (np.concatenate([ours, theirs[rows]]) for ours, theirs in zip(new.columns, kept, strict=True))
+    other: tuple[NDArray[Any], ...] = (old.metric, source, target, old.value, old.measured_at_s)
+    columns = (np.concatenate([ours, theirs[rows]]) for ours, theirs in zip(new.columns, other, strict=True))
     return MeasurementTable(ends, *columns).compact()

@@ -119,16 +119,7 @@ class NetworkRefresh:
                 await asyncio.sleep(self.options.retry_max_s)
 
     async def _poll(self, state: _State) -> None:
-        await self._ask(state)
-        self._changed.set()
-        options, pause_s = self.options, state.polled.interval_s
-        if failures := state.status.failures:
-            pause_s = min(options.retry_min_s * 2.0 ** min(failures - 1, 16), max(options.retry_max_s, pause_s))
-        await asyncio.sleep(pause_s * (1.0 + options.jitter_ratio * (2.0 * self.jitter() - 1.0)))
-
-    async def _ask(self, state: _State) -> None:
-        source, options = state.polled.source, self.options
-        now_s = self.clock.now_s()
+        source, options, now_s = state.polled.source, self.options, self.clock.now_s()
         try:
             async with asyncio.timeout(options.fetch_timeout_s):
                 batch = await source.fetch(now_s=now_s)
@@ -139,18 +130,22 @@ class NetworkRefresh:
             if text != state.status.error:
                 _log.warning("network source failed", extra={"source": source.name, "error": text})
             state.status = replace(state.status, error=text, failures=state.status.failures + 1)
-            return
-        if state.status.error is not None:
-            _log.info("network source works again", extra={"source": source.name})
-        state.status = replace(state.status, error=None, failures=0, last_success_s=now_s)
-        if batch is not None:
-            if table != state.table:  # one copy of what did not change
-                state.table = table
-            state.endpoints = tuple(batch.endpoints)
-            state.status = replace(
-                state.status, last_success_s=batch.fetched_at_s, measurements=len(table),
-                endpoints=len(state.endpoints), problems=batch.problems, rejected=batch.rejected,
-            )  # fmt: skip
+        else:
+            if state.status.error is not None:
+                _log.info("network source works again", extra={"source": source.name})
+            state.status = replace(state.status, error=None, failures=0, last_success_s=now_s)
+            if batch is not None:
+                state.table = state.table if table == state.table else table  # one copy of what did not change
+                state.endpoints = tuple(batch.endpoints)
+                state.status = replace(
+                    state.status, last_success_s=batch.fetched_at_s, measurements=len(table),
+                    endpoints=len(state.endpoints), problems=batch.problems, rejected=batch.rejected,
+                )  # fmt: skip
+        self._changed.set()
+        pause_s = state.polled.interval_s
+        if failures := state.status.failures:
+            pause_s = min(options.retry_min_s * 2.0 ** min(failures - 1, 16), max(options.retry_max_s, pause_s))
+        await asyncio.sleep(pause_s * (1.0 + options.jitter_ratio * (2.0 * self.jitter() - 1.0)))
 
     async def _rebuild_when_needed(self) -> None:
         wait_s = max(self._next_publish_s - self.clock.monotonic_s(), 0.0) if self._built is not None else None
@@ -158,8 +153,7 @@ class NetworkRefresh:
             async with asyncio.timeout(wait_s):
                 await self._changed.wait()
         self._changed.clear()
-        answered = (state.status.last_success_s is not None or state.status.failures for state in self._states)
-        asked = all(answered)
+        asked = all(one.status.failures or one.status.last_success_s is not None for one in self._states)
         await self._build_and_publish()
         if asked:
             self.first_look.set()
