@@ -98,7 +98,6 @@ class ReservedRoom:
         return any(node_allows(table.nodes[row], member_class.constraints) for row in rows[fits].tolist())
 
     def _save_up(self, reserved: Reservation, left: Ints) -> None:
-        """Close the nodes of a STARVING gang for everything that its waiting members ask for."""
         table, gang = self._snapshot.table, self._snapshot.gangs.get(reserved.gang)
         if gang is None:
             return
