@@ -108,7 +108,6 @@ def ports_conflict(wanted: Iterable[HostPort], taken: Iterable[HostPort]) -> boo
 
 
 def _tolerated(taints: Iterable[Taint], constraints: Constraints) -> bool:
-    """Whether none of the taints keeps a pod out."""
     some = (taint for taint in taints if taint.effect in _KEEPS_OUT)
     return all(any(_tolerates(one, taint) for one in constraints.tolerations) for taint in some)
 

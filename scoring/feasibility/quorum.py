@@ -3,11 +3,10 @@
 Why not a count alone: four workers of a TFJob whose ps is missing wait for nothing, and on scale-in the framework
 removes the highest index first, so a gang started on workers 2–5 loses its base. Rules:
 
-- Minimum set (docs/safety.md S9): where a role is known (ps, chief, worker) it is every ps and chief, then workers by
-  ascending index, then others, until min-available; without roles any min-available members will do.
+- Minimum set (docs/safety.md S9): where a role is known it is every ps and chief, then workers by ascending index, then
+  others, until min-available; without roles any min-available members will do.
 - Counting (docs/safety.md S8): Succeeded members count permanently. Failed ones, ones being deleted and ones on a lost
   node (docs/safety.md S12) do not, and neither can they be waited for: their successors are other pods.
-- Incomplete: fewer pods that count, or may come to count, than min-available. A ps without a pod is not known here.
 """
 
 from collections.abc import Callable, Mapping, Set
@@ -115,8 +114,7 @@ class Quorums:
 def minimum_members(gang: Gang, *, lost_nodes: frozenset[NodeName] = frozenset()) -> tuple[Pod, ...]:
     """The `min_member` to place first (more: all ps and chiefs; fewer: incomplete), in order. Cost: O(n log n).
 
-    Roles known: every ps and chief, then workers by ascending index (Succeeded ones first: they count already), then
-    others by creation and name. Roles unknown: placed ones first, then by creation and name.
+    Succeeded ones come first in their role, as they count already; without roles placed ones; then by age and name.
     """
     roles_known = _roles_known(gang)
 

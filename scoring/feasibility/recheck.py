@@ -73,7 +73,6 @@ def in_another_zone(snapshot: Snapshot, gang: Gang, assignment: Mapping[PodUid, 
 
 
 def _committed_elsewhere(snapshot: Snapshot, besides: GangKey, nodes: Iterable[NodeName]) -> dict[NodeName, list[Pod]]:
-    """Other gangs' members that are not bound yet and will go to one of `nodes`."""
     found: dict[NodeName, list[Pod]] = {}
     wanted = frozenset(nodes)
     for key, commitment in snapshot.commitments.items():

@@ -1,7 +1,7 @@
 """Which pods under a gang's name make up the gang: those of one run (docs/safety.md S23).
 
-Why: finished pods stay. A CronJob's next Job, or a job that is created again, has the same labels; were the former
-run's Succeeded pods counted with it, its quorum would be reached before it began, and it would start pod by pod.
+Why: finished pods stay. A CronJob's next Job, or one created again, has the same labels; were the former run's
+Succeeded pods counted with it, its quorum would be reached before it began, and it would start pod by pod.
 
 Pods of one controller are one *part*; a pod without a controller that has runs is a part of its own. Rules:
 

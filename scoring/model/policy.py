@@ -365,5 +365,4 @@ Ratios(loss=5.0, delay=0.0, bandwidth=100.0))
 
 
 def _shown(text: str) -> str:
-    """A value as a sentence quotes it."""
     return repr(text) if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]!r}…"

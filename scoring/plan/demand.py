@@ -114,9 +114,8 @@ def demand_of(gang: Gang, policy: Policy, *, lost: frozenset[NodeName] = frozens
     if len(able.members) > gang.min_member and not together:
         minimum = {pod.uid for pod in minimum_members(able, lost_nodes=lost)}
         need, more = (tuple([pod for pod in need if (pod.uid in minimum) is first]) for first in (True, False))
-    placed = (
-        [pod for pod in gang.placed if pod.terminal or pod.node not in lost] if len(pending) < len(gang.members) else []
-    )
+    settled = gang.placed if len(pending) < len(gang.members) else ()
+    placed = [pod for pod in settled if pod.terminal or pod.node not in lost]
     siblings = sorted((pod.role, pod.node) for pod in placed if pod.node is not None and not pod.terminal)
     return GangDemand(
         gang=gang,

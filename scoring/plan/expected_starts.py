@@ -276,9 +276,6 @@ def _likely(run: Run, kind: MemberSet, endings: Endings, before_s: float) -> lis
     return [zone for zone, at in zip(kind.allowed, kind.columns, strict=True) if able[at]]
 
 
-# -- of all gangs that wait --------------------------------------------------------------------------------------------
-
-
 class Unknown(StrEnum):
     """Why it is not known when a gang starts; the sentences are in `scoring.explain.words`."""
 

@@ -212,7 +212,6 @@ def could_ever_start(run: Run, demand: GangDemand) -> bool:
 
 
 def _fits_one(run: Run, kind: MemberSet) -> bool:
-    """Whether the gang would fit one of its zones if no pod ran there."""
     rooms = zip(kind.allowed, run.capacity.zone_rooms(kind, When.EMPTY)[kind.columns].tolist(), strict=True)
     single = len(kind.classes) == 1
     return any(room >= kind.size and (single or run.search.fits_empty(kind, (zone,))) for zone, room in rooms)

@@ -88,8 +88,6 @@ def plan(
 
 
 class _Turns:
-    """Steps 4 to 8: each gang in its turn, and those that could not start whole once more."""
-
     def __init__(self, run: Run, demands: list[GangDemand], order: QueueOrder, previous: Plan, *, now_s: float) -> None:
         self._run, self._demands, self._order, self._previous, self._now_s = run, demands, order, previous, now_s
         self._quota, same_network = order.quota, previous.network_version == run.snapshot.network.version

@@ -111,7 +111,6 @@ class NamespaceQuota:
         self._had[namespace_of(gang)] = self._has(gang) + self._requests(members)
 
     def _requests(self, members: Iterable[tuple[MemberClass, tuple[Pod, ...]]] | ByClass) -> Ints:
-        """(resources,) that members request altogether."""
         total = np.zeros(len(self._run.table.axis), np.int64)
         for member_class, pods in members:
             total = total + len(pods) * self._run.view.vector(member_class)

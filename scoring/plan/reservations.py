@@ -102,7 +102,6 @@ class StarvationReservations:
         return self._explained(demand, refused)
 
     def _keep(self, demand: GangDemand, rows: Ints, room: Ints, *, claims: bool = False) -> _ReservedRoom:
-        """Take this room of these rows from the run."""
         run = self._run
         run.capacity.room.take_places(rows, room)
         names = tuple(run.table.names[row] for row in rows.tolist())
@@ -178,7 +177,6 @@ class StarvationReservations:
         return max(int(SHARE * len(self._run.table.nodes)), 1) - sum(len(kept.rows) for kept in self._kept.values())
 
     def _could_fit(self, kind: MemberSet, rows: Ints) -> bool:
-        """Whether the demand would fit these nodes if no pod ran there."""
         return _fits(self._run, kind, rows, self._run.table.allocatable, When.EMPTY)
 
 

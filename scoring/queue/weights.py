@@ -129,7 +129,6 @@ def load_of(gang: Gang) -> Load:
 
 
 def _sums(members: Iterable[Pod]) -> tuple[dict[ResourceName, int], dict[ResourceName, int]]:
-    """What the members request together, and the one that requests most."""
     together: dict[ResourceName, int] = {}
     most: dict[ResourceName, int] = {}
     counts = Counter([id(pod.member_class) for pod in members])  # a class is usually one object, and slow to hash

@@ -171,7 +171,6 @@ def quick_value(demand: Demand, free: Ints, rank: Floats) -> float | None:
 
 
 def _quick_single(demand: Demand, free: Ints, rank: Floats) -> float | None:
-    """`quick_value` for one class."""
     room, left = rooms(demand.classes[0], free), demand.classes[0].count
     placed = None if demand.placed is None else demand.placed[0]
     if int(room.sum()) < left:

@@ -120,7 +120,6 @@ def _listing(run: Run, gang: Gang, admission: Admission, member_class: MemberCla
 
 
 def _only_zone(run: Run, member_class: MemberClass, pods: Sequence[Pod]) -> str:
-    """Why these pods get only the zone; empty: they get nodes."""
     if run.policy.admit_to is AdmitTo.ZONE:
         return "admit_to is zone"
     if unmodelled := sorted({name for pod in pods for name in pod.unmodelled}):

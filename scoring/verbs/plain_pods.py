@@ -34,13 +34,9 @@ def kept_from_plain(
     snapshot: Snapshot, reservations: Mapping[GangKey, Reservation], policy: QueuePolicy, *, now_s: float
 ) -> dict[GangKey, Reservation]:
     """Those of `reservations` that plain pods have to leave alone now. Cost: O(members of their gangs)."""
-    kept: dict[GangKey, Reservation] = {}
-    for key, reserved in reservations.items():
-        gang = snapshot.gangs.get(key)
-        number = -1 if gang is None else periods_starved(gang, policy, now_s=now_s)
-        if key in snapshot.claims or leads(number):
-            kept[key] = reserved
-    return kept
+    gangs = {key: snapshot.gangs[key] for key in reservations if key in snapshot.gangs}
+    ours = {key for key, gang in gangs.items() if leads(periods_starved(gang, policy, now_s=now_s))}
+    return {key: reserved for key, reserved in reservations.items() if key in ours or key in snapshot.claims}
 
 
 class ReservedRoom:
@@ -55,9 +51,8 @@ class ReservedRoom:
         pods = [pod for gang in gangs for pod in gang.pending if places.get(pod.uid) in table.index]
         rows, amounts = table.footprint(pods, places)
         self._ports: dict[NodeName, list[HostPort]] = {}
-        for pod in pods:
-            if ports := pod.member_class.constraints.host_ports:
-                self._ports.setdefault(places[pod.uid], []).extend(ports)
+        for node, ports in ((places[pod.uid], pod.member_class.constraints.host_ports) for pod in pods):
+            self._ports.setdefault(node, []).extend(ports)
         saved = [reserved for key, reserved in reservations.items() if key not in snapshot.claims]
         held = [table.index[name] for reserved in saved for name in reserved.nodes if name in table.index]
         self._rows: Ints = np.union1d(rows, np.array(held, np.int64))
@@ -103,7 +98,6 @@ class ReservedRoom:
         return any(node_allows(table.nodes[row], member_class.constraints) for row in rows[fits].tolist())
 
     def _save_up(self, reserved: Reservation, left: Ints) -> None:
-        """Close the nodes of a STARVING gang for everything that its waiting members ask for."""
         table, gang = self._snapshot.table, self._snapshot.gangs.get(reserved.gang)
         if gang is None:
             return

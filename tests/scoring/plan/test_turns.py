@@ -1,4 +1,4 @@
-"""Who may starve, whose zone is reserved, what namespaces may have, in whose turn room is given (docs/safety.md S14)."""
+"""Who may starve, whose zone is held, what namespaces may have, in whose turn room is given (docs/safety.md S14)."""
 
 from typing import Any
 
