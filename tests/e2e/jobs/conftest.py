@@ -36,15 +36,25 @@ def native_clusters() -> Iterator[Clusters]:
         yield running
 
 
+@pytest.fixture  # not in `native`: a cluster starts where no event loop runs
+def native_cluster(kubernetes_version: Version, native_clusters: Clusters) -> Cluster:
+    return native_clusters(kubernetes_version, ())
+
+
 @pytest.fixture
-async def native(kubernetes_version: Version, native_clusters: Clusters) -> AsyncIterator[Stage]:
-    async with staged(native_clusters(kubernetes_version, ())) as made:
+def controlled_native_cluster(kubernetes_version: Version, native_clusters: Clusters) -> Cluster:
+    return native_clusters(kubernetes_version, CONTROLLERS)
+
+
+@pytest.fixture
+async def native(native_cluster: Cluster) -> AsyncIterator[Stage]:
+    async with staged(native_cluster) as made:
         yield made
 
 
 @pytest.fixture
-async def native_jobs(kubernetes_version: Version, native_clusters: Clusters) -> AsyncIterator[Stage]:
-    async with staged(native_clusters(kubernetes_version, CONTROLLERS)) as made:
+async def native_jobs(controlled_native_cluster: Cluster) -> AsyncIterator[Stage]:
+    async with staged(controlled_native_cluster) as made:
         yield made
 
 
