@@ -184,9 +184,8 @@ class KubeClient:
         raw = await self._transport.send("GET", url, timeout_s=_PAGE_S, limit_bytes=_PAGE_BYTES)
         with mapped(f"GET {url}"):
             found = decoded(_PAGE, raw)
-        # bytes() copies each item, so that a kept one does not keep the whole page in memory.
-        items = [bytes(item) for item in found.items or ()]
-        return Page(items, found.metadata.resource_version, found.metadata.continue_token)
+        # Copied, so that a kept one does not keep the whole page in memory
+        return Page(list(map(bytes, found.items or ())), found.metadata.resource_version, found.metadata.continue_token)
 
     async def watch(self, path: str, *, resource_version: str, timeout_s: int) -> AsyncGenerator[WatchEvent, None]:
         """Changes after `resource_version`, with bookmarks. Errors: first as `send`, then ApiUnavailableError."""
@@ -204,10 +203,7 @@ class KubeClient:
         await self._patch_pod(calls.PODS.path(namespace, name), namespace, name, uid, body, content_type=_MERGE_PATCH)
 
     async def admit_pod(self, namespace: str, name: str, uid: PodUid, patch: bytes) -> None:
-        """Send a strategic merge patch of the very pod `uid`; as `annotate_pod`. ApiError 422: it is not acceptable.
-
-        When an earlier patch took effect though its answer was lost, it is 422 again, but the gate is gone.
-        """
+        """Send a strategic merge patch of the very pod `uid`; as `annotate_pod`. ApiError 422: it is not acceptable."""
         await self._patch_pod(calls.PODS.path(namespace, name), namespace, name, uid, patch, opens_gate=True)
 
     async def _patch_pod(
@@ -223,6 +219,7 @@ class KubeClient:
                 now = _POD.decode(await self.get_pod(namespace, name))
             if now.metadata.uid != uid:
                 raise ConflictError(409, f"pod {namespace}/{name} was replaced by another of the same name") from error
+            # When an earlier patch took effect though its answer was lost, it is 422 again, but the gate is gone
             if not opens_gate or GATE in [gate.get("name") for gate in now.spec.scheduling_gates or ()]:
                 raise
 
@@ -308,9 +305,8 @@ class KubeReviews:
         body = await self._transport.send("POST", kind.collection(), body=asked, timeout_s=_REVIEW_S)
         with mapped("TokenReview"):
             found = msgspec.json.decode(body, type=_TokenReview).status
-        if not found.authenticated or not found.user.username:
-            return None
-        if audiences and not set(audiences).intersection(found.audiences or ()):
+        meant = not audiences or set(audiences).intersection(found.audiences or ())
+        if not (found.authenticated and found.user.username and meant):
             return None
         extra = tuple(sorted((key, tuple(values)) for key, values in (found.user.extra or {}).items()))
         return Identity(found.user.username, extra)

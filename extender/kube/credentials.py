@@ -1,8 +1,8 @@
 """Where the API server is, and the credentials for it.
 
-Rule: the `kubernetes` package reads kubeconfigs, and nothing else is used of it; tokens rotate (hourly, in clouds every
-15 minutes) and are renewed here: files are read again every minute, exec plugins run again before their token expires
-or when it is refused. What cannot be used is a ConfigError that names file and field.
+Rule: the `kubernetes` package reads kubeconfigs, and nothing else is used of it; tokens rotate (in clouds every 15
+minutes) and are renewed here: files are read again every minute, exec plugins run again before their token expires or
+when it is refused. What cannot be used is a ConfigError that names file and field.
 """
 
 import asyncio
@@ -125,17 +125,16 @@ def load(
     service_account: Path = _SERVICE_ACCOUNT,
 ) -> ApiServer:
     """Credentials of `kubeconfig`, else of our pod, else $KUBECONFIG or ~/.kube/config. Blocks. Errors: ConfigError."""
-    if kubeconfig is not None:
-        return _from_kubeconfig(kubeconfig, context=context, clock=clock)
-    if host := environment.get("KUBERNETES_SERVICE_HOST"):
+    host = environment.get("KUBERNETES_SERVICE_HOST")
+    if kubeconfig is None and host:
         url = f"https://{f'[{host}]' if ':' in host else host}:{environment.get('KUBERNETES_SERVICE_PORT', '443')}"
         token = partial(_token_from_file, service_account / "token")
         tls = _tls(service_account / "ca.crt", source=str(service_account))
         return ApiServer(url, Authorization(token, clock=clock), tls)
-    usual = Path(environment.get("KUBECONFIG") or Path.home() / ".kube" / "config")
-    if not usual.is_file():
-        raise ConfigError(f"kubeconfig: not in a pod, and {usual} does not exist; name a kubeconfig file")
-    return _from_kubeconfig(usual, context=context, clock=clock)
+    path = kubeconfig or Path(environment.get("KUBECONFIG") or Path.home() / ".kube" / "config")
+    if kubeconfig is None and not path.is_file():
+        raise ConfigError(f"kubeconfig: not in a pod, and {path} does not exist; name a kubeconfig file")
+    return _from_kubeconfig(path, context=context, clock=clock)
 
 
 def _from_kubeconfig(path: Path, *, context: str | None, clock: Clock) -> ApiServer:
@@ -196,11 +195,9 @@ def _user(document: Mapping[str, Any], *, path: Path, context: str | None) -> di
     chosen = context or document.get("current-context")
     if not chosen:
         raise ConfigError(f"kubeconfig {path}: current-context is empty and no context was named")
-    entry = _named(document, "contexts", chosen, path=path).get("context") or {}
+    entry = _named(document, "contexts", chosen, path=path).get("context")
     name = entry.get("user") if isinstance(entry, dict) else None
-    if not name:
-        return {}
-    user = _named(document, "users", name, path=path).get("user")
+    user = _named(document, "users", name, path=path).get("user") if name else None
     return user if isinstance(user, dict) else {}
 
 

@@ -5,9 +5,8 @@ time, the rest wait their turn, within their time limit; streams take no turn. N
 which means that nothing was done. Redirects and proxies of the environment are not followed: the token goes to the
 configured server only. pyreqwest keeps connections, TLS and HTTP/1.1 on a thread of its own (docs/adr/0002); a call
 that is cancelled goes on there until its time is over, so calls wait for their turn here, and each one has a time.
-What went wrong is mapped to `extender.errors` here alone: an answer with a failure status becomes ApiError or one of
-its kinds; everything that left us without a usable answer becomes ApiUnavailableError, because then it is unknown
-whether the request took effect. Causes are chained.
+Errors: an answer with a failure status is ApiError or one of its kinds, no usable answer ApiUnavailableError, because
+then it is unknown whether the request took effect.
 """
 
 import asyncio
@@ -18,7 +17,7 @@ from http import HTTPStatus
 from typing import Final, Self
 
 import msgspec
-from pyreqwest.client import Client, ClientBuilder
+from pyreqwest.client import ClientBuilder
 from pyreqwest.exceptions import DetailedPyreqwestError, PyreqwestError
 from pyreqwest.http import Url
 from pyreqwest.proxy import ProxyBuilder
@@ -36,27 +35,6 @@ CALLS_AT_ONCE: Final = 32  # 32 calls of 8 ms are 4,000/s; connections are opene
 FEW: Final = 4  # For what must not wait behind Bindings: Leases, the started gangs, reviews
 
 
-def client_of(server: ApiServer, *, agent: str = "netgang") -> Client:
-    """A client of pyreqwest for one API server, with its trust and identity; close it."""
-    builder = (
-        ClientBuilder()
-        .no_proxy()
-        .follow_redirects(False)
-        .referer(False)
-        .user_agent(agent)
-        # gzip would cost both sides more CPU than a cluster's network costs time.
-        .default_headers({"Accept": "application/json", "Accept-Encoding": "identity"})
-        .connect_timeout(timedelta(seconds=5))
-        .pool_idle_timeout(timedelta(seconds=60))  # The API server closes an idle connection after 90 s
-        # The kernel drops what is not taken by then: it must not arrive when another leads (docs/safety.md S16)
-        .tcp_user_timeout(timedelta(seconds=5))
-        .read_timeout(timedelta(seconds=150))  # Longer than any watch may be silent
-    )
-    if server.proxy is not None:
-        builder = builder.proxy(ProxyBuilder.all(server.proxy))
-    return server.tls.built(builder)
-
-
 class Transport:
     """Exchanges with one API server; an async context manager, made inside a running event loop."""
 
@@ -64,7 +42,23 @@ class Transport:
         self.server = server
         self._base = str(Url(server.url)).rstrip("/")
         self._turns = asyncio.Semaphore(concurrency)
-        self._client = client_of(server, agent=agent)
+        builder = (
+            ClientBuilder()
+            .no_proxy()
+            .follow_redirects(False)
+            .referer(False)
+            .user_agent(agent)
+            # gzip would cost both sides more CPU than a cluster's network costs time.
+            .default_headers({"Accept": "application/json", "Accept-Encoding": "identity"})
+            .connect_timeout(timedelta(seconds=5))
+            .pool_idle_timeout(timedelta(seconds=60))  # The API server closes an idle connection after 90 s
+            # The kernel drops what is not taken by then: it must not arrive when another leads (docs/safety.md S16)
+            .tcp_user_timeout(timedelta(seconds=5))
+            .read_timeout(timedelta(seconds=150))  # Longer than any watch may be silent
+        )
+        if server.proxy is not None:
+            builder = builder.proxy(ProxyBuilder.all(server.proxy))
+        self._client = server.tls.built(builder)
 
     async def __aenter__(self) -> Self:
         return self
@@ -181,7 +175,7 @@ def refusal(status: int, body: bytes, *, retry_after: str = "") -> ApiError:
 
     The longer of the header's `retry_after` and the Status's delay counts; the API server sends seconds, never a date.
     """
-    read = _decode(body)
+    read = _status_in(body)
     message = (read.message or read.reason) if read is not None else body.decode("utf-8", "replace").strip()
     delays_s = [float(retry_after)] if retry_after.isascii() and retry_after.isdigit() else []
     if read is not None and read.details is not None and read.details.retry_after_s > 0.0:
@@ -195,7 +189,7 @@ def refusal(status: int, body: bytes, *, retry_after: str = "") -> ApiError:
 
 def refusal_in_stream(body: bytes) -> ApiError:
     """The error that the Status inside a watch's ERROR event means; without a readable code it counts as 500."""
-    read = _decode(body)
+    read = _status_in(body)
     return refusal(read.code if read is not None and read.code >= 400 else 500, body)
 
 
@@ -214,7 +208,7 @@ def mapped(request: str) -> Iterator[None]:
         raise ApiUnavailableError(f"{request}: {why}") from error
 
 
-def _decode(body: bytes) -> _RefusalStatus | None:
+def _status_in(body: bytes) -> _RefusalStatus | None:
     with suppress(msgspec.MsgspecError):
         return msgspec.json.decode(body, type=_RefusalStatus)
     return None
