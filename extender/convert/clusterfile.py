@@ -76,6 +76,8 @@ def parse_cluster(body: bytes, *, name: str, zone_label: str) -> ClusterFile:
                     (found.native_groups if native else found.pod_groups).append(pod_group_from_json(item))
                 case "DaemonSet":
                     found.daemon_sets.append(daemon_set_from_json(item))
+                case _:
+                    pass
         except ValueError as error:
             raise ConfigError(f"{name}: items[{number}]: {error}") from error
     return found

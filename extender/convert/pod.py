@@ -78,7 +78,6 @@ def pod_from_json(raw: bytes | msgspec.Raw, *, notes: NoteReader = NO_NOTES) -> 
         options = tuple(sorted((*options, (PREEMPTS_OPTION, note))))
     owner = next((one for one in owners if one.controller), _NO_OWNER)
     texts = owner.api_version, owner.kind, owner.name, owner.uid
-    longest = max(map(len, texts))
     daemon = owner.kind == "DaemonSet" and owner.api_version.partition("/")[0] == "apps"
     scheduled, waits, bound, limit_s = _NOT_TRIED, False, None, None
     if (group is not None or admitted_to is not None) and (spec.node_name or not gates):
@@ -116,7 +115,7 @@ def pod_from_json(raw: bytes | msgspec.Raw, *, notes: NoteReader = NO_NOTES) -> 
         told=intern(AdmittedCondition(told.status, told.reason or "").key) if told and of_our_making else "",
         group=group,
         job=job,
-        owner=shared(Controller(*texts)) if (group or mistakes) and 0 < longest <= NAME_CHARS else None,
+        owner=shared(Controller(*texts)) if (group or mistakes) and 0 < max(map(len, texts)) <= NAME_CHARS else None,
         daemon=intern(f"{namespace}/{texts[3]}") if daemon and len(texts[3]) <= NAME_CHARS else "",
         run=run_of(labels, owners) if group is not None else None,
         index=index,

@@ -76,8 +76,8 @@ _POD = msgspec.json.Decoder(_BoundPod)  # What of a pod shows how a Binding or p
 
 
 @dataclass(eq=False, repr=False)
-class Binder:
-    """Posts Bindings through one transport; how long and how often each is tried."""
+class KubeClient:
+    """ClusterApi of one API server; how long and how often a Binding is tried."""
 
     transport: Transport
     clock: Clock
@@ -152,27 +152,6 @@ class Binder:
     def _share(self, ends_s: float) -> float:
         return max(0.0, min(self.attempt_s, ends_s - self.clock.monotonic_s()))
 
-
-def _may_have_worked_or_may_later(error: ApiError | ApiUnavailableError) -> bool:
-    """No answer or a 5xx: it may have taken effect; 429: it did not, but may be tried again."""
-    return isinstance(error, ApiUnavailableError) or error.status == 429 or error.status >= 500
-
-
-def _final(binding: Binding, error: ApiError | ApiUnavailableError) -> ApiError | ApiUnavailableError:
-    """The answer to the caller when tries and time are used up; only a 429 is known to have had no effect."""
-    if isinstance(error, ApiError) and error.status == 429:
-        return error
-    what = f"binding of pod {binding.namespace}/{binding.name} to {binding.node}"
-    return ApiUnavailableError(f"{what}: outcome unknown: {error}")
-
-
-class KubeClient:
-    """ClusterApi of one API server."""
-
-    def __init__(self, binder: Binder) -> None:
-        self._transport = binder.transport
-        self.bind = binder.bind
-
     async def list_page(self, path: str, *, limit: int, continue_token: str = "", not_older_than: str = "") -> Page:
         """One page, from storage or a cache `not_older_than`. Errors: as `Transport.send`; GoneError: begin again."""
         query = {"limit": str(limit)}
@@ -181,7 +160,7 @@ class KubeClient:
         elif not_older_than:
             query |= {"resourceVersion": not_older_than, "resourceVersionMatch": "NotOlderThan"}
         url = _with_query(path, query)
-        raw = await self._transport.send("GET", url, timeout_s=_PAGE_S, limit_bytes=_PAGE_BYTES)
+        raw = await self.transport.send("GET", url, timeout_s=_PAGE_S, limit_bytes=_PAGE_BYTES)
         with mapped(f"GET {url}"):
             found = decoded(_PAGE, raw)
         # Copied, so that a kept one does not keep the whole page in memory
@@ -191,7 +170,7 @@ class KubeClient:
         """Changes after `resource_version`, with bookmarks. Errors: first as `send`, then ApiUnavailableError."""
         query = {"watch": "true", "resourceVersion": resource_version, "allowWatchBookmarks": "true"}
         url = _with_query(path, query | {"timeoutSeconds": str(timeout_s)})
-        async with aclosing(self._transport.lines(url, open_s=_REQUEST_S)) as lines:
+        async with aclosing(self.transport.lines(url, open_s=_REQUEST_S)) as lines:
             with mapped(f"GET {url}"):
                 async for line in lines:
                     event = decoded(_EVENT, line)
@@ -211,7 +190,7 @@ class KubeClient:
         opens_gate: bool = False,
     ) -> None:  # fmt: skip
         try:
-            await self._transport.send("PATCH", path, body=body, content_type=content_type, timeout_s=_REQUEST_S)
+            await self.transport.send("PATCH", path, body=body, content_type=content_type, timeout_s=_REQUEST_S)
         except ApiError as error:
             if error.status != 422:
                 raise
@@ -225,12 +204,12 @@ class KubeClient:
 
     async def get_pod(self, namespace: str, name: str) -> bytes:
         """One pod as raw JSON, read from storage."""
-        return await self._transport.send("GET", calls.PODS.path(namespace, name), timeout_s=_REQUEST_S)
+        return await self.transport.send("GET", calls.PODS.path(namespace, name), timeout_s=_REQUEST_S)
 
     async def get_object(self, api_version: str, kind: str, namespace: str, name: str) -> bytes:
-        """One owner of pods as raw JSON, read from storage. ValueError: `calls` has no such kind."""
+        """One owner of pods, likewise. ValueError: `calls` has no such kind."""
         path = calls.served_as(api_version, kind, among={**calls.OWNERS, **calls.PATCHED}).path(namespace, name)
-        return await self._transport.send("GET", path, timeout_s=_REQUEST_S)
+        return await self.transport.send("GET", path, timeout_s=_REQUEST_S)
 
     async def labelled_owners(self, label: str) -> Sequence[Labelled]:
         """All owners of kinds that can be suspended, that have this label; kinds that are not installed have none."""
@@ -252,7 +231,7 @@ class KubeClient:
         eviction["metadata"] = {"name": name, "namespace": namespace}
         body = msgspec.json.encode(eviction | {"deleteOptions": {"preconditions": only}})
         path = calls.PODS.path(namespace, name, "eviction")
-        await self._transport.send("POST", path, body=body, timeout_s=_EVICT_S)
+        await self.transport.send("POST", path, body=body, timeout_s=_EVICT_S)
 
     async def patch_group_status(self, namespace: str, name: str, patch: bytes) -> bytes:
         """Merge patch of a PodGroup's status; the PodGroup as it is now. ConflictError: it changed meanwhile."""
@@ -263,12 +242,25 @@ class KubeClient:
         await self._patch_pod(calls.PODS.path(namespace, name, "status") + _AS_WRITER, namespace, name, uid, patch)
 
     async def _merge(self, path: str, patch: bytes) -> bytes:
-        return await self._transport.send("PATCH", path, body=patch, content_type=_MERGE_PATCH, timeout_s=_REQUEST_S)
+        return await self.transport.send("PATCH", path, body=patch, content_type=_MERGE_PATCH, timeout_s=_REQUEST_S)
 
     async def create_event(self, namespace: str, event: Mapping[str, Any]) -> None:
         """POST an events.k8s.io/v1 Event; `apiVersion` and `kind` are filled in."""
         body = msgspec.json.encode({"apiVersion": "events.k8s.io/v1", "kind": "Event", **event})
-        await self._transport.send("POST", calls.EVENTS.collection(namespace), body=body, timeout_s=_REQUEST_S)
+        await self.transport.send("POST", calls.EVENTS.collection(namespace), body=body, timeout_s=_REQUEST_S)
+
+
+def _may_have_worked_or_may_later(error: ApiError | ApiUnavailableError) -> bool:
+    """No answer or a 5xx: it may have taken effect; 429: it did not, but may be tried again."""
+    return isinstance(error, ApiUnavailableError) or error.status == 429 or error.status >= 500
+
+
+def _final(binding: Binding, error: ApiError | ApiUnavailableError) -> ApiError | ApiUnavailableError:
+    """The answer to the caller when tries and time are used up; only a 429 is known to have had no effect."""
+    if isinstance(error, ApiError) and error.status == 429:
+        return error
+    what = f"binding of pod {binding.namespace}/{binding.name} to {binding.node}"
+    return ApiUnavailableError(f"{what}: outcome unknown: {error}")
 
 
 def _with_query(path: str, query: Mapping[str, str]) -> str:

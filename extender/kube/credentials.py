@@ -54,24 +54,20 @@ class Authorization:
     async def header(self) -> str:
         """The header to send now; waits only while a token is being renewed."""
         if self._clock.monotonic_s() >= self._renew_at_s:
-            await self._renew(self._header)
+            await self.renewed(self._header)
         return self._header
 
-    async def after_refusal(self, refused: str) -> bool:
-        """Renew because the API server answered 401 to `refused`; true when there is another header to try."""
-        await self._renew(refused)
-        return self._header != refused
-
-    async def _renew(self, old: str) -> None:
+    async def renewed(self, old: str) -> bool:
+        """Renew a header that ends, or was answered with 401, unless another caller was faster; true: there is one."""
         async with self._renewing:
-            if self._header != old:
-                return  # another caller was faster
-            try:
-                self._keep(await asyncio.to_thread(self._read))
-            except ConfigError as error:
-                # The old token may still be good: go on with it; the API server has the last word.
-                _log.warning("cannot renew the token: %s", error)
-                self._renew_at_s = self._clock.monotonic_s() + _AFTER_FAILURE_S
+            if self._header == old:
+                try:
+                    self._keep(await asyncio.to_thread(self._read))
+                except ConfigError as error:
+                    # The old token may still be good: go on with it; the API server has the last word.
+                    _log.warning("cannot renew the token: %s", error)
+                    self._renew_at_s = self._clock.monotonic_s() + _AFTER_FAILURE_S
+        return self._header != old
 
     def _keep(self, token: Token) -> None:
         self._header = token.header

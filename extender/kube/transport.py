@@ -17,7 +17,7 @@ from http import HTTPStatus
 from typing import Final, Self
 
 import msgspec
-from pyreqwest.client import ClientBuilder
+from pyreqwest.client import Client, ClientBuilder
 from pyreqwest.exceptions import DetailedPyreqwestError, PyreqwestError
 from pyreqwest.http import Url
 from pyreqwest.proxy import ProxyBuilder
@@ -35,6 +35,27 @@ CALLS_AT_ONCE: Final = 32  # 32 calls of 8 ms are 4,000/s; connections are opene
 FEW: Final = 4  # For what must not wait behind Bindings: Leases, the started gangs, reviews
 
 
+def client_of(server: ApiServer, *, agent: str = "netgang") -> Client:
+    """A client of pyreqwest for one API server, with its trust and identity; close it."""
+    builder = (
+        ClientBuilder()
+        .no_proxy()
+        .follow_redirects(False)
+        .referer(False)
+        .user_agent(agent)
+        # gzip would cost both sides more CPU than a cluster's network costs time.
+        .default_headers({"Accept": "application/json", "Accept-Encoding": "identity"})
+        .connect_timeout(timedelta(seconds=5))
+        .pool_idle_timeout(timedelta(seconds=60))  # The API server closes an idle connection after 90 s
+        # The kernel drops what is not taken by then: it must not arrive when another leads (docs/safety.md S16)
+        .tcp_user_timeout(timedelta(seconds=5))
+        .read_timeout(timedelta(seconds=150))  # Longer than any watch may be silent
+    )
+    if server.proxy is not None:
+        builder = builder.proxy(ProxyBuilder.all(server.proxy))
+    return server.tls.built(builder)
+
+
 class Transport:
     """Exchanges with one API server; an async context manager, made inside a running event loop."""
 
@@ -42,23 +63,7 @@ class Transport:
         self.server = server
         self._base = str(Url(server.url)).rstrip("/")
         self._turns = asyncio.Semaphore(concurrency)
-        builder = (
-            ClientBuilder()
-            .no_proxy()
-            .follow_redirects(False)
-            .referer(False)
-            .user_agent(agent)
-            # gzip would cost both sides more CPU than a cluster's network costs time.
-            .default_headers({"Accept": "application/json", "Accept-Encoding": "identity"})
-            .connect_timeout(timedelta(seconds=5))
-            .pool_idle_timeout(timedelta(seconds=60))  # The API server closes an idle connection after 90 s
-            # The kernel drops what is not taken by then: it must not arrive when another leads (docs/safety.md S16)
-            .tcp_user_timeout(timedelta(seconds=5))
-            .read_timeout(timedelta(seconds=150))  # Longer than any watch may be silent
-        )
-        if server.proxy is not None:
-            builder = builder.proxy(ProxyBuilder.all(server.proxy))
-        self._client = server.tls.built(builder)
+        self._client = client_of(server, agent=agent)
 
     async def __aenter__(self) -> Self:
         return self
@@ -130,7 +135,7 @@ class Transport:
                 request = request.timeout(timedelta(seconds=max(ends_s - asyncio.get_running_loop().time(), 0.0)))
             response = await hanging_up.enter_async_context(request.build_streamed())
             unauthorized = response.status == HTTPStatus.UNAUTHORIZED and tries_left
-            if not (unauthorized and await self.server.authorization.after_refusal(authorization)):
+            if not (unauthorized and await self.server.authorization.renewed(authorization)):
                 break
         if HTTPStatus.OK <= response.status < HTTPStatus.MULTIPLE_CHOICES:
             return response
@@ -175,22 +180,19 @@ def refusal(status: int, body: bytes, *, retry_after: str = "") -> ApiError:
 
     The longer of the header's `retry_after` and the Status's delay counts; the API server sends seconds, never a date.
     """
-    read = _status_in(body)
-    message = (read.message or read.reason) if read is not None else body.decode("utf-8", "replace").strip()
+    read = _decode(body)
+    message = (read.message or read.reason)[:_MESSAGE_CHARACTERS] or "no reason given"
     delays_s = [float(retry_after)] if retry_after.isascii() and retry_after.isdigit() else []
-    if read is not None and read.details is not None and read.details.retry_after_s > 0.0:
+    if read.details is not None and read.details.retry_after_s > 0.0:
         delays_s.append(read.details.retry_after_s)
-    return _KINDS.get(status, ApiError)(
-        status,
-        message[:_MESSAGE_CHARACTERS] or "no reason given",
-        retry_after_s=min(max(delays_s), _LONGEST_RETRY_S) if delays_s else None,
-    )
+    delay_s = min(max(delays_s), _LONGEST_RETRY_S) if delays_s else None
+    return _KINDS.get(status, ApiError)(status, message, retry_after_s=delay_s)
 
 
 def refusal_in_stream(body: bytes) -> ApiError:
     """The error that the Status inside a watch's ERROR event means; without a readable code it counts as 500."""
-    read = _status_in(body)
-    return refusal(read.code if read is not None and read.code >= 400 else 500, body)
+    code = _decode(body).code
+    return refusal(code if code >= 400 else 500, body)
 
 
 @contextmanager
@@ -208,7 +210,8 @@ def mapped(request: str) -> Iterator[None]:
         raise ApiUnavailableError(f"{request}: {why}") from error
 
 
-def _status_in(body: bytes) -> _RefusalStatus | None:
-    with suppress(msgspec.MsgspecError):
+def _decode(body: bytes) -> _RefusalStatus:
+    try:
         return msgspec.json.decode(body, type=_RefusalStatus)
-    return None
+    except msgspec.MsgspecError:  # plain text
+        return _RefusalStatus(body.decode("utf-8", "replace").strip())
