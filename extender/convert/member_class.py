@@ -109,7 +109,10 @@ class PodStatus(Json):
 
     def condition(self, kind: str) -> PodCondition | None:
         """The condition of this type."""
-        return next((one for one in self.conditions or () if one.type == kind), None)
+        for one in self.conditions or ():
+            if one.type == kind:
+                return one
+        return None
 
 
 class _Asked(NamedTuple):

@@ -11,9 +11,9 @@ whose lease outlasts it never has a POST under way as a former leader.
 import asyncio
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
-from typing import Any, Self, TypeAlias
+from typing import Any, TypeAlias
 from urllib.parse import urlencode
 
 import msgspec
@@ -304,25 +304,15 @@ class KubeReviews:
         return Identity(found.user.username, extra)
 
 
-class OperatorApi:
-    """What tools for operators ask, with an operator's rights: any object, by its address, as plain JSON values.
+class OperatorApi(Transport):
+    """What tools for operators ask, with an operator's rights: any object, by its address, as plain JSON values."""
 
-    What does not exist is `None`; all else is an error of `extender.errors`. `opened` makes one.
-    """
-
-    def __init__(self, transport: Transport) -> None:
-        self._transport = transport
-
-    @classmethod
-    @asynccontextmanager
-    async def opened(cls, server: ApiServer) -> AsyncIterator[Self]:
-        """One with a transport to this API server."""
-        async with Transport(server, concurrency=16, agent="netgang-operator") as transport:
-            yield cls(transport)
+    def __init__(self, server: ApiServer) -> None:
+        super().__init__(server, concurrency=16, agent="netgang-operator")
 
     async def get(self, path: str) -> _Json | None:
         """One object or document; `None`: it, or its kind, does not exist. Errors: ApiError, ApiUnavailableError."""
-        body = await self._transport.find(path, timeout_s=_OPERATOR_S)
+        body = await self.find(path, timeout_s=_OPERATOR_S)
         return self._read(body, f"GET {path}") if body is not None else None
 
     async def items(self, path: str, query: Mapping[str, str] | None = None) -> AsyncIterator[bytes]:
@@ -332,7 +322,7 @@ class OperatorApi:
             asked = {"limit": "500", **(query or {}), **({"continue": token} if token else {})}
             url = f"{path}?{urlencode(asked)}"
             try:
-                body = await self._transport.send("GET", url, timeout_s=_PAGE_S, limit_bytes=4 * _PAGE_BYTES)
+                body = await self.send("GET", url, timeout_s=_PAGE_S, limit_bytes=4 * _PAGE_BYTES)
             except NotFoundError:
                 return
             with mapped(f"GET {url}"):
@@ -350,12 +340,12 @@ class OperatorApi:
     async def create(self, path: str, body: Mapping[str, Any]) -> _Json:
         """POST an object; as the API server has it then."""
         text = msgspec.json.encode(body)
-        return self._read(await self._transport.send("POST", path, body=text, timeout_s=_OPERATOR_S), f"POST {path}")
+        return self._read(await self.send("POST", path, body=text, timeout_s=_OPERATOR_S), f"POST {path}")
 
     async def patch(self, path: str, change: Mapping[str, Any]) -> None:
         """Strategic merge patch of a built-in kind. Errors: ConflictError, NotFoundError, ApiError 422 and others."""
         text = msgspec.json.encode(change)
-        await self._transport.send("PATCH", path, body=text, content_type=_STRATEGIC, timeout_s=_OPERATOR_S)
+        await self.send("PATCH", path, body=text, content_type=_STRATEGIC, timeout_s=_OPERATOR_S)
 
     async def delete(self, path: str, *, resource_version: str = "") -> bool:
         """Delete one object; false: there was none. With a version, ConflictError if it has changed since."""
@@ -363,7 +353,7 @@ class OperatorApi:
         if resource_version:
             options["preconditions"] = {"resourceVersion": resource_version}
         with suppress(NotFoundError):
-            await self._transport.send("DELETE", path, body=msgspec.json.encode(options), timeout_s=_OPERATOR_S)
+            await self.send("DELETE", path, body=msgspec.json.encode(options), timeout_s=_OPERATOR_S)
             return True
         return False
 

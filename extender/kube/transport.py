@@ -60,7 +60,7 @@ class Transport:
     """Exchanges with one API server; an async context manager, made inside a running event loop."""
 
     def __init__(self, server: ApiServer, *, concurrency: int = CALLS_AT_ONCE, agent: str = "netgang") -> None:
-        self.server = server
+        self._server = server
         self._base = str(Url(server.url)).rstrip("/")
         self._turns = asyncio.Semaphore(concurrency)
         self._client = client_of(server, agent=agent)
@@ -127,7 +127,7 @@ class Transport:
             request = self._client.request(method, url)
             if body is not None:
                 request = request.header("Content-Type", content_type).body_bytes(body)
-            if authorization := await self.server.authorization.header():
+            if authorization := await self._server.authorization.header():
                 request = request.header("Authorization", authorization, is_sensitive=True)
             if ends_s is None:
                 request = request.streamed_read_buffer_limit(0)  # a watch's head comes at once; a short answer with it
@@ -135,7 +135,7 @@ class Transport:
                 request = request.timeout(timedelta(seconds=max(ends_s - asyncio.get_running_loop().time(), 0.0)))
             response = await hanging_up.enter_async_context(request.build_streamed())
             unauthorized = response.status == HTTPStatus.UNAUTHORIZED and tries_left
-            if not (unauthorized and await self.server.authorization.renewed(authorization)):
+            if not (unauthorized and await self._server.authorization.renewed(authorization)):
                 break
         if HTTPStatus.OK <= response.status < HTTPStatus.MULTIPLE_CHOICES:
             return response

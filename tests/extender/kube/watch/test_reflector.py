@@ -181,15 +181,14 @@ async def test_a_kind_that_appears_and_disappears() -> None:
 async def test_the_version_that_is_served_is_followed() -> None:
     """Also after the API server was upgraded, and serves the newer one only."""
     newer, older = NATIVE_GROUPS
-    api, sink = FakeClusterApi(), RecordingSink()
+    api, paths = FakeClusterApi(), {"path": newer.collection(), "other_versions": [older.collection()]}
     api.store.uninstall(newer)
-    reflector = reflector_of(api, sink, path=newer.collection(), other_versions=[older.collection()])
 
     def serve(one: Resource, name: str) -> None:
         api.store.install(one)
         api.store.put(one, {"metadata": {"name": name, "namespace": "default"}})
 
-    async with playing(reflector.run()):
+    async with following(api, **paths) as (_, sink, reflector):
         await settle()
         assert (reflector.status().absent, api.calls["list"]) == (True, 2)
         serve(older, "old")
