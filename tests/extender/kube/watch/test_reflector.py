@@ -181,14 +181,14 @@ async def test_a_kind_that_appears_and_disappears() -> None:
 async def test_the_version_that_is_served_is_followed() -> None:
     """Also after the API server was upgraded, and serves the newer one only."""
     newer, older = NATIVE_GROUPS
-    api, paths = FakeClusterApi(), {"path": newer.collection(), "other_versions": [older.collection()]}
+    api = FakeClusterApi()
     api.store.uninstall(newer)
 
     def serve(one: Resource, name: str) -> None:
         api.store.install(one)
         api.store.put(one, {"metadata": {"name": name, "namespace": "default"}})
 
-    async with following(api, **paths) as (_, sink, reflector):
+    async with following(api, path=newer.collection(), other_versions=[older.collection()]) as (_, sink, reflector):
         await settle()
         assert (reflector.status().absent, api.calls["list"]) == (True, 2)
         serve(older, "old")
