@@ -91,7 +91,7 @@ async def _look(kubeconfig: Path | None, where: "Where", *, url: str | None, clu
 
     clock, seen = SystemClock(), of_files(where)
     if cluster:
-        async with OperatorApi.opened(load(kubeconfig, clock=clock)) as api:
+        async with OperatorApi(load(kubeconfig, clock=clock)) as api:
             seen = await Look(api, where, seen).facts()
     if url is not None:
         return await ask_running(seen, url)
@@ -151,7 +151,7 @@ async def _remove(kubeconfig: Path | None, namespace: str, *, gates: bool, lease
     from extender.runtime.clock import SystemClock
 
     clock = SystemClock()
-    async with OperatorApi.opened(load(kubeconfig, clock=clock)) as api:
+    async with OperatorApi(load(kubeconfig, clock=clock)) as api:
         removal = Removal(api, clock, dry_run=dry_run)
         if leases:
             await removal.leases(namespace)

@@ -13,7 +13,7 @@ from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
@@ -55,14 +55,18 @@ class Bearer(msgspec.Struct, frozen=True):
     uid: str
 
 
-class NoteReader(Protocol):
-    """Reads notes; one of another's making reads none."""
+class NoteReader:
+    """Reads notes; this one none, for callers to which notes do not matter."""
 
     def read(self, kind: NoteKind, bearer: Bearer, text: str) -> str | None:
         """The content of a note on this very object; `None`: it is not one of ours."""
+        return None
 
 
-class Notes:
+NO_NOTES: Final = NoteReader()
+
+
+class Notes(NoteReader):
     """The notes of one process: `key` signs, and notes that were signed with the former one are read."""
 
     def __init__(self, key: bytes, former_key: bytes | None = None, *, problem: str = "") -> None:
@@ -94,7 +98,7 @@ class Notes:
         return None
 
 
-class UncheckedNotes:
+class UncheckedNotes(NoteReader):
     """Reads notes without a look at their signature: for what is explained from a file and never acted on."""
 
     def read(self, kind: NoteKind, bearer: Bearer, text: str) -> str | None:
@@ -106,14 +110,6 @@ class UncheckedNotes:
         return text.rpartition(" ")[0] or None if len(text) <= MOST_CHARS else None
 
 
-class _NoNotes:
-    def read(self, kind: NoteKind, bearer: Bearer, text: str) -> str | None:
-        return None
-
-
-NO_NOTES: Final[NoteReader] = _NoNotes()  # Reads none: for callers to which notes do not matter
-
-
 def _mac(key: bytes, kind: NoteKind, bearer: Bearer, content: str) -> str:
     # Names and uids have no NUL, so the parts cannot be shifted against each other.
     signed = "\0".join((_SCHEME, kind, bearer.namespace, bearer.uid, content))
@@ -122,10 +118,7 @@ def _mac(key: bytes, kind: NoteKind, bearer: Bearer, content: str) -> str:
 
 
 def notes_of(directory: Path) -> Notes:
-    """Notes signed with the keys in a mounted Secret (docs/reference/notes.md), else with one that the process forgets.
-
-    Errors: ConfigError for what is no key.
-    """
+    """Signed with the keys in a mounted Secret, else with one that the process forgets. ConfigError: it is no key."""
     key = _key_in(directory / KEY_FILE)
     if key is None:
         problem = f"there is no key in {directory / KEY_FILE}: mount a Secret with one (docs/reference/notes.md)"

@@ -20,7 +20,7 @@ from extender.cache import ClusterCache
 from extender.cache.unreadable import UnreadableObjects
 from extender.convert.clusterfile import ClusterFile, read_cluster
 from extender.kube.calls import DAEMON_SETS, NATIVE_GROUPS, NODES, POD_GROUPS, PODS
-from extender.kube.client import Binder, KubeClient, KubeReviews
+from extender.kube.client import KubeClient, KubeReviews
 from extender.kube.credentials import load as load_credentials
 from extender.kube.embedded import EmbeddedCluster
 from extender.kube.own_objects import KubeTextStore
@@ -44,7 +44,7 @@ async def live(settings: Settings, *, limits: Limits = LIMITS) -> AsyncIterator[
     async with AsyncExitStack() as stack:
         worker, questions = stack.enter_context(WorkerThread("plan")), stack.enter_context(WorkerThread("ask"))
         server = load_credentials(settings.kubeconfig, clock=clock)
-        api = KubeClient(Binder(await stack.enter_async_context(Transport(server)), clock, rng))
+        api = KubeClient(await stack.enter_async_context(Transport(server)), clock, rng)
         reviews = None
         if settings.reports.port is not None:
             reviews = KubeReviews(await stack.enter_async_context(Transport(server, concurrency=FEW)))

@@ -29,8 +29,7 @@ class UnreadableKind:
     """Those of one kind."""
 
     def __init__(self, api_version: str, kind: str) -> None:
-        self._api_version = api_version
-        self._kind = kind
+        self._of = api_version, kind
         self.now: dict[str, Unreadable] = {}  # `namespace/name`, for kinds outside namespaces the name → what is known
         self.readings = 0  # How often an object of the kind could not be read, since the start
 
@@ -39,12 +38,11 @@ class UnreadableKind:
         self.readings += 1
         if 0 < len(key) <= LONGEST_KEY and (key in self.now or len(self.now) < MOST):
             namespace, _, name = key.rpartition("/")
-            self.now[key] = Unreadable(self._api_version, self._kind, namespace, name, uid[:253], words(error))
+            self.now[key] = Unreadable(*self._of, namespace, name, uid[:253], words(error))
 
     def passed(self, key: str) -> None:
-        """The object was read, or is gone. Cost: nothing where all can be read."""
-        if self.now:
-            self.now.pop(key, None)
+        """The object was read, or is gone."""
+        self.now.pop(key, None)
 
     def keep_only(self, keys: Collection[str]) -> None:
         """A whole list was read, in which only these could not be."""
@@ -71,8 +69,6 @@ def words(error: Exception) -> str:
     >>> words(ValueError("cpu: 'x' is not a quantity")), words(KeyError("spec"))
     ("cpu: 'x' is not a quantity", "KeyError: 'spec'")
     """
-    text = str(error)[: 2 * _WHY_CHARS]
-    if not isinstance(error, ValueError):
-        text = f"{type(error).__name__}: {text}"
+    text = ("" if isinstance(error, ValueError) else f"{type(error).__name__}: ") + str(error)[: 2 * _WHY_CHARS]
     line = " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
     return line if len(line) <= _WHY_CHARS else line[: _WHY_CHARS - 1] + "…"

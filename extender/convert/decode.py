@@ -30,7 +30,7 @@ class Json(msgspec.Struct, rename="camel", gc=False):
 
 
 class OwnerReference(Json):
-    """One of `metadata.ownerReferences`."""
+    """Of `metadata.ownerReferences`."""
 
     api_version: str = ""
     kind: str = ""
@@ -156,22 +156,19 @@ class Pool:
     """
 
     def __init__(self) -> None:
-        self._known: dict[ref[Any], ref[Any]] = {}  # a value → the same, held loosely: equal while both live
-
-    def __len__(self) -> int:
-        return len(self._known)
+        self.known: dict[ref[Any], ref[Any]] = {}  # a value → the same, held loosely: equal while both live
 
     def one(self, value: T) -> T:
         """The first living value equal to this one; it can be referred to weakly. Cost: a hash and a comparison."""
-        known = self._known.get(ref(value))
+        known = self.known.get(ref(value))
         if known is None:
-            mine = ref(value, self._known.__delitem__)
-            known = self._known.setdefault(mine, mine)
+            mine = ref(value, self.known.__delitem__)
+            known = self.known.setdefault(mine, mine)
         same: T | None = known()
         return value if same is None else same
 
 
-shared = Pool().one  # The first living value equal to this one, among the parts of all objects: records, not tuples
+shared = Pool().one  # Among the parts of all objects: records, not tuples
 _one_tuple = lru_cache(maxsize=1024)(tuple[Any, ...])  # of a tuple it makes the tuple itself
 
 

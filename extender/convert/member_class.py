@@ -33,19 +33,19 @@ _PLACING_BYTES = 256 * 1024  # Of the fields that say where a pod may go: each l
 Thousandths: TypeAlias = dict[str, int]  # resource → amount in thousandths of its unit
 
 
-class _Container(Json):
+class _Container(Json):  # Of the spec, or of the status: what it has, which a resize in place changes
     name: str = ""
     resources: msgspec.Raw = NO_RAW
+    allocated_resources: msgspec.Raw = NO_RAW
     ports: msgspec.Raw = NO_RAW
     restart_policy: str | None = None
 
 
-class _Gate(Json):
-    name: str
-
-
-class _SchedulingGroup(Json):
+class _Small(Json):  # A gate, a scheduling group, a claim or a spread constraint
+    name: str = ""
     pod_group_name: str | None = None  # Kubernetes' own PodGroup (1.36)
+    claim_name: str = ""
+    when_unsatisfiable: str = "DoNotSchedule"
 
 
 class _Required(Json):
@@ -58,17 +58,9 @@ class _Affinity(Json):
     pod_anti_affinity: _Required | None = None
 
 
-class _VolumeClaim(Json):
-    claim_name: str = ""
-
-
 class _Volume(Json):
-    persistent_volume_claim: _VolumeClaim | None = None
-    ephemeral: _VolumeClaim | None = None
-
-
-class _Spread(Json):
-    when_unsatisfiable: str = "DoNotSchedule"
+    persistent_volume_claim: _Small | None = None
+    ephemeral: _Small | None = None
 
 
 class PodSpec(Json):
@@ -88,16 +80,10 @@ class PodSpec(Json):
     host_network: bool | None = None
     volumes: list[_Volume] | None = None
     resource_claims: list[msgspec.Raw] | None = None
-    topology_spread_constraints: list[_Spread] | None = None
-    scheduling_gates: list[_Gate] | None = None
-    scheduling_group: _SchedulingGroup | None = None
+    topology_spread_constraints: list[_Small] | None = None
+    scheduling_gates: list[_Small] | None = None
+    scheduling_group: _Small | None = None
     active_deadline_seconds: int | float | None = None
-
-
-class _ContainerStatus(Json):  # What a container has, which a resize in place changes
-    name: str = ""
-    resources: msgspec.Raw = NO_RAW
-    allocated_resources: msgspec.Raw = NO_RAW
 
 
 class PodCondition(Json):
@@ -115,8 +101,8 @@ class PodStatus(Json):
 
     phase: str | None = None
     nominated_node_name: str | None = None
-    container_statuses: list[_ContainerStatus] | None = None
-    init_container_statuses: list[_ContainerStatus] | None = None
+    container_statuses: list[_Container] | None = None
+    init_container_statuses: list[_Container] | None = None
     conditions: list[PodCondition] | None = None
     resources: msgspec.Raw = NO_RAW
     allocated_resources: msgspec.Raw = NO_RAW
@@ -182,16 +168,13 @@ _selector = msgspec.json.Decoder(dict[str, str])
 _affinity = msgspec.json.Decoder(_NodeAffinity)
 _tolerations = msgspec.json.Decoder(list[_Toleration])
 _ports = msgspec.json.Decoder(list[_Port])
-_NO_STATUS = _ContainerStatus()
+_NO_STATUS = _Container()
 
 
 def class_of(
     namespace: str, role: Role, spec: PodSpec, status: PodStatus, *, lineage: str, size_bytes: int
 ) -> MemberClass:
-    """The class of a pod; `lineage`: with which pods it shares refusals of nodes. ValueError says what is wrong.
-
-    Of an object of a large size it is read each time: no cache keeps a tenant's megabytes (docs/safety.md S21).
-    """
+    """The class of a pod; `lineage`: with which pods it shares refusals of nodes. ValueError says what is wrong."""
     affinity = given(spec.affinity.node_affinity) if spec.affinity is not None else b""
     placing = given(spec.node_selector), affinity, given(spec.tolerations)
     if sum(map(len, placing)) > _PLACING_BYTES:
@@ -212,13 +195,14 @@ def class_of(
     infeasible = resize is not None and resize.reason == "Infeasible"  # For good: what is in force counts, not the spec
     pod = _Asked(given(spec.resources), given(status.resources), given(status.allocated_resources))
     overhead = given(spec.overhead)
+    # No cache keeps a tenant's megabytes (docs/safety.md S21)
     class_by = _member_class if size_bytes <= _KEY_BYTES else _member_class.__wrapped__
     return class_by(
         role, lineage, tuple(asked), tuple(init), pod, overhead, infeasible, placing, ports, host_network, claims
     )
 
 
-def _asked(one: _Container, statuses: dict[str, _ContainerStatus]) -> _Asked:
+def _asked(one: _Container, statuses: dict[str, _Container]) -> _Asked:
     status, sidecar = statuses.get(one.name, _NO_STATUS), one.restart_policy == "Always"
     return _Asked(given(one.resources), given(status.resources), given(status.allocated_resources), sidecar)
 
@@ -248,11 +232,18 @@ def _member_class(
     ]
     listed = decode(_tolerations, tolerated, what="spec.tolerations") if tolerated else []
     tolerations = {Toleration(t.key or "", t.operator or "Equal", t.value or "", t.effect or "") for t in listed}
+    taken = {
+        HostPort(port.protocol or "TCP", port.host_ip or _EVERY_ADDRESS, number)
+        for raw in ports
+        for port in decode(_ports, raw, what="spec.containers[].ports")
+        # With hostNetwork a container port is a host port (API defaults)
+        if (number := port.host_port or (port.container_port if host_network else 0)) > 0
+    }
     limits = Constraints(
         node_selector=tuple(sorted(labels.items())),
         affinity=tuple(alternatives) if required is not None else None,
         tolerations=tuple(sorted(tolerations, key=astuple)),
-        host_ports=_host_ports(ports, host_network=host_network),
+        host_ports=tuple(sorted(taken, key=astuple)),
         claims=claims,
     )
     requests = _requests(containers, init, pod, overhead, infeasible=infeasible)
@@ -278,17 +269,6 @@ def unmodelled_constraints(spec: PodSpec) -> tuple[str, ...]:
 def _lines(listed: list[_SelectorLine] | None) -> tuple[Requirement, ...]:
     lines = [(intern(one.key), intern(one.operator), tuple(map(intern, one.values or ()))) for one in listed or ()]
     return tuple([Requirement(*line) for line in lines])
-
-
-def _host_ports(ports: Sequence[bytes], *, host_network: bool) -> tuple[HostPort, ...]:
-    """Host ports as kube-scheduler counts them; with hostNetwork a container port is a host port (API defaults)."""
-    taken: set[HostPort] = set()
-    for raw in ports:
-        for port in decode(_ports, raw, what="spec.containers[].ports"):
-            number = port.host_port or (port.container_port if host_network else 0)
-            if number > 0:
-                taken.add(HostPort(port.protocol or "TCP", port.host_ip or _EVERY_ADDRESS, number))
-    return tuple(sorted(taken, key=astuple))
 
 
 def _requests(
@@ -346,8 +326,7 @@ def _aggregate(amounts: Sequence[Thousandths], init: Sequence[_Asked]) -> Counte
     return total
 
 
-def _written(raw: bytes, what: str) -> tuple[Thousandths, Thousandths]:
-    """Requests and limits."""
+def _written(raw: bytes, what: str) -> tuple[Thousandths, Thousandths]:  # Requests and limits
     read = decode(_requirements, raw or b"{}", what=what)
     return _read(read.requests, f"{what}.requests"), _read(read.limits, f"{what}.limits")
 

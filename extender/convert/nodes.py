@@ -114,7 +114,7 @@ def daemon_set_from_json(raw: bytes | msgspec.Raw) -> DaemonSet:
     read = decode(_daemon_set, raw, what="DaemonSet")
     meta, namespace = read.metadata, read.metadata.namespace or "default"
     template = read.spec.template if read.spec is not None else None
-    pod = (template.spec if template is not None else None) or PodSpec()
+    pod = (template and template.spec) or PodSpec()
     try:
         member_class = class_of(namespace, Role.OTHER, pod, PodStatus(), lineage="", size_bytes=len(raw))
     except ValueError as error:

@@ -63,7 +63,7 @@ def _term(expressions: Sequence[Requirement], fields: Sequence[Requirement]) -> 
 
 
 def _line(one: Requirement) -> Fields:
-    return {"key": one.key, "operator": one.operator, **({"values": list(one.values)} if one.values else {})}
+    return {"key": one.key, "operator": one.operator} | ({"values": list(one.values)} if one.values else {})
 
 
 def condition_patch(uid: PodUid, wanted: AdmittedCondition, *, at: str) -> bytes:

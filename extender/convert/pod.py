@@ -1,8 +1,6 @@
 """Pods: raw JSON → `scoring.model.Pod`, and what their condition PodScheduled says of those that have no node.
 
-Pods of one template hold the same bytes for resources, selectors and tolerations, so these raw parts are keys: what is
-costly is computed once per template and shared by all its pods. Budget: 20 µs for a pod of 4 KB. Rule: what is
-ambiguous in the API object is settled here.
+Budget: 20 µs for a pod of 4 KB. Rule: what is ambiguous in the API object is settled here.
 
 An in-tree filter may refuse every node before /filter is asked, and then that condition's message is the only trace.
 After "nodes are available:" (FitError, 1.36) come numbers of nodes and what each kind lacks, or, when a PreFilter
@@ -24,8 +22,7 @@ from scoring.model.gang import MOST_S
 from scoring.queue.statuses import CONDITION, AdmittedCondition
 
 NUDGE_ANNOTATION = OWN_PREFIX + "nudge"  # Wakes a parked pod; never an option, so a nudge changes no decision
-PREEMPTS_OPTION = NoteKind.PREEMPTS.removeprefix(OWN_PREFIX)
-"""The option that has a note's content: only if the note is ours"""
+PREEMPTS_OPTION = NoteKind.PREEMPTS.removeprefix(OWN_PREFIX)  # Has a note's content, only if the note is ours
 _WRITTEN_BY_US = frozenset(
     name.removeprefix(OWN_PREFIX) for name in (NUDGE_ANNOTATION, NoteKind.ADMITTED, NoteKind.PREEMPTS)
 )
@@ -45,6 +42,7 @@ class _PodFields(Json):
 
 _pod = msgspec.json.Decoder(_PodFields)
 _NOT_TRIED = PodCondition("PodScheduled")
+_NO_OWNER = OwnerReference()
 
 
 def pod_from_json(raw: bytes | msgspec.Raw, *, notes: NoteReader = NO_NOTES) -> Pod:
@@ -78,7 +76,9 @@ def pod_from_json(raw: bytes | msgspec.Raw, *, notes: NoteReader = NO_NOTES) -> 
     admitted_to = NodeName(intern(node)) if (node := noted.get(NoteKind.ADMITTED)) else None
     if note := noted.get(NoteKind.PREEMPTS):
         options = tuple(sorted((*options, (PREEMPTS_OPTION, note))))
-    owner = next((one for one in owners if one.controller), None)
+    owner = next((one for one in owners if one.controller), _NO_OWNER)
+    texts = owner.api_version, owner.kind, owner.name, owner.uid
+    daemon = owner.kind == "DaemonSet" and owner.api_version.partition("/")[0] == "apps"
     scheduled, waits, bound, limit_s = _NOT_TRIED, False, None, None
     if (group is not None or admitted_to is not None) and (spec.node_name or not gates):
         scheduled = status.condition("PodScheduled") or _NOT_TRIED
@@ -89,6 +89,8 @@ def pod_from_json(raw: bytes | msgspec.Raw, *, notes: NoteReader = NO_NOTES) -> 
         bound = scheduled.last_transition_time if spec.node_name and scheduled.status == "True" else None
         limit_s = spec.active_deadline_seconds  # The API server takes none below 1
     refusal, obstacle = _refusal_of(scheduled) if waits else ("", "")
+    told = status.condition(CONDITION) if group is not None else None
+    of_our_making = told is not None and told.status in ("True", "False") and len(told.reason or "") <= _REASON_CHARS
     return Pod(
         uid=uid,
         namespace=Namespace(namespace),
@@ -110,11 +112,11 @@ def pod_from_json(raw: bytes | msgspec.Raw, *, notes: NoteReader = NO_NOTES) -> 
         refusal=refusal,
         parked=waits and refused,
         obstacle=obstacle,
-        told=_told_by(status) if group is not None else "",
+        told=intern(AdmittedCondition(told.status, told.reason or "").key) if told and of_our_making else "",
         group=group,
         job=job,
-        owner=_record_of(owner) if owner is not None and (group or mistakes) else None,
-        daemon=_daemon(namespace, owner) if owner is not None else "",
+        owner=shared(Controller(*texts)) if (group or mistakes) and 0 < max(map(len, texts)) <= NAME_CHARS else None,
+        daemon=intern(f"{namespace}/{texts[3]}") if daemon and len(texts[3]) <= NAME_CHARS else "",
         run=run_of(labels, owners) if group is not None else None,
         index=index,
         options=shared_tuple(options),
@@ -122,18 +124,6 @@ def pod_from_json(raw: bytes | msgspec.Raw, *, notes: NoteReader = NO_NOTES) -> 
         misspelt=mistakes,
         resource_version=meta.resource_version or "",
     )
-
-
-def _record_of(owner: OwnerReference) -> Controller | None:
-    texts = owner.api_version, owner.kind, owner.name, owner.uid
-    return shared(Controller(*texts)) if max(map(len, texts)) <= NAME_CHARS else None
-
-
-def _daemon(namespace: str, owner: OwnerReference) -> str:
-    """The identity of the controller, if that is a DaemonSet."""
-    if owner.kind != "DaemonSet" or owner.api_version.partition("/")[0] != "apps" or len(owner.uid) > NAME_CHARS:
-        return ""
-    return intern(f"{namespace}/{owner.uid}")
 
 
 def _refusal_of(scheduled: PodCondition) -> tuple[str, str]:
@@ -148,14 +138,6 @@ def _refusal_of(scheduled: PodCondition) -> tuple[str, str]:
     _, counted, rest = text.partition(_COUNTED)
     whatever_the_node = counted and not rest[:1].isdigit() and not rest.startswith("node(s) ")
     return _bounded(text), _bounded(rest.rstrip(".") if whatever_the_node else "")
-
-
-def _told_by(status: PodStatus) -> str:
-    """`AdmittedCondition.key` of our condition on the pod; empty: it has none, or not of our making."""
-    ours = status.condition(CONDITION)
-    if ours is None or len(ours.reason or "") > _REASON_CHARS or ours.status not in ("True", "False"):
-        return ""
-    return intern(AdmittedCondition(ours.status, ours.reason or "").key)
 
 
 def _by_filters(refusal: PodCondition, *, native: bool) -> bool:

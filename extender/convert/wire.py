@@ -19,7 +19,7 @@ from typing import Final, TypeAlias, TypeVar
 import msgspec
 from msgspec.structs import astuple
 
-from extender.convert.decode import NO_RAW, given
+from extender.convert.decode import NO_RAW, decode, given
 from extender.errors import BadRequestError
 from scoring.ids import Namespace, NodeName, PodName, PodUid
 from scoring.model import Reason
@@ -38,7 +38,7 @@ class PodRef(msgspec.Struct, frozen=True):
 
 
 class FilterArgs(msgspec.Struct, frozen=True):
-    """What /filter and /prioritize are asked: one pod, and the nodes left for it, in kube-scheduler's order."""
+    """What /filter and /prioritize ask: one pod, and the nodes left for it, in kube-scheduler's order."""
 
     pod: PodRef
     pod_json: bytes  # The Pod as it came: well-formed JSON in valid UTF-8, otherwise unchecked
@@ -103,6 +103,7 @@ _OBJECT: Final = msgspec.json.Decoder(_Object)
 _NODE_LIST: Final = msgspec.json.Decoder(_NodeList)
 _NAMES: Final = msgspec.json.Decoder(list[NodeName])
 _ANY_KEYS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_RESULT: Final = b'{"Nodes":%b,"NodeNames":%b,"FailedNodes":null,"FailedAndUnresolvableNodes":%b,"Error":%b}'
 _NEXT_HOST: Final = ',{"Host":"'
 # Score → what follows the host's name in the reply; a dict, so that an index below 0 does not wrap around
 _SCORE_TAILS: Final = {score: f'","Score":{score}}}{_NEXT_HOST}' for score in range(MAX_SCORE + 1)}
@@ -149,7 +150,7 @@ def encode_filter(args: FilterArgs, answer: FilterAnswer) -> bytes:
     if not names:
         return _refusal(args, answer.others)
     if names is asked and args.nodes_json is None:
-        return _result(b"null", args.names_json or _json(asked), b"null", b'""')
+        return _RESULT % (b"null", args.names_json or _json(asked), b"null", b'""')
     passed = frozenset(names)
     all_asked = asked if len(passed) == 1 else frozenset(asked)  # to hash 5,000 names takes longer than the answer
     if strange := [name for name in names if name not in all_asked]:
@@ -161,12 +162,12 @@ def encode_filter(args: FilterArgs, answer: FilterAnswer) -> bytes:
     reasons = b"null"
     if len(passed) < len(asked) <= REASONS_SHOWN_MAX:
         reasons = _json({name: answer.others for name in asked if name not in passed})
-    return _result(nodes, _json(names), reasons, b'""')
+    return _RESULT % (nodes, _json(names), reasons, b'""')
 
 
 def encode_filter_error(text: str) -> bytes:
     """Write an ExtenderFilterResult that only says `Error`: no node passes, the pod is tried again by timer."""
-    return _result(b"null", b"null", b"null", _json(text))
+    return _RESULT % (b"null", b"null", b"null", _json(text))
 
 
 def encode_scores(args: FilterArgs, scores: Sequence[int]) -> bytes:
@@ -225,15 +226,6 @@ def _refusal(args: FilterArgs, reason: Reason) -> bytes:
     return f'":{said},"'.join(names).encode()
 
 
-def _result(nodes: bytes, names: bytes, unresolvable: bytes, error: bytes) -> bytes:
-    return b'{"Nodes":%b,"NodeNames":%b,"FailedNodes":null,"FailedAndUnresolvableNodes":%b,"Error":%b}' % (
-        nodes,
-        names,
-        unresolvable,
-        error,
-    )
-
-
 def _literals(args: FilterArgs) -> Sequence[str]:
     """The names as they stand between quotes in JSON: where no backslash came, none has anything to escape."""
     if args.names_json and b"\\" not in args.names_json:
@@ -243,10 +235,9 @@ def _literals(args: FilterArgs) -> Sequence[str]:
 
 def _decoded(decoder: msgspec.json.Decoder[T], raw: bytes, what: str) -> T:
     try:
-        return decoder.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        why = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise BadRequestError(f"{what} cannot be read: {why}") from error
+        return decode(decoder, raw, what=f"{what} cannot be read")
+    except ValueError as error:
+        raise BadRequestError(str(error)) from error
 
 
 def _with_every_key(decoder: msgspec.json.Decoder[Args], body: bytes, what: str) -> Args:

@@ -11,9 +11,9 @@ whose lease outlasts it never has a POST under way as a former leader.
 import asyncio
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
-from typing import Any, Self, TypeAlias
+from typing import Any, TypeAlias
 from urllib.parse import urlencode
 
 import msgspec
@@ -76,8 +76,8 @@ _POD = msgspec.json.Decoder(_BoundPod)  # What of a pod shows how a Binding or p
 
 
 @dataclass(eq=False, repr=False)
-class Binder:
-    """Posts Bindings through one transport; how long and how often each is tried."""
+class KubeClient:
+    """ClusterApi of one API server; how long and how often a Binding is tried."""
 
     transport: Transport
     clock: Clock
@@ -152,27 +152,6 @@ class Binder:
     def _share(self, ends_s: float) -> float:
         return max(0.0, min(self.attempt_s, ends_s - self.clock.monotonic_s()))
 
-
-def _may_have_worked_or_may_later(error: ApiError | ApiUnavailableError) -> bool:
-    """No answer or a 5xx: it may have taken effect; 429: it did not, but may be tried again."""
-    return isinstance(error, ApiUnavailableError) or error.status == 429 or error.status >= 500
-
-
-def _final(binding: Binding, error: ApiError | ApiUnavailableError) -> ApiError | ApiUnavailableError:
-    """The answer to the caller when tries and time are used up; only a 429 is known to have had no effect."""
-    if isinstance(error, ApiError) and error.status == 429:
-        return error
-    what = f"binding of pod {binding.namespace}/{binding.name} to {binding.node}"
-    return ApiUnavailableError(f"{what}: outcome unknown: {error}")
-
-
-class KubeClient:
-    """ClusterApi of one API server."""
-
-    def __init__(self, binder: Binder) -> None:
-        self._transport = binder.transport
-        self.bind = binder.bind
-
     async def list_page(self, path: str, *, limit: int, continue_token: str = "", not_older_than: str = "") -> Page:
         """One page, from storage or a cache `not_older_than`. Errors: as `Transport.send`; GoneError: begin again."""
         query = {"limit": str(limit)}
@@ -181,18 +160,17 @@ class KubeClient:
         elif not_older_than:
             query |= {"resourceVersion": not_older_than, "resourceVersionMatch": "NotOlderThan"}
         url = _with_query(path, query)
-        raw = await self._transport.send("GET", url, timeout_s=_PAGE_S, limit_bytes=_PAGE_BYTES)
+        raw = await self.transport.send("GET", url, timeout_s=_PAGE_S, limit_bytes=_PAGE_BYTES)
         with mapped(f"GET {url}"):
             found = decoded(_PAGE, raw)
-        # bytes() copies each item, so that a kept one does not keep the whole page in memory.
-        items = [bytes(item) for item in found.items or ()]
-        return Page(items, found.metadata.resource_version, found.metadata.continue_token)
+        # Copied, so that a kept one does not keep the whole page in memory
+        return Page(list(map(bytes, found.items or ())), found.metadata.resource_version, found.metadata.continue_token)
 
     async def watch(self, path: str, *, resource_version: str, timeout_s: int) -> AsyncGenerator[WatchEvent, None]:
         """Changes after `resource_version`, with bookmarks. Errors: first as `send`, then ApiUnavailableError."""
         query = {"watch": "true", "resourceVersion": resource_version, "allowWatchBookmarks": "true"}
         url = _with_query(path, query | {"timeoutSeconds": str(timeout_s)})
-        async with aclosing(self._transport.lines(url, open_s=_REQUEST_S)) as lines:
+        async with aclosing(self.transport.lines(url, open_s=_REQUEST_S)) as lines:
             with mapped(f"GET {url}"):
                 async for line in lines:
                     event = decoded(_EVENT, line)
@@ -204,10 +182,7 @@ class KubeClient:
         await self._patch_pod(calls.PODS.path(namespace, name), namespace, name, uid, body, content_type=_MERGE_PATCH)
 
     async def admit_pod(self, namespace: str, name: str, uid: PodUid, patch: bytes) -> None:
-        """Send a strategic merge patch of the very pod `uid`; as `annotate_pod`. ApiError 422: it is not acceptable.
-
-        When an earlier patch took effect though its answer was lost, it is 422 again, but the gate is gone.
-        """
+        """Send a strategic merge patch of the very pod `uid`; as `annotate_pod`. ApiError 422: it is not acceptable."""
         await self._patch_pod(calls.PODS.path(namespace, name), namespace, name, uid, patch, opens_gate=True)
 
     async def _patch_pod(
@@ -215,7 +190,7 @@ class KubeClient:
         opens_gate: bool = False,
     ) -> None:  # fmt: skip
         try:
-            await self._transport.send("PATCH", path, body=body, content_type=content_type, timeout_s=_REQUEST_S)
+            await self.transport.send("PATCH", path, body=body, content_type=content_type, timeout_s=_REQUEST_S)
         except ApiError as error:
             if error.status != 422:
                 raise
@@ -223,17 +198,18 @@ class KubeClient:
                 now = _POD.decode(await self.get_pod(namespace, name))
             if now.metadata.uid != uid:
                 raise ConflictError(409, f"pod {namespace}/{name} was replaced by another of the same name") from error
+            # When an earlier patch took effect though its answer was lost, it is 422 again, but the gate is gone
             if not opens_gate or GATE in [gate.get("name") for gate in now.spec.scheduling_gates or ()]:
                 raise
 
     async def get_pod(self, namespace: str, name: str) -> bytes:
         """One pod as raw JSON, read from storage."""
-        return await self._transport.send("GET", calls.PODS.path(namespace, name), timeout_s=_REQUEST_S)
+        return await self.transport.send("GET", calls.PODS.path(namespace, name), timeout_s=_REQUEST_S)
 
     async def get_object(self, api_version: str, kind: str, namespace: str, name: str) -> bytes:
-        """One owner of pods as raw JSON, read from storage. ValueError: `calls` has no such kind."""
+        """One owner of pods, likewise. ValueError: `calls` has no such kind."""
         path = calls.served_as(api_version, kind, among={**calls.OWNERS, **calls.PATCHED}).path(namespace, name)
-        return await self._transport.send("GET", path, timeout_s=_REQUEST_S)
+        return await self.transport.send("GET", path, timeout_s=_REQUEST_S)
 
     async def labelled_owners(self, label: str) -> Sequence[Labelled]:
         """All owners of kinds that can be suspended, that have this label; kinds that are not installed have none."""
@@ -255,7 +231,7 @@ class KubeClient:
         eviction["metadata"] = {"name": name, "namespace": namespace}
         body = msgspec.json.encode(eviction | {"deleteOptions": {"preconditions": only}})
         path = calls.PODS.path(namespace, name, "eviction")
-        await self._transport.send("POST", path, body=body, timeout_s=_EVICT_S)
+        await self.transport.send("POST", path, body=body, timeout_s=_EVICT_S)
 
     async def patch_group_status(self, namespace: str, name: str, patch: bytes) -> bytes:
         """Merge patch of a PodGroup's status; the PodGroup as it is now. ConflictError: it changed meanwhile."""
@@ -266,12 +242,25 @@ class KubeClient:
         await self._patch_pod(calls.PODS.path(namespace, name, "status") + _AS_WRITER, namespace, name, uid, patch)
 
     async def _merge(self, path: str, patch: bytes) -> bytes:
-        return await self._transport.send("PATCH", path, body=patch, content_type=_MERGE_PATCH, timeout_s=_REQUEST_S)
+        return await self.transport.send("PATCH", path, body=patch, content_type=_MERGE_PATCH, timeout_s=_REQUEST_S)
 
     async def create_event(self, namespace: str, event: Mapping[str, Any]) -> None:
         """POST an events.k8s.io/v1 Event; `apiVersion` and `kind` are filled in."""
         body = msgspec.json.encode({"apiVersion": "events.k8s.io/v1", "kind": "Event", **event})
-        await self._transport.send("POST", calls.EVENTS.collection(namespace), body=body, timeout_s=_REQUEST_S)
+        await self.transport.send("POST", calls.EVENTS.collection(namespace), body=body, timeout_s=_REQUEST_S)
+
+
+def _may_have_worked_or_may_later(error: ApiError | ApiUnavailableError) -> bool:
+    """No answer or a 5xx: it may have taken effect; 429: it did not, but may be tried again."""
+    return isinstance(error, ApiUnavailableError) or error.status == 429 or error.status >= 500
+
+
+def _final(binding: Binding, error: ApiError | ApiUnavailableError) -> ApiError | ApiUnavailableError:
+    """The answer to the caller when tries and time are used up; only a 429 is known to have had no effect."""
+    if isinstance(error, ApiError) and error.status == 429:
+        return error
+    what = f"binding of pod {binding.namespace}/{binding.name} to {binding.node}"
+    return ApiUnavailableError(f"{what}: outcome unknown: {error}")
 
 
 def _with_query(path: str, query: Mapping[str, str]) -> str:
@@ -308,33 +297,22 @@ class KubeReviews:
         body = await self._transport.send("POST", kind.collection(), body=asked, timeout_s=_REVIEW_S)
         with mapped("TokenReview"):
             found = msgspec.json.decode(body, type=_TokenReview).status
-        if not found.authenticated or not found.user.username:
-            return None
-        if audiences and not set(audiences).intersection(found.audiences or ()):
+        meant = not audiences or set(audiences).intersection(found.audiences or ())
+        if not (found.authenticated and found.user.username and meant):
             return None
         extra = tuple(sorted((key, tuple(values)) for key, values in (found.user.extra or {}).items()))
         return Identity(found.user.username, extra)
 
 
-class OperatorApi:
-    """What tools for operators ask, with an operator's rights: any object, by its address, as plain JSON values.
+class OperatorApi(Transport):
+    """What tools for operators ask, with an operator's rights: any object, by its address, as plain JSON values."""
 
-    What does not exist is `None`; all else is an error of `extender.errors`. `opened` makes one.
-    """
-
-    def __init__(self, transport: Transport) -> None:
-        self._transport = transport
-
-    @classmethod
-    @asynccontextmanager
-    async def opened(cls, server: ApiServer) -> AsyncIterator[Self]:
-        """One with a transport to this API server."""
-        async with Transport(server, concurrency=16, agent="netgang-operator") as transport:
-            yield cls(transport)
+    def __init__(self, server: ApiServer) -> None:
+        super().__init__(server, concurrency=16, agent="netgang-operator")
 
     async def get(self, path: str) -> _Json | None:
         """One object or document; `None`: it, or its kind, does not exist. Errors: ApiError, ApiUnavailableError."""
-        body = await self._transport.find(path, timeout_s=_OPERATOR_S)
+        body = await self.find(path, timeout_s=_OPERATOR_S)
         return self._read(body, f"GET {path}") if body is not None else None
 
     async def items(self, path: str, query: Mapping[str, str] | None = None) -> AsyncIterator[bytes]:
@@ -344,7 +322,7 @@ class OperatorApi:
             asked = {"limit": "500", **(query or {}), **({"continue": token} if token else {})}
             url = f"{path}?{urlencode(asked)}"
             try:
-                body = await self._transport.send("GET", url, timeout_s=_PAGE_S, limit_bytes=4 * _PAGE_BYTES)
+                body = await self.send("GET", url, timeout_s=_PAGE_S, limit_bytes=4 * _PAGE_BYTES)
             except NotFoundError:
                 return
             with mapped(f"GET {url}"):
@@ -362,12 +340,12 @@ class OperatorApi:
     async def create(self, path: str, body: Mapping[str, Any]) -> _Json:
         """POST an object; as the API server has it then."""
         text = msgspec.json.encode(body)
-        return self._read(await self._transport.send("POST", path, body=text, timeout_s=_OPERATOR_S), f"POST {path}")
+        return self._read(await self.send("POST", path, body=text, timeout_s=_OPERATOR_S), f"POST {path}")
 
     async def patch(self, path: str, change: Mapping[str, Any]) -> None:
         """Strategic merge patch of a built-in kind. Errors: ConflictError, NotFoundError, ApiError 422 and others."""
         text = msgspec.json.encode(change)
-        await self._transport.send("PATCH", path, body=text, content_type=_STRATEGIC, timeout_s=_OPERATOR_S)
+        await self.send("PATCH", path, body=text, content_type=_STRATEGIC, timeout_s=_OPERATOR_S)
 
     async def delete(self, path: str, *, resource_version: str = "") -> bool:
         """Delete one object; false: there was none. With a version, ConflictError if it has changed since."""
@@ -375,7 +353,7 @@ class OperatorApi:
         if resource_version:
             options["preconditions"] = {"resourceVersion": resource_version}
         with suppress(NotFoundError):
-            await self._transport.send("DELETE", path, body=msgspec.json.encode(options), timeout_s=_OPERATOR_S)
+            await self.send("DELETE", path, body=msgspec.json.encode(options), timeout_s=_OPERATOR_S)
             return True
         return False
 

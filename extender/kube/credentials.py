@@ -1,8 +1,8 @@
 """Where the API server is, and the credentials for it.
 
-Rule: the `kubernetes` package reads kubeconfigs, and nothing else is used of it; tokens rotate (hourly, in clouds every
-15 minutes) and are renewed here: files are read again every minute, exec plugins run again before their token expires
-or when it is refused. What cannot be used is a ConfigError that names file and field.
+Rule: the `kubernetes` package reads kubeconfigs, and nothing else is used of it; tokens rotate (in clouds every 15
+minutes) and are renewed here: files are read again every minute, exec plugins run again before their token expires or
+when it is refused. What cannot be used is a ConfigError that names file and field.
 """
 
 import asyncio
@@ -54,24 +54,20 @@ class Authorization:
     async def header(self) -> str:
         """The header to send now; waits only while a token is being renewed."""
         if self._clock.monotonic_s() >= self._renew_at_s:
-            await self._renew(self._header)
+            await self.renewed(self._header)
         return self._header
 
-    async def after_refusal(self, refused: str) -> bool:
-        """Renew because the API server answered 401 to `refused`; true when there is another header to try."""
-        await self._renew(refused)
-        return self._header != refused
-
-    async def _renew(self, old: str) -> None:
+    async def renewed(self, old: str) -> bool:
+        """Renew a header that ends, or was answered with 401, unless another caller was faster; true: there is one."""
         async with self._renewing:
-            if self._header != old:
-                return  # another caller was faster
-            try:
-                self._keep(await asyncio.to_thread(self._read))
-            except ConfigError as error:
-                # The old token may still be good: go on with it; the API server has the last word.
-                _log.warning("cannot renew the token: %s", error)
-                self._renew_at_s = self._clock.monotonic_s() + _AFTER_FAILURE_S
+            if self._header == old:
+                try:
+                    self._keep(await asyncio.to_thread(self._read))
+                except ConfigError as error:
+                    # The old token may still be good: go on with it; the API server has the last word.
+                    _log.warning("cannot renew the token: %s", error)
+                    self._renew_at_s = self._clock.monotonic_s() + _AFTER_FAILURE_S
+        return self._header != old
 
     def _keep(self, token: Token) -> None:
         self._header = token.header
@@ -125,17 +121,16 @@ def load(
     service_account: Path = _SERVICE_ACCOUNT,
 ) -> ApiServer:
     """Credentials of `kubeconfig`, else of our pod, else $KUBECONFIG or ~/.kube/config. Blocks. Errors: ConfigError."""
-    if kubeconfig is not None:
-        return _from_kubeconfig(kubeconfig, context=context, clock=clock)
-    if host := environment.get("KUBERNETES_SERVICE_HOST"):
+    host = environment.get("KUBERNETES_SERVICE_HOST")
+    if kubeconfig is None and host:
         url = f"https://{f'[{host}]' if ':' in host else host}:{environment.get('KUBERNETES_SERVICE_PORT', '443')}"
         token = partial(_token_from_file, service_account / "token")
         tls = _tls(service_account / "ca.crt", source=str(service_account))
         return ApiServer(url, Authorization(token, clock=clock), tls)
-    usual = Path(environment.get("KUBECONFIG") or Path.home() / ".kube" / "config")
-    if not usual.is_file():
-        raise ConfigError(f"kubeconfig: not in a pod, and {usual} does not exist; name a kubeconfig file")
-    return _from_kubeconfig(usual, context=context, clock=clock)
+    path = kubeconfig or Path(environment.get("KUBECONFIG") or Path.home() / ".kube" / "config")
+    if kubeconfig is None and not path.is_file():
+        raise ConfigError(f"kubeconfig: not in a pod, and {path} does not exist; name a kubeconfig file")
+    return _from_kubeconfig(path, context=context, clock=clock)
 
 
 def _from_kubeconfig(path: Path, *, context: str | None, clock: Clock) -> ApiServer:
@@ -196,11 +191,9 @@ def _user(document: Mapping[str, Any], *, path: Path, context: str | None) -> di
     chosen = context or document.get("current-context")
     if not chosen:
         raise ConfigError(f"kubeconfig {path}: current-context is empty and no context was named")
-    entry = _named(document, "contexts", chosen, path=path).get("context") or {}
+    entry = _named(document, "contexts", chosen, path=path).get("context")
     name = entry.get("user") if isinstance(entry, dict) else None
-    if not name:
-        return {}
-    user = _named(document, "users", name, path=path).get("user")
+    user = _named(document, "users", name, path=path).get("user") if name else None
     return user if isinstance(user, dict) else {}
 
 

@@ -48,29 +48,29 @@ class KubeLeases:
         self, transport: Transport, namespace: str, name: str, *, pods_namespace: str = "", call_s: float
     ) -> None:
         self._transport = transport
-        self._namespace = namespace
-        self._name = name
+        self._path = calls.LEASES.path(namespace, name)
+        head = {"name": name, "namespace": namespace}
+        self._new: dict[str, Any] = {"apiVersion": calls.LEASES.api_version, "kind": "Lease", "metadata": head}
         self._pods_namespace = pods_namespace
         self._call_s = call_s
 
     async def read(self) -> Lease | None:
         """The Lease as storage has it; `None`: there is none."""
-        path = calls.LEASES.path(self._namespace, self._name)
-        body = await self._transport.find(path, timeout_s=self._call_s)
-        return _lease(path, body) if body is not None else None
+        body = await self._transport.find(self._path, timeout_s=self._call_s)
+        return self._stored(body) if body is not None else None
 
     async def write(self, spec: LeaseSpec, over: Lease | None) -> Lease:
         """Replace `over`, or create the Lease; returns it as stored. See `LeaseApi` for the errors."""
-        if over is None:
-            method, path = "POST", calls.LEASES.collection(self._namespace)
-            head = {"name": self._name, "namespace": self._namespace}
-            lease: dict[str, Any] = {"apiVersion": calls.LEASES.api_version, "kind": "Lease", "metadata": head}
-        else:
-            method, path = "PUT", calls.LEASES.path(self._namespace, self._name)
-            lease = msgspec.json.decode(over.raw)
-        lease["spec"] = lease.get("spec", {}) | msgspec.to_builtins(spec)
+        method, path = ("PUT", self._path) if over else ("POST", self._path.rpartition("/")[0])
+        lease = msgspec.json.decode(over.raw) if over else self._new
+        lease = lease | {"spec": lease.get("spec", {}) | msgspec.to_builtins(spec)}
         body = msgspec.json.encode(lease)
-        return _lease(path, await self._transport.send(method, path, body=body, timeout_s=self._call_s))
+        return self._stored(await self._transport.send(method, path, body=body, timeout_s=self._call_s))
+
+    def _stored(self, body: bytes) -> Lease:
+        with mapped(self._path):
+            lease = _LEASE.decode(body)
+        return Lease(lease.spec, lease.metadata.resource_version, body)
 
     async def label(self, pod: str, role: str | None) -> None:
         """Set or remove the role's label on a pod of our namespace."""
@@ -87,12 +87,6 @@ class KubeLeases:
         body = await self._transport.send("GET", path, timeout_s=self._call_s)
         with mapped(f"GET {path}"):
             return [pod.metadata.name for pod in _LIST.decode(body).items or ()]
-
-
-def _lease(path: str, body: bytes) -> Lease:
-    with mapped(path):
-        lease = _LEASE.decode(body)
-    return Lease(lease.spec, lease.metadata.resource_version, body)
 
 
 class KubeTextStore:

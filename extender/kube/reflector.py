@@ -8,15 +8,15 @@ Rules:
   unreadable. It is deleted from the sink and noted for people; a list does not read it better, so none is asked for.
 - A kind under /apis/ that answers 404 in each of its versions is absent (its CustomResourceDefinition is not
   installed): an empty and synced cache, asked again twice a minute. A 404 for a core kind is an error like any other.
-- Slices of the loop and pages of a list count bytes as well as objects, as tenants may write 1.5 MiB into one; what is
-  asked for next follows from the size of what came last, so that no list is longer than memory, or than the loop can
-  wait.
+- Slices of the loop and pages of a list count bytes as well as objects, as tenants may write 1.5 MiB into one: the size
+  of a page follows from that of the last one.
 """
 
 import asyncio
 import logging
 import random
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Final, Generic, NoReturn, Protocol, TypeVar
 
@@ -67,25 +67,19 @@ class Comeback:
     """
 
     def __init__(self) -> None:
-        self._next: asyncio.Event | None = None  # What all wait for
+        self._answered = asyncio.Event()
 
     def heard(self) -> None:
-        """The API server answered one of them. Costs nothing while none waits."""
-        if self._next is not None:
-            self._next.set()
-            self._next = None
+        """The API server answered one of them."""
+        self._answered.set()  # all that wait now go on
+        self._answered.clear()
 
     async def wait(self, longest_s: float, *, rng: random.Random) -> None:
         """Return after `longest_s`, or up to half a second after another one heard from the API server."""
-        loop = asyncio.get_running_loop()
-        ends_s = loop.time() + longest_s
-        self._next = self._next or asyncio.Event()
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(longest_s):
-                await self._next.wait()
-        except TimeoutError:
-            return
-        await asyncio.sleep(min(rng.uniform(0.0, _APART_S), max(0.0, ends_s - loop.time())))
+                await self._answered.wait()
+                await asyncio.sleep(rng.uniform(0.0, _APART_S))
 
 
 class Sink(Protocol[T_contra]):
@@ -112,8 +106,8 @@ class Reflector(Generic[T]):
     """One kind: `run` keeps `sink` equal to the collection at `path`, as `reduce` sees it.
 
     `other_versions` are its paths for API servers that do not serve the first one, the most preferred first.
-    `reduce` makes our record of an object's JSON; `None`: it is not wanted. Whatever it raises means that the object
-    cannot be read: noted in `unreadable`, and logged once by name. What becomes unwanted or unreadable leaves the sink.
+    `reduce` makes our record of an object's JSON; `None`: it is not wanted. What becomes that or unreadable leaves the
+    sink.
     """
 
     api: ClusterApi
@@ -299,16 +293,14 @@ class Reflector(Generic[T]):
         elif event.type != "BOOKMARK":
             try:
                 item = self.reduce(event.object)
-                if item is not None:
-                    self.sink.put(item)
-            except Exception as error:  # noqa: BLE001 - a tenant's object: docs/safety.md S21
-                self._forget(head)
-                self._cannot_read(head, error)
-            else:
                 if item is None:
                     self._forget(head)
                 else:
+                    self.sink.put(item)
                     self.unreadable.passed(head.key)
+            except Exception as error:  # noqa: BLE001 - a tenant's object: docs/safety.md S21
+                self._forget(head)
+                self._cannot_read(head, error)
         self._version = head.resource_version or self._version
 
     def _forget(self, head: Head) -> None:

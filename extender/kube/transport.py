@@ -5,9 +5,8 @@ time, the rest wait their turn, within their time limit; streams take no turn. N
 which means that nothing was done. Redirects and proxies of the environment are not followed: the token goes to the
 configured server only. pyreqwest keeps connections, TLS and HTTP/1.1 on a thread of its own (docs/adr/0002); a call
 that is cancelled goes on there until its time is over, so calls wait for their turn here, and each one has a time.
-What went wrong is mapped to `extender.errors` here alone: an answer with a failure status becomes ApiError or one of
-its kinds; everything that left us without a usable answer becomes ApiUnavailableError, because then it is unknown
-whether the request took effect. Causes are chained.
+Errors: an answer with a failure status is ApiError or one of its kinds, no usable answer ApiUnavailableError, because
+then it is unknown whether the request took effect.
 """
 
 import asyncio
@@ -61,7 +60,7 @@ class Transport:
     """Exchanges with one API server; an async context manager, made inside a running event loop."""
 
     def __init__(self, server: ApiServer, *, concurrency: int = CALLS_AT_ONCE, agent: str = "netgang") -> None:
-        self.server = server
+        self._server = server
         self._base = str(Url(server.url)).rstrip("/")
         self._turns = asyncio.Semaphore(concurrency)
         self._client = client_of(server, agent=agent)
@@ -128,7 +127,7 @@ class Transport:
             request = self._client.request(method, url)
             if body is not None:
                 request = request.header("Content-Type", content_type).body_bytes(body)
-            if authorization := await self.server.authorization.header():
+            if authorization := await self._server.authorization.header():
                 request = request.header("Authorization", authorization, is_sensitive=True)
             if ends_s is None:
                 request = request.streamed_read_buffer_limit(0)  # a watch's head comes at once; a short answer with it
@@ -136,7 +135,7 @@ class Transport:
                 request = request.timeout(timedelta(seconds=max(ends_s - asyncio.get_running_loop().time(), 0.0)))
             response = await hanging_up.enter_async_context(request.build_streamed())
             unauthorized = response.status == HTTPStatus.UNAUTHORIZED and tries_left
-            if not (unauthorized and await self.server.authorization.after_refusal(authorization)):
+            if not (unauthorized and await self._server.authorization.renewed(authorization)):
                 break
         if HTTPStatus.OK <= response.status < HTTPStatus.MULTIPLE_CHOICES:
             return response
@@ -182,21 +181,18 @@ def refusal(status: int, body: bytes, *, retry_after: str = "") -> ApiError:
     The longer of the header's `retry_after` and the Status's delay counts; the API server sends seconds, never a date.
     """
     read = _decode(body)
-    message = (read.message or read.reason) if read is not None else body.decode("utf-8", "replace").strip()
+    message = (read.message or read.reason)[:_MESSAGE_CHARACTERS] or "no reason given"
     delays_s = [float(retry_after)] if retry_after.isascii() and retry_after.isdigit() else []
-    if read is not None and read.details is not None and read.details.retry_after_s > 0.0:
+    if read.details is not None and read.details.retry_after_s > 0.0:
         delays_s.append(read.details.retry_after_s)
-    return _KINDS.get(status, ApiError)(
-        status,
-        message[:_MESSAGE_CHARACTERS] or "no reason given",
-        retry_after_s=min(max(delays_s), _LONGEST_RETRY_S) if delays_s else None,
-    )
+    delay_s = min(max(delays_s), _LONGEST_RETRY_S) if delays_s else None
+    return _KINDS.get(status, ApiError)(status, message, retry_after_s=delay_s)
 
 
 def refusal_in_stream(body: bytes) -> ApiError:
     """The error that the Status inside a watch's ERROR event means; without a readable code it counts as 500."""
-    read = _decode(body)
-    return refusal(read.code if read is not None and read.code >= 400 else 500, body)
+    code = _decode(body).code
+    return refusal(code if code >= 400 else 500, body)
 
 
 @contextmanager
@@ -214,7 +210,8 @@ def mapped(request: str) -> Iterator[None]:
         raise ApiUnavailableError(f"{request}: {why}") from error
 
 
-def _decode(body: bytes) -> _RefusalStatus | None:
-    with suppress(msgspec.MsgspecError):
+def _decode(body: bytes) -> _RefusalStatus:
+    try:
         return msgspec.json.decode(body, type=_RefusalStatus)
-    return None
+    except msgspec.MsgspecError:  # plain text
+        return _RefusalStatus(body.decode("utf-8", "replace").strip())

@@ -66,10 +66,7 @@ class LeaseApi(Protocol):
 
 
 class LeaseTimes(Struct, frozen=True):
-    """A leader that cannot renew stands down after `renew_deadline_s`; two renewals fit in: one may be lost.
-
-    What it sent at the last moment has at least half a second (until `write_s`) to be over before another may lead.
-    """
+    """A leader that cannot renew stands down after `renew_deadline_s`; two renewals fit in: one may be lost."""
 
     duration_s: int = 3
     renew_deadline_s: float = 2.3

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
-from extender.leadership.election import Election, LeaseApi
+from extender.leadership.election import Election, LeaseApi, LeaseSpec
 from extender.ports import Clock, ClusterApi
 from extender.runtime.clock import Backoff
 from extender.runtime.telemetry import Telemetry
@@ -164,8 +164,7 @@ class Leadership:
         try:
             async with asyncio.timeout(election.times.renew_deadline_s / 2.0):
                 if call is None:
-                    found = await self._api.read()
-                    election.was_read(found, sent_s=sent_s, now_s=self._clock.monotonic_s())
+                    election.was_read(await self._api.read(), sent_s=sent_s, now_s=self._clock.monotonic_s())
                 else:
                     election.was_written(await self._api.write(call.spec, call.over), sent_s=sent_s)
         except (ConflictError, NotFoundError) as error:
@@ -213,8 +212,7 @@ class Leadership:
         self._label.want(leader=True)
         self.duties.take_up()
         self._telemetry.leads(1)
-        lease = self._election.lease
-        transitions = lease.transitions if lease is not None else 0
+        transitions = (self._election.lease or LeaseSpec()).transitions
         _log.info("leading: the lease is taken as %s, transition %d", self._election.identity, transitions)
 
     def _lay_down(self) -> None:
@@ -265,8 +263,7 @@ class Leadership:
 class FencedApi:
     """Every call of ClusterApi, so that nothing is sent that could arrive as a former leader's (docs/safety.md S11).
 
-    One guard holds for every write, also for those that are yet to be added: what is not in `READS` is a write. It
-    begins only while the lease is ours, and is given up when that is over. Reading is free.
+    What is not in `READS` is a write. It begins only while the lease is ours, and is given up when that is over.
     `room_s`: how long a write may take that begins now; 0 or less: none may.
     """
 

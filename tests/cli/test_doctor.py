@@ -1,8 +1,6 @@
 """`netgang doctor` and `netgang uninstall`: words, JSON and exit codes, on an API server of the test."""
 
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,6 @@ import msgspec
 import pytest
 import yaml
 
-from extender.kube.client import OperatorApi
 from lab.testbed.parts.installed import installed_settings
 from scoring.model import GATE
 from tests.cli.doctor.installed import LEASE, SETTINGS, installed
@@ -27,13 +24,8 @@ READY = msgspec.to_builtins(FakeViews().readiness())
 
 def asked(api: FakeOperatorApi, monkeypatch: pytest.MonkeyPatch) -> FakeOperatorApi:
     """Whatever commands ask of an API server they ask of this one."""
-
-    @asynccontextmanager
-    async def opened(_: object) -> AsyncIterator[FakeOperatorApi]:
-        yield api
-
     monkeypatch.setattr("extender.kube.credentials.load", lambda *_, **how: how)
-    monkeypatch.setattr(OperatorApi, "opened", opened)
+    monkeypatch.setattr("extender.kube.client.OperatorApi", lambda _: api)
     return api
 
 

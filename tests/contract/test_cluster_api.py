@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from extender.convert.patches import admission_patch, condition_patch, narrowed_terms
 from extender.errors import ApiError, ConflictError, GoneError, NotFoundError
 from extender.kube.calls import EVENTS, NODES, OWNERS, POD_GROUPS, PODS
-from extender.kube.client import Binder, KubeClient
+from extender.kube.client import KubeClient
 from extender.kube.credentials import ApiServer, Authorization, Token
 from extender.kube.transport import Transport
 from extender.notes import Bearer, NoteKind
@@ -60,7 +60,7 @@ async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
         clock = SystemClock()
         server = ApiServer(url=loopback.url, authorization=Authorization(lambda: Token(""), clock=clock))
         transport = await stack.enter_async_context(Transport(server))
-        yield World(KubeClient(Binder(transport, clock, random.Random(0))), store)
+        yield World(KubeClient(transport, clock, random.Random(0)), store)
 
 
 async def first_events(stream: AsyncIterator[WatchEvent], count: int) -> list[WatchEvent]:

@@ -8,7 +8,6 @@ from typing import Any, cast
 from extender.errors import ApiError
 from extender.kube.calls import Resource
 from extender.kube.client import OperatorApi
-from extender.kube.transport import Transport
 from lab.testbed.apiserver.server import LoopbackApi
 from lab.testbed.apiserver.store import ApiStore, Key
 
@@ -16,22 +15,11 @@ Json = dict[str, Any]
 _OBJECT = re.compile(r"/(?:api|apis/([^/]+))/([^/]+)(?:/namespaces/([^/]+))?/([^/]+)/([^/]+)")
 
 
-class _InProcess(Transport):
-    """Calls of the server without a connection."""
-
-    def __init__(self, server: LoopbackApi) -> None:
-        self._server = server
-
-    async def send(self, method: str, path: str, *, body: bytes | None = None, **how: Any) -> bytes:
-        return self._server.answer(method, path, body or b"", how.get("content_type", "application/json"))
-
-
 class FakeOperatorApi(OperatorApi):
     """An operator's client of an API server in memory; `add`, `edit` and `remove` are what other people do."""
 
     def __init__(self) -> None:
         self.server = LoopbackApi(ApiStore())
-        super().__init__(_InProcess(self.server))
         self.denied: set[tuple[str, str, str]] = set()  # (verb, API group, resource) of administrators alone
         self.forbidden: set[str] = set()  # beginnings of paths that we may not read, nor write
         self.refused: set[str] = set()  # paths that we may read, and not write
@@ -41,6 +29,12 @@ class FakeOperatorApi(OperatorApi):
         self.server.documents["/apis/authorization.k8s.io/v1/subjectaccessreviews"] = self._review
         user = {"status": {"userInfo": {"username": "kubernetes-admin"}}}
         self.server.documents["/apis/authentication.k8s.io/v1/selfsubjectreviews"] = user
+
+    async def __aexit__(self, *_: object) -> None:
+        """There is no connection."""
+
+    async def send(self, method: str, path: str, *, body: bytes | None = None, **how: Any) -> bytes:
+        return self.server.answer(method, path, body or b"", how.get("content_type", "application/json"))
 
     def add(self, path: str, **fields: Any) -> Json:
         """Put an object there, with the name and namespace of the path; as stored."""

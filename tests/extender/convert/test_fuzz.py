@@ -6,6 +6,7 @@ import logging
 import random
 import tracemalloc
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -106,13 +107,8 @@ async def test_a_service_among_hostile_objects(caplog: pytest.LogCaptureFixture)
 
 def _as_stored(raw: bytes) -> dict[str, Any] | None:
     """The object as an API server could have it: with a name; `None`: it would have been refused."""
-    try:
-        obj = msgspec.json.decode(raw, type=dict[str, Any])
-    except (ValueError, RecursionError):
-        return None
-    metadata = obj.get("metadata")
-    if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str) or not metadata["name"]:
-        return None
-    if not isinstance(metadata.get("namespace", ""), str) or not isinstance(metadata.get("uid", ""), str):
-        return None
-    return obj
+    with suppress(ValueError, RecursionError):
+        match obj := msgspec.json.decode(raw, type=dict[str, Any]):
+            case {"metadata": {"name": str(name), **more}} if name:
+                return obj if all(isinstance(more.get(key, ""), str) for key in ("namespace", "uid")) else None
+    return None

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from extender.kube.client import Binder, KubeClient
+from extender.kube.client import KubeClient
 from extender.kube.credentials import ApiServer, Authorization, Token
 from extender.kube.transport import Transport
 from extender.runtime.clock import Backoff, SystemClock
@@ -24,7 +24,7 @@ def server_of(url: str, *, token: str = "Bearer abc", **fields: Any) -> ApiServe
 @asynccontextmanager
 async def client_of(url: str, **limits: Any) -> AsyncIterator[KubeClient]:
     async with Transport(server_of(url)) as transport:
-        yield KubeClient(Binder(transport, SystemClock(), random.Random(0), **{**QUICK, **limits}))
+        yield KubeClient(transport, SystemClock(), random.Random(0), **{**QUICK, **limits})
 
 
 @pytest.fixture

@@ -235,7 +235,7 @@ P = "/api/v1/namespaces/team/pods/p"
 
 @pytest.fixture
 async def operator(loopback: LoopbackApi) -> AsyncIterator[OperatorApi]:
-    async with OperatorApi.opened(server_of(loopback.url)) as api:
+    async with OperatorApi(server_of(loopback.url)) as api:
         yield api
 
 

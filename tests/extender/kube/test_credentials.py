@@ -71,7 +71,7 @@ async def test_what_is_sent(
     server = load(kubeconfig(user), clock=FakeClock())
     assert (server.url, server.tls, server.proxy) == ("http://127.0.0.1:8001", Tls(), None)
     assert await server.authorization.header() == header
-    assert not await server.authorization.after_refusal(header)  # there is nothing else to try
+    assert not await server.authorization.renewed(header)  # there is nothing else to try
 
 
 async def test_which_kubeconfig_and_context(kubeconfig: KubeconfigWriter) -> None:
@@ -110,7 +110,7 @@ async def test_a_plugin_runs_again_before_its_token_expires(kubeconfig: Kubeconf
 async def test_a_refused_token_is_renewed_once_for_all(kubeconfig: KubeconfigWriter, tmp_path: Path) -> None:
     server = load(kubeconfig({"exec": counting(tmp_path / "runs")}), clock=FakeClock())
     refused = await server.authorization.header()
-    renewed = await asyncio.gather(*(server.authorization.after_refusal(refused) for _ in range(5)))
+    renewed = await asyncio.gather(*(server.authorization.renewed(refused) for _ in range(5)))
     assert renewed == [True] * 5
     assert await server.authorization.header() == "Bearer t2"
     assert (tmp_path / "runs").read_text() == "xx"

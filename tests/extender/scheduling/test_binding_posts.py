@@ -13,7 +13,7 @@ import pytest
 from extender.convert.wire import Passed
 from extender.errors import ApiUnavailableError
 from extender.kube.calls import PODS
-from extender.kube.client import Binder
+from extender.kube.client import KubeClient
 from extender.kube.transport import Transport
 from extender.ports import Binding
 from extender.scheduling.binding_posts import MOST, InFlightLimiter, Turns
@@ -193,7 +193,7 @@ class SlowApi(FakeClusterApi):
         self._free_s = 0.0
         self._connections = asyncio.Semaphore(CONNECTIONS)
         self._at_work: set[asyncio.Task[bytes]] = set()
-        self._binder = Binder(cast(Transport, self), LoopClock(), random.Random(0))
+        self._binder = KubeClient(cast(Transport, self), LoopClock(), random.Random(0))
 
     async def bind(self, binding: Binding) -> None:
         await self._binder.bind(binding)

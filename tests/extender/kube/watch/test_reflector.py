@@ -29,17 +29,17 @@ async def settle(seconds: float = 1.0) -> None:
 
 
 @asynccontextmanager
-async def following() -> AsyncIterator[tuple[FakeClusterApi, RecordingSink, Reflector[Item]]]:
-    api, sink = FakeClusterApi(pod("p0")), RecordingSink()
-    reflector = reflector_of(api, sink)
+async def following(
+    api: FakeClusterApi | None = None, sink: RecordingSink | None = None, **more: Any
+) -> AsyncIterator[tuple[FakeClusterApi, RecordingSink, Reflector[Item]]]:
+    api, sink = api or FakeClusterApi(pod("p0")), sink or RecordingSink()
+    reflector = reflector_of(api, sink, **more)
     async with playing(reflector.run()):
         yield api, sink, reflector
 
 
 async def test_first_the_whole_list_then_every_change() -> None:
-    api, sink = FakeClusterApi(*(pod(f"p{n}") for n in range(7))), RecordingSink()
-    reflector = reflector_of(api, sink, page=3)
-    async with playing(reflector.run()):
+    async with following(FakeClusterApi(*(pod(f"p{n}") for n in range(7))), page=3) as (api, sink, reflector):
         await reflector.synced.wait()
         assert ([state_of(api.store)], 3, 7) == (sink.states, api.calls["list"], sink.steps)
         api.add(pod("p7"))
@@ -72,17 +72,15 @@ async def test_bookmarks_keep_the_version_young() -> None:
 
 
 async def test_gone_again_and_again_is_not_a_storm() -> None:
-    api, sink = FakeClusterApi(pod("p0")), RecordingSink()
-    api.fail_next("watch", GoneError(410, "too old"), times=10_000)
-    async with playing(reflector_of(api, sink).run()):
+    async with following() as (api, _, _):
+        api.fail_next("watch", GoneError(410, "too old"), times=10_000)
         await settle(600.0)
     assert 10 <= api.calls["list"] <= 50
 
 
 async def test_a_relist_is_never_older_than_what_was_seen() -> None:
     """The list after a 410 asks for at least the last version seen (docs/safety.md S11)."""
-    api, sink = FakeClusterApi(pod("p0")), RecordingSink()
-    asked: list[str] = []
+    api, asked = FakeClusterApi(pod("p0")), list[str]()
     inner = api.list_page
 
     async def list_page(path: str, **fields: Any) -> Any:
@@ -90,7 +88,7 @@ async def test_a_relist_is_never_older_than_what_was_seen() -> None:
         return await inner(path, **fields)
 
     api.list_page = list_page  # type: ignore[method-assign]
-    async with playing(reflector_of(api, sink).run()):
+    async with following(api):
         await settle()
         seen = api.add(pod("p1"))["metadata"]["resourceVersion"]
         await settle()
@@ -101,10 +99,9 @@ async def test_a_relist_is_never_older_than_what_was_seen() -> None:
 
 
 async def test_a_server_restored_from_a_backup_is_followed() -> None:
-    api, sink = FakeClusterApi(pod("p0")), RecordingSink()
-    for _ in range(50):
-        api.add(pod("p1"))
-    async with playing(reflector_of(api, sink).run()):
+    async with following() as (api, sink, _):
+        for _ in range(50):
+            api.add(pod("p1"))
         await settle()
         before, api.store = api.store, ApiStore()
         api.add(pod("p0"))
@@ -157,10 +154,8 @@ async def test_a_watch_that_ends_at_once_is_not_a_storm() -> None:
 
 @pytest.mark.parametrize("verb", ["list", "watch"])
 async def test_retry_after_is_honoured(verb: str) -> None:
-    api, sink = FakeClusterApi(pod("p0")), RecordingSink()
-    api.fail_next(verb, ApiError(429, "too many requests", retry_after_s=60.0))
-    reflector = reflector_of(api, sink)
-    async with playing(reflector.run()):
+    async with following() as (api, _, reflector):
+        api.fail_next(verb, ApiError(429, "too many requests", retry_after_s=60.0))
         await settle(59.0)
         assert api.calls[verb] == 1
         await settle(10.0)
@@ -169,10 +164,8 @@ async def test_retry_after_is_honoured(verb: str) -> None:
 
 
 async def test_a_kind_that_appears_and_disappears() -> None:
-    api, sink = FakeClusterApi(), RecordingSink()
-    api.store.uninstall(POD_GROUPS)
-    reflector = reflector_of(api, sink, path=POD_GROUPS.collection())
-    async with playing(reflector.run()):
+    async with following(FakeClusterApi(), path=POD_GROUPS.collection()) as (api, sink, reflector):
+        api.store.uninstall(POD_GROUPS)
         await settle(300.0)
         assert (True, True, frozenset()) == (reflector.status().synced, reflector.status().absent, sink.state)
         assert (8 <= api.calls["list"] <= 12, reflector.status().errors) == (True, 0)
@@ -188,15 +181,14 @@ async def test_a_kind_that_appears_and_disappears() -> None:
 async def test_the_version_that_is_served_is_followed() -> None:
     """Also after the API server was upgraded, and serves the newer one only."""
     newer, older = NATIVE_GROUPS
-    api, sink = FakeClusterApi(), RecordingSink()
+    api = FakeClusterApi()
     api.store.uninstall(newer)
-    reflector = reflector_of(api, sink, path=newer.collection(), other_versions=[older.collection()])
 
     def serve(one: Resource, name: str) -> None:
         api.store.install(one)
         api.store.put(one, {"metadata": {"name": name, "namespace": "default"}})
 
-    async with playing(reflector.run()):
+    async with following(api, path=newer.collection(), other_versions=[older.collection()]) as (_, sink, reflector):
         await settle()
         assert (reflector.status().absent, api.calls["list"]) == (True, 2)
         serve(older, "old")
@@ -246,7 +238,7 @@ async def test_the_loop_runs_between_slices_of_50_objects() -> None:
             await asyncio.sleep(0)
         return found
 
-    async with playing(reflector_of(api, sink).run()):
+    async with following(api, sink):
         assert await turns(1000) >= 20
         await settle()
         for number in range(1000, 2000):
@@ -279,11 +271,9 @@ async def waited_s(comeback: Comeback, longest_s: float) -> float:
 
 
 async def until(happened: Callable[[], bool]) -> None:
-    for _ in range(1200):
-        if happened():
-            return
-        await asyncio.sleep(0.1)
-    raise AssertionError("it did not happen")
+    async with asyncio.timeout(120.0):
+        while not happened():  # noqa: ASYNC110 - a look at a fake is no event
+            await asyncio.sleep(0.1)
 
 
 async def test_the_first_one_waits_its_whole_backoff_and_wakes_the_others() -> None:
@@ -319,9 +309,8 @@ async def test_all_kinds_follow_the_first_back() -> None:
 
 async def test_a_server_that_is_back_but_not_ready_is_asked_again_soon() -> None:
     """A new API server answers 429 until it has read its storage: the pause starts again, it is not sixteen seconds."""
-    api, sink = FakeClusterApi(pod("p0")), RecordingSink()
-    async with playing(reflector_of(api, sink).run()):
-        await asyncio.sleep(10.0)
+    async with following() as (api, sink, _):
+        await settle(10.0)
         api.fail_next("watch", AWAY, times=5)
         api.fail_next("list", AWAY, times=3)
         api.fail_next("list", ApiError(429, "storage is (re)initializing"), times=1)

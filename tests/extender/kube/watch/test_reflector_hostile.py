@@ -30,7 +30,7 @@ from tests.extender.kube.watch.collection import (
     reflector_of,
     state_of,
 )
-from tests.extender.kube.watch.test_reflector import pod, settle
+from tests.extender.kube.watch.test_reflector import following, pod, settle
 from tests.fakes.cluster_api import FakeClusterApi
 
 RAISED: dict[str, Callable[[], Exception]] = {
@@ -71,9 +71,8 @@ class Refusing(RecordingSink):
 @pytest.mark.looptime
 @pytest.mark.parametrize("error", RAISED.values(), ids=RAISED)
 async def test_whatever_reading_raises_concerns_that_object_alone(error: Callable[[], Exception]) -> None:
-    api, sink = FakeClusterApi(pod("p0"), pod("bad")), RecordingSink()
-    reflector = reflector_of(api, sink, reduced=refusing("bad", error))
-    async with playing(reflector.run()):
+    cluster = FakeClusterApi(pod("p0"), pod("bad"))
+    async with following(cluster, reduced=refusing("bad", error)) as (api, sink, reflector):
         await settle()
         for number in range(20):
             api.add(pod("bad", again=str(number)))
@@ -87,9 +86,7 @@ async def test_whatever_reading_raises_concerns_that_object_alone(error: Callabl
 
 @pytest.mark.looptime
 async def test_what_a_sink_cannot_take_over_is_left_out() -> None:
-    api, sink = FakeClusterApi(pod("p0"), pod("bad"), pod("p1")), Refusing()
-    reflector = reflector_of(api, sink)
-    async with playing(reflector.run()):
+    async with following(FakeClusterApi(pod("p0"), pod("bad"), pod("p1")), Refusing()) as (api, sink, reflector):
         await settle()
         assert sorted(sink.items) == ["default/p0", "default/p1"]
         api.add(pod("bad", again="1"))
@@ -102,9 +99,8 @@ async def test_what_a_sink_cannot_take_over_is_left_out() -> None:
 
 @pytest.mark.looptime
 async def test_an_object_that_can_be_read_again_is_not_called_unreadable() -> None:
-    api, sink, book = FakeClusterApi(pod("p0")), RecordingSink(), UnreadableKind("v1", "Pod")
-    reflector = reflector_of(api, sink, unreadable=book)
-    async with playing(reflector.run()):
+    book = UnreadableKind("v1", "Pod")
+    async with following(unreadable=book) as (api, _, _):
         await settle()
         for name in ("mended", "deleted", "unwanted", "stays", "gone"):
             api.add(pod(name, as_="unreadable"))
@@ -130,12 +126,12 @@ async def test_an_object_that_can_be_read_again_is_not_called_unreadable() -> No
 async def test_the_book_and_the_log_are_bounded(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     names = [f"bad-{number}" for number in range(MOST + 50)]
-    api, sink, book = FakeClusterApi(*(pod(name) for name in names)), RecordingSink(), UnreadableKind("v1", "Pod")
+    api, book = FakeClusterApi(*(pod(name) for name in names)), UnreadableKind("v1", "Pod")
 
     def reduced(_: bytes) -> Item | None:
         raise ValueError("cpu: '" + "1\n" * 500_000)
 
-    async with playing(reflector_of(api, sink, reduced=reduced, unreadable=book).run()):
+    async with following(api, reduced=reduced, unreadable=book):
         await settle()
     assert (len(book.now), len(caplog.records), book.readings) == (MOST, MOST, MOST + 50)
     assert max(len(record.getMessage()) for record in caplog.records) < 400
@@ -154,9 +150,7 @@ async def test_an_event_without_readable_metadata_is_passed_over(caplog: pytest.
             async for event in super().watch(*args, **kwargs):
                 yield event
 
-    api, sink = Api(pod("p0")), RecordingSink()
-    reflector = reflector_of(api, sink)
-    async with playing(reflector.run()):
+    async with following(Api(pod("p0"))) as (api, sink, reflector):
         await settle()
         api.add(pod("p1"))
         await settle(600.0)
@@ -178,9 +172,7 @@ async def test_pages_that_are_too_long_are_asked_for_in_parts() -> None:
                 raise TooLongError("longer than 64 MiB")
             return await super().list_page(path, limit=limit, **kwargs)
 
-    api, sink = Api(*(pod(name) for name in names)), RecordingSink()
-    reflector = reflector_of(api, sink)
-    async with playing(reflector.run()):
+    async with following(Api(*(pod(name) for name in names))) as (api, sink, reflector):
         async with asyncio.timeout(30.0):
             await reflector.synced.wait()
         assert state_of(api.store) == sink.state
