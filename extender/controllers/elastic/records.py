@@ -15,15 +15,13 @@ from typing import Generic, TypeVar
 import msgspec
 
 from extender.controllers.context import ControllerContext
-from extender.controllers.elastic.intent import Intent
-from extender.controllers.elastic.kinds import KINDS, JobKind, NotNow, Seen, read
+from extender.controllers.elastic.kinds import KINDS, Intent, JobKind, NotNow, Seen, read
 from extender.controllers.events.recorder import Happening, Subject
 from extender.controllers.failure_budget import decoded
 from extender.notes import NoteReader
 from extender.runtime.clock import Backoff
 from extender.runtime.decision_lines import Decision
 from extender.runtime.telemetry import Telemetry
-from scoring.feasibility.quorum import quorum_of
 from scoring.ids import JobKey as PodsJob
 from scoring.ids import Namespace
 from scoring.model import Gang, Pod, Role
@@ -33,7 +31,6 @@ from scoring.scaling.job import ElasticJob, JobKey, ScaleIn
 MOST_CHANGES = 1000  # Changes kept of all jobs together
 MOST_CHANGES_A_JOB = 20
 _RETRY = Backoff(1.0, 300.0)
-
 
 T = TypeVar("T")
 
@@ -129,20 +126,13 @@ def target_from_json(raw: bytes) -> Target:
 class Stage(StrEnum):
     """How far a change has come."""
 
-    DRY_RUN = "dry-run"
-    """It would have been made."""
-    REMOVING = "removing"
-    """The job is patched; the removed pods are not all gone."""
-    FREED = "freed"
-    """They are gone; their room is reserved for the beneficiary."""
-    GROWING = "growing"
-    """The job is patched; the new workers are not all bound."""
-    DONE = "done"
-    """The beneficiary runs, or the new workers do."""
-    GIVEN_BACK = "given back"
-    """The beneficiary did not start in time, or is gone: nothing is reserved for it any more."""
-    OVERRULED = "overruled"
-    """Another client changed the worker count, or the job ended, meanwhile."""
+    DRY_RUN = "dry-run"  # It would have been made
+    REMOVING = "removing"  # The job is patched; the removed pods are not all gone
+    FREED = "freed"  # They are gone; their room is reserved for the beneficiary
+    GROWING = "growing"  # The job is patched; the new workers are not all bound
+    DONE = "done"  # The beneficiary runs, or the new workers do
+    GIVEN_BACK = "given back"  # The beneficiary did not start in time, or is gone: nothing is reserved for it any more
+    OVERRULED = "overruled"  # Another client changed the worker count, or the job ended, meanwhile
 
 
 OPEN = frozenset({Stage.REMOVING, Stage.FREED, Stage.GROWING})  # Stages after which another follows
@@ -278,8 +268,3 @@ class ElasticParts(msgspec.Struct, frozen=True):
 def pods_job(seen: Seen) -> PodsJob:
     """As pods name their job."""
     return PodsJob(f"{seen.key.namespace}/{seen.key.name}")
-
-
-def runs(gang: Gang) -> bool:
-    """Whether the gang has its quorum on nodes."""
-    return quorum_of(gang).whole
