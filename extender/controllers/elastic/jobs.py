@@ -92,7 +92,7 @@ class JobViews:
         parts = self.parts
         everything = parts.jobs.all()
         names = Counter(map(pods_job, everything))
-        scaled = {one.job for one in parts.jobs.autoscalers.items.values()}
+        scaled = {job for _, job in parts.jobs.autoscalers.items.values()}
         under_way = {change.uid for change in parts.records.open_changes()}
         now_s = parts.context.clock.monotonic_s()
         views: dict[JobKey, JobView] = {}

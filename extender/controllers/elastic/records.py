@@ -64,19 +64,12 @@ class Followed(Generic[T]):
             self.on_change()
 
 
-class Target(msgspec.Struct, frozen=True):
-    """What a HorizontalPodAutoscaler scales."""
-
-    name: str  # Its own, `namespace/name`
-    job: JobKey
-
-
 class FollowedJobs:
     """All that is followed; `on_change` as in `Followed`."""
 
     def __init__(self) -> None:
         self.on_change: Callable[[], None] = lambda: None
-        self.autoscalers: Followed[Target] = Followed(lambda one: one.name, lambda: self.on_change())
+        self.autoscalers: Followed[tuple[str, JobKey]] = Followed(lambda one: one[0], lambda: self.on_change())
         self._of_kind: dict[str, Followed[Seen]] = {}
 
     def sink(self, kind: JobKind) -> Followed[Seen]:
@@ -105,11 +98,11 @@ def reduce_by(kind: JobKind, notes: NoteReader) -> Callable[[bytes], Seen | None
     return reduce
 
 
-def target_from_json(raw: bytes) -> Target:
-    """What an autoscaling/v2 HorizontalPodAutoscaler scales. ValueError: it cannot be read.
+def target_from_json(raw: bytes) -> tuple[str, JobKey]:
+    """`namespace/name` of an autoscaling/v2 HorizontalPodAutoscaler, and the job it scales. ValueError: not readable.
 
     >>> ref = b'"scaleTargetRef":{"apiVersion":"kubeflow.org/v1","kind":"PyTorchJob","name":"j"}'
-    >>> str(target_from_json(b'{"metadata":{"name":"h","namespace":"a"},"spec":{' + ref + b"}}").job)
+    >>> str(target_from_json(b'{"metadata":{"name":"h","namespace":"a"},"spec":{' + ref + b"}}")[1])
     'PyTorchJob.kubeflow.org/a/j'
     """
     try:
@@ -117,10 +110,10 @@ def target_from_json(raw: bytes) -> Target:
         metadata, ref = found["metadata"], found["spec"]["scaleTargetRef"]
         group = str(ref.get("apiVersion", "")).rpartition("/")[0]
         namespace = str(metadata["namespace"])
-        key = JobKey(Namespace(namespace), f"{ref['kind']}.{group}", str(ref["name"]))
+        job = JobKey(Namespace(namespace), f"{ref['kind']}.{group}", str(ref["name"]))
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a HorizontalPodAutoscaler: {error!r}") from error
-    return Target(f"{namespace}/{metadata['name']}", key)
+    return f"{namespace}/{metadata['name']}", job
 
 
 class Stage(StrEnum):

@@ -258,7 +258,7 @@ class Repins(ControlLoop):
         able = all(owner is not None and can_suspend(owner) for owner in verdicts)
         if not costs or not able or tries >= _MOST_TRIES or self._has_started(key):
             return False
-        self._restarts.leave(key, why="no node that its pods were admitted to takes them", ended=self._suspended)
+        self._restarts.add(key, why="no node that its pods were admitted to takes them", ended=self._suspended)
         return True
 
     def _suspended(self, key: GangKey, obstacle: Obstacle | None) -> None:
@@ -409,7 +409,8 @@ class Repairs(ControlLoop):
             watched.asked += 1
             watched.ask_again_s = now_s + _ASK_AGAIN.whole_s(watched.asked)
             first = watched.crew.losses[0]
-            self._restarts.add(key, why=f"pod {first.name} was lost, {first.cause_text}", ended=self._ended)
+            why = f"pod {first.name} was lost, {first.cause_text}"
+            self._restarts.add(key, why=why, ended=self._ended, repair=True)
 
     async def _ask_owner(self, key: GangKey, watched: _Watched) -> None:
         watched.owner_over = await wants_no_more(self.context, key)

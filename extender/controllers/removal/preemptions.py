@@ -1,7 +1,6 @@
 """Make whole gangs leave for a waiting one of higher priority (docs/explanation/preemption.md).
 
-`scoring.preempt` decides which gangs leave for which, `restarts` how a gang leaves and comes back, and
-`PreemptionClaims` how long its room is reserved; `Preemptions` asks owners and budgets before. Rules:
+`scoring.preempt` decides which gangs leave for which, `restarts` how a gang leaves and comes back. Rules:
 
 - All or nothing: owners and budgets of all that would leave are asked, then it is decided again, and must be the same.
 - A gang for whose sake others would leave has to want that for `PATIENCE_S` (a job that ends frees its room pod by
@@ -10,8 +9,8 @@
   note, it has several, of the same moment.
 - A note says since when, and which nodes members of this very gang are to have; it keeps the reservation after a
   restart, and names no gang: who has still to leave is decided again (`continued`; docs/safety.md S22).
-- The claim ends when the gang has its nodes, or is gone, or nothing has moved for `TIMEOUT_S`; for as long again no
-  gang leaves for it. A gang that refuses is asked again until then; if none has begun to leave, the claim ends at once.
+- The claim ends when the gang has its nodes, or is gone, or nothing has moved for `TIMEOUT_S`; for as long again none
+  leaves for it. A gang that refuses is asked again; if none has begun to leave, the claim ends at once.
 """
 
 import logging
@@ -114,7 +113,6 @@ class PreemptionWords:
 
 
 def _than(found: Preemption, victim: GangKey) -> str:
-    """What gives the gang that waits the place: its priority, or what it has had of the cluster."""
     hours = found.attained_h.get(victim)
     if hours is None:
         return f"has priority {found.priority}"
@@ -123,7 +121,7 @@ def _than(found: Preemption, victim: GangKey) -> str:
 
 def _gang(key: GangKey, reader: GangKey) -> str:
     """A gang as people of the reader's namespace may see it."""
-    return f"gang {key}" if _namespace(key) == _namespace(reader) else "another namespace's gang"
+    return f"gang {key}" if key.partition("/")[0] == reader.partition("/")[0] else "another namespace's gang"
 
 
 def _gangs(keys: Sequence[GangKey], reader: GangKey | None = None) -> str:
@@ -136,13 +134,10 @@ def _gangs(keys: Sequence[GangKey], reader: GangKey | None = None) -> str:
     """
     if not keys:
         return "Other gangs"
-    own = [key for key in keys if reader is None or _namespace(key) == _namespace(reader)]
-    text = some(keys) if len(own) == len(keys) else gangs_seen_from(_namespace(reader or keys[0]), keys)
+    namespace = (reader or keys[0]).partition("/")[0]
+    own = [key for key in keys if reader is None or key.partition("/")[0] == namespace]
+    text = some(keys) if len(own) == len(keys) else gangs_seen_from(namespace, keys)
     return f"Gang{'' if len(own) == 1 else 's'} {text}" if own else f"{text[0].upper()}{text[1:]}"
-
-
-def _namespace(key: GangKey) -> str:
-    return key.partition("/")[0]
 
 
 TIMEOUT_S = 600.0  # From the last pod that left: how long its room is kept
@@ -237,7 +232,7 @@ class PreemptionClaims:
         self._words.begun(found)
         self._context.telemetry.preempted("begun")
         for victim in found.victims:
-            self._restarts.leave(victim, why=why[victim], ended=partial(self._left, found.gang))
+            self._restarts.add(victim, why=why[victim], ended=partial(self._left, found.gang))
 
     def follow(self) -> None:
         """Once a second: end claims that are over, and see to those that have not left yet."""
@@ -264,7 +259,7 @@ class PreemptionClaims:
                 for victim in sorted((stay & opened.why.keys()) - self._restarts.under_way):
                     if now_s >= opened.again_s.get(victim, 0.0):
                         opened.again_s[victim] = now_s + _AGAIN_S
-                        self._restarts.leave(victim, why=opened.why[victim], ended=partial(self._left, key))
+                        self._restarts.add(victim, why=opened.why[victim], ended=partial(self._left, key))
         self.backing_off = {key: until_s for key, until_s in self.backing_off.items() if until_s > now_s}
 
     def recover(self) -> None:
