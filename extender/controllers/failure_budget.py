@@ -138,13 +138,8 @@ def _training(job: Json, pods: Sequence[Json]) -> int | NotAllowed:
     return 0
 
 
-def _replicas(owner: Json, _pods: Sequence[Json]) -> int | NotAllowed:
-    if (owner.get("spec") or {}).get("replicas") == 0:
-        return NotAllowed(WhyKept.NO_MORE, "spec.replicas is 0")
-    return 0
-
-
-_OF_REPLICAS = OwnerKind(_replicas)
+_NONE_WANTED = NotAllowed(WhyKept.NO_MORE, "spec.replicas is 0")
+_OF_REPLICAS = OwnerKind(lambda owner, _: _NONE_WANTED if value_at(owner, ("spec", "replicas")) == 0 else 0)
 _OF_TRAINING = OwnerKind(
     _training,
     run=("spec", "runPolicy"),

@@ -4,15 +4,14 @@ Why: a started gang that loses members is given successors, one that never start
 process that starts with the gang broken has only what was written before. Why not a note on pods: a patch of a pod
 costs the API server twice a Binding. The ConfigMap is in the manifests: a right to create cannot be limited to a name.
 
-What is in it: a hash of eight bytes for each noted member, over its gang's name and its uid, one behind the other. uids
-are the API server's, so no tenant can choose a pod whose hash is there, and none may write in netgang's namespace. At
-most `MOST_TEXT`, so 47,000 members: 8 of each of 5,900 gangs, fewer of each of more; of over 47,000 gangs the oldest
-are left out.
+What is in it: hashes over gang and uid of the members noted, eight bytes each. uids are the API server's, so no tenant
+can choose a pod whose hash is there, and none may write in netgang's namespace. `MOST_TEXT` holds 47,000 members: 8 of
+each of 5,900 gangs, fewer of each of more; of over 47,000 gangs the oldest are left out.
 
 Rules: it is read before the first plan, when a term begins and once a minute; only the replica that acts writes it,
-with the version that was read; a process puts back what another client took out. The members noted of a gang are spread
-over its order, so that some outlive a lost node or rack; others take their places when half have gone. That pods end is
-no reason to write. What cannot be read or written is said (log, `/readyz`) and tried again; nothing else stops.
+with the version that was read; a process puts back what another client took out. The members noted are spread over the
+gang, so that some outlive a lost rack; others follow when half have gone. What fails is said (log, `/readyz`) and tried
+again.
 """
 
 import logging

@@ -6,8 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from extender.controllers.elastic.intent import intent_of
-from extender.controllers.elastic.kinds import own_bounds
+from extender.controllers.elastic.kinds import intent_of, own_bounds
 from extender.controllers.elastic.reports import read_report
 from extender.controllers.failure_budget import decoded
 from extender.controllers.owners import quota_notes

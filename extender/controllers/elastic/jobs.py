@@ -16,9 +16,10 @@ import msgspec
 from msgspec.structs import replace
 
 from extender.controllers.elastic.kinds import KINDS, MIN_WORKERS, NotNow, Seen, Unsafe
-from extender.controllers.elastic.records import ElasticParts, JobView, Resize, Stage, pods_job, runs
+from extender.controllers.elastic.records import ElasticParts, JobView, Resize, Stage, pods_job
 from extender.controllers.events.recorder import Happening, pod_subject
 from extender.runtime.slices import Steps
+from scoring.feasibility.quorum import quorum_of
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Gang, Phase, Pod, Role
 from scoring.model.snapshot import Reservation
@@ -91,7 +92,7 @@ class JobViews:
         parts = self.parts
         everything = parts.jobs.all()
         names = Counter(map(pods_job, everything))
-        scaled = {one.job for one in parts.jobs.autoscalers.items.values()}
+        scaled = {job for _, job in parts.jobs.autoscalers.items.values()}
         under_way = {change.uid for change in parts.records.open_changes()}
         now_s = parts.context.clock.monotonic_s()
         views: dict[JobKey, JobView] = {}
@@ -233,7 +234,7 @@ def from_note(parts: ElasticParts, seen: Seen) -> Resize | None:
     change = Resize(seen.key, seen.uid, intent, Stage.REMOVING)
     gang = parts.beneficiary(change)
     steps = intent.before - intent.goal if intent.target is not None else 1
-    waits = gang is not None and not runs(gang) and now_s - intent.at_s < steps * REMOVAL_S + RESERVE_S
+    waits = gang is not None and not quorum_of(gang).whole and now_s - intent.at_s < steps * REMOVAL_S + RESERVE_S
     if change.shrinks and (waits or (intent.beneficiary is None and parts.surplus(seen, intent.goal))):
         return replace(change, stepped_s=now_s if intent.target is not None else None)
     return replace(change, intent=replace(intent, target=None), stage=Stage.DONE)
@@ -242,19 +243,13 @@ def from_note(parts: ElasticParts, seen: Seen) -> Resize | None:
 def facts_of(parts: ElasticParts, change: Resize) -> ChangeFacts:
     """What can be seen of a change now. Cost: O(pods of the job)."""
     seen, beneficiary = parts.jobs.get(change.job), parts.beneficiary(change)
-    running = beneficiary is not None and runs(beneficiary)
+    running = beneficiary is not None and quorum_of(beneficiary).whole
     workers, left, ending = (
         [pod for pod in parts.surplus(seen, least) if pod.node is not None] if seen is not None else []
         for least in (0, change.intent.goal, change.intent.after)
     )
-    return ChangeFacts(
-        seen=seen,
-        left=len(left),
-        ending=len(ending),
-        bound=sum(1 for pod in workers if not pod.deleting),
-        waits=beneficiary is not None and not running,
-        runs=running,
-    )
+    bound = sum(not pod.deleting for pod in workers)
+    return ChangeFacts(seen, len(left), len(ending), bound, beneficiary is not None and not running, running)
 
 
 class Rooms:
@@ -279,7 +274,7 @@ class Rooms:
         wanted: dict[GangKey, list[Resize]] = {}
         for change in changes:
             gang = self._parts.beneficiary(change)
-            if gang is not None and change.shrinks and not runs(gang):
+            if gang is not None and change.shrinks and not quorum_of(gang).whole:
                 wanted.setdefault(gang.key, []).append(change)
         for key in self._mine.keys() - wanted.keys():
             self.release(key)

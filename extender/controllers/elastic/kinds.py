@@ -19,21 +19,124 @@ in and values or patches go out. What the table relies on:
   the job does not have, and crashes (1.8.1, seen).
 - PyTorchJob: failed pods count only when fewer run than are wanted. Without elasticPolicy torchrun's nodes are fixed.
 - MPIJob: only a launcher that reads its hosts again survives; the object does not say, so our annotation must.
+
+The last change is an annotation in the same patch as the worker count: a reader, and a process after us, finds both or
+neither. It counts with our signature for this very job (docs/safety.md S22), while the job has the count it names.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
 
-from extender.controllers.elastic.intent import LAST_CHANGE, Intent, encoded, intent_of
-from extender.controllers.failure_budget import Json, decoded
-from extender.convert.decode import whole_number
-from extender.notes import NO_NOTES, Bearer, NoteReader, Notes
-from scoring.ids import Namespace
+from extender.controllers.failure_budget import Json, decoded, true_condition
+from extender.convert.decode import note_from_json, whole_number
+from extender.notes import NO_NOTES, Bearer, NoteKind, NoteReader, Notes
+from scoring.ids import GangKey, Namespace
 from scoring.scaling.job import JobKey, Wants
+
+LAST_CHANGE = NoteKind.LAST_CHANGE.value
+
+
+class Requester(StrEnum):
+    """What asked for a change."""
+
+    QUEUE = "queue"  # The queue: room for a heavier gang, or growth into idle room
+    METRICS = "metrics"  # The job's own policy, by what it reports
+
+
+class ResizeCause(msgspec.Struct, frozen=True):
+    """What wants a change, why (a sentence), and for which gang."""
+
+    requester: Requester
+    why: str
+    beneficiary: GangKey | None = None
+
+
+class Intent(msgspec.Struct, frozen=True):
+    """What we last made of a job's worker count, and the annotation's JSON. Times are Unix seconds."""
+
+    before: int = msgspec.field(name="from")
+    after: int = msgspec.field(name="to")
+    at_s: float = msgspec.field(name="at")
+    requester: Requester = msgspec.field(name="who")
+    why: str = ""
+    beneficiary: GangKey | None = msgspec.field(name="for", default=None)  # The gang that workers were taken away for
+    grow_back_to: int | None = msgspec.field(name="growBackTo", default=None)
+    """Workers before the first were taken away; `None`: it has them again"""
+    most: int | None = None  # Workers it was submitted with: its maximum where it names none
+    changes_s: tuple[float, ...] = msgspec.field(name="changes", default=())
+    """Our changes within the hour before `at_s` and at it, oldest first"""
+    target: int | None = None  # Where `after` is a step on the way: to how many; `None`: it is the end
+
+    @property
+    def goal(self) -> int:
+        """Workers when all is done."""
+        return self.after if self.target is None else self.target
+
+    def one_further(self) -> "Intent":
+        """The next step of the same change.
+
+        >>> first = Intent(6, 5, 9.0, Requester.QUEUE, "", target=3)
+        >>> (first.one_further().after, first.one_further().one_further().target)
+        (4, None)
+        """
+        after = self.after - 1
+        return replace(self, after=after, target=self.target if self.target != after else None)
+
+    def stands(self, workers: int) -> bool:
+        """Whether the worker count is still the one that we set."""
+        return self.after == workers
+
+
+def next_intent(
+    last: Intent | None, *, cause: ResizeCause, before: int, after: int, at_s: float, one_by_one: bool = False
+) -> Intent:
+    """The intent of one more change; `last` is the job's own, and counts if it stood at `before`.
+
+    `one_by_one`: workers leave one after the other, so this is the first step to `after`.
+
+    >>> room, idle = ResizeCause(Requester.QUEUE, "", GangKey("a/h")), ResizeCause(Requester.QUEUE, "")
+    >>> shrink = next_intent(None, cause=room, before=6, after=2, at_s=9.0)
+    >>> shrink.grow_back_to, shrink.most, shrink.changes_s
+    (6, 6, (9.0,))
+    >>> grown = next_intent(shrink, cause=idle, before=2, after=6, at_s=11.0)
+    >>> grown.grow_back_to, grown.most, grown.changes_s
+    (None, 6, (9.0, 11.0))
+    """
+    known = last if last is not None and last.stands(before) else Intent(before, before, at_s, cause.requester)
+    back = known.grow_back_to or 0
+    if after < before and cause.beneficiary is not None:
+        back = max(before, back)
+    most = max(before, known.most or 0)
+    first = before - 1 if one_by_one and after < before else after
+    changes_s = (*(at for at in known.changes_s if at > at_s - 3600.0), at_s)[-32:]
+    intent = Intent(before, first, at_s, cause.requester, cause.why, cause.beneficiary, most=most, changes_s=changes_s)
+    return replace(intent, grow_back_to=back if back > after else None, target=after if first != after else None)
+
+
+def encoded(intent: Intent, bearer: Bearer, notes: Notes) -> str:
+    """The annotation's value: JSON with words that people understand, and our signature.
+
+    >>> notes, job = Notes(b"k" * 32), Bearer("batch/v1", "Job", "a", "j", "u")
+    >>> encoded(Intent(6, 2, 9.5, Requester.QUEUE, "room for a/h", GangKey("a/h"), 6, 6, (9.5,)), job, notes)[:60]
+    '{"from":6,"to":2,"at":9.5,"who":"queue","why":"room for a/h"'
+    """
+    content = msgspec.json.encode(replace(intent, why=intent.why[:500])).decode()
+    return notes.write(NoteKind.LAST_CHANGE, bearer, content)
+
+
+def intent_of(annotations: Mapping[str, Any], bearer: Bearer, notes: NoteReader) -> Intent | None:
+    """Read a job's annotation; `None`: it has none, or one that is not ours (people may edit it, or write one)."""
+    text = annotations.get(LAST_CHANGE)
+    content = notes.read(NoteKind.LAST_CHANGE, bearer, text) if isinstance(text, str) else None
+    return note_from_json(_INTENT, content)
+
+
+_INTENT = msgspec.json.Decoder(Intent)
+
 
 MIN_WORKERS: Final = "netgang.io/min-workers"
 MAX_WORKERS: Final = "netgang.io/max-workers"
@@ -192,13 +295,20 @@ def read(kind: JobKind, raw: bytes, *, notes: NoteReader = NO_NOTES) -> Seen:
         found = _workers_of(kind, job)
         own, metadata = annotations_of(job), msgspec.convert(job.get("metadata"), _Metadata)
         wants = own.get(SCALING, annotations_of(found.template).get(SCALING))
+        status = job.get("status") or {}
+        rests = {
+            NotNow.DELETED: job["metadata"].get("deletionTimestamp"),
+            NotNow.ENDED: true_condition(status, *kind.ends),
+            NotNow.SUSPENDED: found.policy.get("suspend") or true_condition(status, "Suspended"),
+            NotNow.RESTARTING: true_condition(status, "Restarting"),
+        }
         return Seen(
             key=JobKey(Namespace(metadata.namespace), kind.name, metadata.name),
             uid=metadata.uid,
             workers=found.count,
             bounds=found.bounds,
             unsafe=_unsafe(kind, job, found),
-            rests=_rests(job, kind.ends, suspended=bool(found.policy.get("suspend"))),
+            rests=next((why for why, holds in rests.items() if holds), None),
             intent=intent_of(own, _bearer(kind, metadata), notes),
             wants=Wants(wants) if wants in list(Wants) else None,
             bad_wants=wants is not None and wants not in list(Wants),
@@ -290,7 +400,15 @@ def _by_roles(kind: JobKind, job: Json, spec: Json) -> _Workers:
     minimum = (run.get("schedulingPolicy") or {}).get("minAvailable")
     bounds = own_bounds(job, template)
     if kind.infers:
-        bounds = _inferred(bounds, spec.get("elasticPolicy") or {}, minimum, others=others)
+        policy, (least, most, source) = spec.get("elasticPolicy") or {}, (bounds.least, bounds.most, bounds.source)
+        if least is None and policy.get("minReplicas") is not None:
+            least, source = count(policy["minReplicas"], 1), "spec.elasticPolicy"
+        if most is None and policy.get("maxReplicas") is not None:
+            most = count(policy["maxReplicas"], 1)
+        if least is None and minimum is not None and count(minimum, 0) > others:
+            least, source = count(minimum, 0) - others, "schedulingPolicy.minAvailable"
+        bad = bounds.bad or (least is not None and most is not None and least > most)
+        bounds = replace(bounds, least=least, most=most, source=source, bad=bad)
     workers = count(roles[_WORKER].get("replicas"), 1) if _WORKER in roles else 0
     unsafe = next((why for why, holds in kind.rules if holds(spec, roles)), None)
     return _Workers(workers, template, run, bounds, unsafe, others, gang_minimum=count(minimum, 0) or None)
@@ -308,19 +426,6 @@ def own_bounds(job: Json, template: Json) -> WorkerBounds:
     return WorkerBounds(least_n, most_n, f"annotation {name}" if least is not None else "", bad, asked)
 
 
-def _inferred(bounds: WorkerBounds, policy: Json, minimum: Any, *, others: int) -> WorkerBounds:
-    """What the framework itself says where our annotations do not."""
-    least, most, source = bounds.least, bounds.most, bounds.source
-    if least is None and policy.get("minReplicas") is not None:
-        least, source = count(policy["minReplicas"], 1), "spec.elasticPolicy"
-    if most is None and policy.get("maxReplicas") is not None:
-        most = count(policy["maxReplicas"], 1)
-    if least is None and minimum is not None and count(minimum, 0) > others:
-        least, source = count(minimum, 0) - others, "schedulingPolicy.minAvailable"
-    bad = bounds.bad or (least is not None and most is not None and least > most)
-    return replace(bounds, least=least, most=most, source=source, bad=bad)
-
-
 def _unsafe(kind: JobKind, job: Json, workers: _Workers) -> Unsafe | None:
     manager = workers.policy.get("managedBy")
     against = {
@@ -330,17 +435,6 @@ def _unsafe(kind: JobKind, job: Json, workers: _Workers) -> Unsafe | None:
         Unsafe.CONTROLLED: any(one.get("controller") for one in job["metadata"].get("ownerReferences") or ()),
     }
     return next((why for why, holds in against.items() if holds), workers.unsafe)
-
-
-def _rests(job: Json, ends: Collection[str], *, suspended: bool) -> NotNow | None:
-    held = {one["type"] for one in (job.get("status") or {}).get("conditions") or () if one.get("status") == "True"}
-    rests = {
-        NotNow.DELETED: job["metadata"].get("deletionTimestamp"),
-        NotNow.ENDED: not held.isdisjoint(ends),
-        NotNow.SUSPENDED: suspended or "Suspended" in held,
-        NotNow.RESTARTING: "Restarting" in held,
-    }
-    return next((why for why, holds in rests.items() if holds), None)
 
 
 def count(value: Any, default: int) -> int:

@@ -15,15 +15,13 @@ from typing import Generic, TypeVar
 import msgspec
 
 from extender.controllers.context import ControllerContext
-from extender.controllers.elastic.intent import Intent
-from extender.controllers.elastic.kinds import KINDS, JobKind, NotNow, Seen, read
+from extender.controllers.elastic.kinds import KINDS, Intent, JobKind, NotNow, Seen, read
 from extender.controllers.events.recorder import Happening, Subject
 from extender.controllers.failure_budget import decoded
 from extender.notes import NoteReader
 from extender.runtime.clock import Backoff
 from extender.runtime.decision_lines import Decision
 from extender.runtime.telemetry import Telemetry
-from scoring.feasibility.quorum import quorum_of
 from scoring.ids import JobKey as PodsJob
 from scoring.ids import Namespace
 from scoring.model import Gang, Pod, Role
@@ -33,7 +31,6 @@ from scoring.scaling.job import ElasticJob, JobKey, ScaleIn
 MOST_CHANGES = 1000  # Changes kept of all jobs together
 MOST_CHANGES_A_JOB = 20
 _RETRY = Backoff(1.0, 300.0)
-
 
 T = TypeVar("T")
 
@@ -67,19 +64,12 @@ class Followed(Generic[T]):
             self.on_change()
 
 
-class Target(msgspec.Struct, frozen=True):
-    """What a HorizontalPodAutoscaler scales."""
-
-    name: str  # Its own, `namespace/name`
-    job: JobKey
-
-
 class FollowedJobs:
     """All that is followed; `on_change` as in `Followed`."""
 
     def __init__(self) -> None:
         self.on_change: Callable[[], None] = lambda: None
-        self.autoscalers: Followed[Target] = Followed(lambda one: one.name, lambda: self.on_change())
+        self.autoscalers: Followed[tuple[str, JobKey]] = Followed(lambda one: one[0], lambda: self.on_change())
         self._of_kind: dict[str, Followed[Seen]] = {}
 
     def sink(self, kind: JobKind) -> Followed[Seen]:
@@ -108,11 +98,11 @@ def reduce_by(kind: JobKind, notes: NoteReader) -> Callable[[bytes], Seen | None
     return reduce
 
 
-def target_from_json(raw: bytes) -> Target:
-    """What an autoscaling/v2 HorizontalPodAutoscaler scales. ValueError: it cannot be read.
+def target_from_json(raw: bytes) -> tuple[str, JobKey]:
+    """`namespace/name` of an autoscaling/v2 HorizontalPodAutoscaler, and the job it scales. ValueError: not readable.
 
     >>> ref = b'"scaleTargetRef":{"apiVersion":"kubeflow.org/v1","kind":"PyTorchJob","name":"j"}'
-    >>> str(target_from_json(b'{"metadata":{"name":"h","namespace":"a"},"spec":{' + ref + b"}}").job)
+    >>> str(target_from_json(b'{"metadata":{"name":"h","namespace":"a"},"spec":{' + ref + b"}}")[1])
     'PyTorchJob.kubeflow.org/a/j'
     """
     try:
@@ -120,29 +110,22 @@ def target_from_json(raw: bytes) -> Target:
         metadata, ref = found["metadata"], found["spec"]["scaleTargetRef"]
         group = str(ref.get("apiVersion", "")).rpartition("/")[0]
         namespace = str(metadata["namespace"])
-        key = JobKey(Namespace(namespace), f"{ref['kind']}.{group}", str(ref["name"]))
+        job = JobKey(Namespace(namespace), f"{ref['kind']}.{group}", str(ref["name"]))
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a HorizontalPodAutoscaler: {error!r}") from error
-    return Target(f"{namespace}/{metadata['name']}", key)
+    return f"{namespace}/{metadata['name']}", job
 
 
 class Stage(StrEnum):
     """How far a change has come."""
 
-    DRY_RUN = "dry-run"
-    """It would have been made."""
-    REMOVING = "removing"
-    """The job is patched; the removed pods are not all gone."""
-    FREED = "freed"
-    """They are gone; their room is reserved for the beneficiary."""
-    GROWING = "growing"
-    """The job is patched; the new workers are not all bound."""
-    DONE = "done"
-    """The beneficiary runs, or the new workers do."""
-    GIVEN_BACK = "given back"
-    """The beneficiary did not start in time, or is gone: nothing is reserved for it any more."""
-    OVERRULED = "overruled"
-    """Another client changed the worker count, or the job ended, meanwhile."""
+    DRY_RUN = "dry-run"  # It would have been made
+    REMOVING = "removing"  # The job is patched; the removed pods are not all gone
+    FREED = "freed"  # They are gone; their room is reserved for the beneficiary
+    GROWING = "growing"  # The job is patched; the new workers are not all bound
+    DONE = "done"  # The beneficiary runs, or the new workers do
+    GIVEN_BACK = "given back"  # The beneficiary did not start in time, or is gone: nothing is reserved for it any more
+    OVERRULED = "overruled"  # Another client changed the worker count, or the job ended, meanwhile
 
 
 OPEN = frozenset({Stage.REMOVING, Stage.FREED, Stage.GROWING})  # Stages after which another follows
@@ -278,8 +261,3 @@ class ElasticParts(msgspec.Struct, frozen=True):
 def pods_job(seen: Seen) -> PodsJob:
     """As pods name their job."""
     return PodsJob(f"{seen.key.namespace}/{seen.key.name}")
-
-
-def runs(gang: Gang) -> bool:
-    """Whether the gang has its quorum on nodes."""
-    return quorum_of(gang).whole

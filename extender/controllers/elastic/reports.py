@@ -108,9 +108,15 @@ class ReportBook:
         now_s = self._clock.now_s()
         demands: dict[JobKey, int] = {}
         for job in jobs:
-            reported = self._reported(job.key, job.uid)
-            if reported is not None and (demand := self._demand(job, reported, now_s)).workers is not None:
-                demands[job.key] = demand.workers
+            if (reported := self._reported(job.key, job.uid)) is not None:
+                series, last = reported.history.series(), reported.look
+                same = last is not None and last.series is series and last.job == job
+                if last is None or not same or not 0.0 <= now_s - last.at_s < _AGAIN_S:
+                    former = last.demand if last is not None else None
+                    demand = worker_demand(job, series, former, self._options, now_s=now_s)
+                    reported.look = last = _Evaluated(job, series, now_s, demand)
+                if last.demand.workers is not None:
+                    demands[job.key] = last.demand.workers
             yield
         return demands
 
@@ -120,14 +126,6 @@ class ReportBook:
         if reported is None:
             return worker_demand(job, NOTHING, None, self._options, now_s=self._clock.now_s())
         return reported.look.demand if reported.look is not None else None
-
-    def _demand(self, job: ElasticJob, reported: _Reported, now_s: float) -> WorkerDemand:
-        series, last = reported.history.series(), reported.look
-        if last is not None and last.series is series and last.job == job and 0.0 <= now_s - last.at_s < _AGAIN_S:
-            return last.demand
-        demand = worker_demand(job, series, last.demand if last is not None else None, self._options, now_s=now_s)
-        reported.look = _Evaluated(job, series, now_s, demand)
-        return demand
 
     def _reported(self, job: JobKey, uid: str) -> _Reported | None:
         reported = self._jobs.get(job)

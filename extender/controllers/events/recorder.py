@@ -229,8 +229,9 @@ class Events:
         return (about.uid, what, topic) in posted_s
 
     async def _announce_to(self, about: Subject, what: Happening, note: str, topic: str) -> None:
+        body = _News(about, what, note, self._clock.now_s()).body(self._instance)
         try:
-            await self._create(_News(about, what, note, self._clock.now_s()))
+            await self._api.create_event(about.namespace or "default", body)
         except ApiError as error:
             if error.status == 429 or error.status >= 500:  # it has not decided: it is asked again
                 raise
@@ -238,16 +239,13 @@ class Events:
         self._posted_s[about.uid, what, topic] = self._clock.monotonic_s()
 
     async def _write(self, news: _News) -> bool:
+        about = news.about
         try:
-            await self._create(news)
+            await self._api.create_event(about.namespace or "default", news.body(self._instance))
         except (ApiError, ApiUnavailableError) as error:
             self._telemetry.event_dropped()
-            about = news.about
             _log.info("Event %s about %s/%s not posted: %s", news.what, about.namespace, about.name, error)
         return True
-
-    async def _create(self, news: _News) -> None:
-        await self._api.create_event(news.about.namespace or "default", news.body(self._instance))
 
 
 def clipped(note: str) -> str:

@@ -214,7 +214,13 @@ class PodConditions(StatusWriter[PodUid]):
         moving = list[_Told]()
         for key, gang in gangs.items():
             if gang.source is not GangSource.NATIVE and key not in self._removing:
-                told = self._told_now(key, gang, now_s)
+                told = self._told.get(key)
+                since_s = told.since_s if told is not None and told.problem is gang.problem else now_s
+                why = self._reasons.why(key) if gang.problem is None else None
+                if gang.problem is not None and now_s - since_s >= REASON_S:
+                    why = camel_case(gang.problem), gang.problem_detail
+                if told is None or told.gang is not gang or told.why != why:
+                    told = self._told[key] = _Told(gang, why, gang.problem, since_s)
                 if not told.at_rest:
                     moving.append(told)
             yield
@@ -223,18 +229,6 @@ class PodConditions(StatusWriter[PodUid]):
                 return
             self._queue_members(told, now_s)
             yield
-
-    def _told_now(self, key: GangKey, gang: Gang, now_s: float) -> _Told:
-        before = self._told.get(key)
-        since_s = before.since_s if before is not None and before.problem is gang.problem else now_s
-        if gang.problem is None:
-            why = self._reasons.why(key)
-        else:
-            why = (camel_case(gang.problem), gang.problem_detail) if now_s - since_s >= REASON_S else None
-        if before is not None and before.gang is gang and before.why == why:
-            return before
-        self._told[key] = told = _Told(gang, why, gang.problem, since_s)
-        return told
 
     def _queue_members(self, told: _Told, now_s: float) -> None:
         told.at_rest = True

@@ -153,7 +153,17 @@ class Repins(ControlLoop):
     async def look(self) -> None:
         """Note which pods are stranded, and start with the longest stranded gang, if one is due."""
         losses, now_s = await self._stranded(), self.context.clock.monotonic_s()
-        self._note(losses, now_s)
+        by_pod = {uid: loss for theirs in losses.values() for uid, loss in theirs.items()}
+        self._waits |= {uid: _StrandedPod(now_s, None, now_s) for uid in by_pod if uid not in self._waits}
+        for uid, wait in list(self._waits.items()):
+            if by_pod.get(uid) is not PlaceLoss.GONE:
+                wait.gone_since_s = None
+            elif wait.gone_since_s is None:
+                wait.gone_since_s = now_s
+            if uid in by_pod:
+                wait.seen_s = now_s
+            elif now_s - wait.seen_s > _KEPT_S:
+                del self._waits[uid]
         self._not_before_s = {key: at_s for key, at_s in self._not_before_s.items() if at_s > now_s}
         self._tries = {key: tried for key, tried in self._tries.items() if key in losses}
         if self._attempt.busy or not self.context.quiet.over:
@@ -182,19 +192,6 @@ class Repins(ControlLoop):
             self.losses = await planner.ask(stranded, snapshot, plan, planner.policy, now_s=now_s)
             self._plan = plan
         return self.losses
-
-    def _note(self, by_gang: Mapping[GangKey, Mapping[PodUid, PlaceLoss]], now_s: float) -> None:
-        losses = {uid: loss for theirs in by_gang.values() for uid, loss in theirs.items()}
-        self._waits |= {uid: _StrandedPod(now_s, None, now_s) for uid in losses if uid not in self._waits}
-        for uid, wait in list(self._waits.items()):
-            if losses.get(uid) is not PlaceLoss.GONE:
-                wait.gone_since_s = None
-            elif wait.gone_since_s is None:
-                wait.gone_since_s = now_s
-            if uid in losses:
-                wait.seen_s = now_s
-            elif now_s - wait.seen_s > _KEPT_S:
-                del self._waits[uid]
 
     def _is_due(self, uid: PodUid, loss: PlaceLoss, now_s: float) -> bool:
         wait, most_s = self._waits[uid], self._timeout_s if loss is not PlaceLoss.REFUSED else _REFUSED_S
@@ -261,7 +258,7 @@ class Repins(ControlLoop):
         able = all(owner is not None and can_suspend(owner) for owner in verdicts)
         if not costs or not able or tries >= _MOST_TRIES or self._has_started(key):
             return False
-        self._restarts.leave(key, why="no node that its pods were admitted to takes them", ended=self._suspended)
+        self._restarts.add(key, why="no node that its pods were admitted to takes them", ended=self._suspended)
         return True
 
     def _suspended(self, key: GangKey, obstacle: Obstacle | None) -> None:
@@ -412,7 +409,8 @@ class Repairs(ControlLoop):
             watched.asked += 1
             watched.ask_again_s = now_s + _ASK_AGAIN.whole_s(watched.asked)
             first = watched.crew.losses[0]
-            self._restarts.add(key, why=f"pod {first.name} was lost, {first.cause_text}", ended=self._ended)
+            why = f"pod {first.name} was lost, {first.cause_text}"
+            self._restarts.add(key, why=why, ended=self._ended, repair=True)
 
     async def _ask_owner(self, key: GangKey, watched: _Watched) -> None:
         watched.owner_over = await wants_no_more(self.context, key)

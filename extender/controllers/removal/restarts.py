@@ -1,6 +1,6 @@
 """Restart a gang as a whole: suspend its owner, and resume it when its pods are gone (docs/safety.md S8, S10, S11).
 
-A gang lost a member and asks for `repair: restart` (`add`), or it must make room for another one (`leave`). Rules:
+A gang lost a member and asks for `repair: restart`, or it must make room for another one. Rules:
 nothing in the quiet time; the gang is read afresh and spared when it looks different, has members that succeeded or
 belongs to an owner that is over; budgets are asked for all members at once; owners without suspend lose their pods by
 eviction if they do not mind, else an Event says why not. What is suspended is written on the owner (`suspensions`), so
@@ -77,19 +77,15 @@ class Restarts(ControlLoop):
         """Gangs that are being restarted, those found suspended by us included."""
         return frozenset(self._gangs)
 
-    def add(self, gang: GangKey, *, why: str, ended: Ended, repair: bool = True) -> None:
-        """Restart a broken gang; returns at once. `why` completes "… is restarted: "; a gang under way is joined.
+    def add(self, gang: GangKey, *, why: str, ended: Ended, repair: bool = False) -> None:
+        """Restart a gang; returns at once. `why` completes "… is restarted: "; a gang under way is joined.
 
-        `ended` is called once. `repair` counts towards the owner's restarts of this hour.
+        `ended` is called once. A `repair`, of a broken gang, counts towards the owner's restarts of this hour.
         """
         if (case := self._gangs.get(gang)) is not None:
             case.ended.append(ended)
         else:
             self._begin(gang, partial(self._restart, gang, why, repair=repair), [ended])
-
-    def leave(self, gang: GangKey, *, why: str, ended: Ended) -> None:
-        """Let a gang leave its place, as gently as its owner and its pods' grace periods want, and come back later."""
-        self.add(gang, why=why, ended=ended, repair=False)
 
     async def obstacle(self, gang: GangKey) -> str | None:
         """Why this gang cannot be restarted now; `None`: it can. It reads the API server and changes nothing."""

@@ -90,11 +90,6 @@ class FreshOwner(msgspec.Struct, frozen=True):
         return str(self._metadata.get("namespace", ""))
 
     @property
-    def managed_by_queue(self) -> bool:
-        """Whether Kueue suspends and resumes it: two such controllers would undo each other's work."""
-        return "kueue.x-k8s.io/queue-name" in (self._metadata.get("labels") or {})
-
-    @property
     def suspended(self) -> bool:
         """Whether the switch says suspended."""
         return bool(value_at(decoded(self.raw), (*KINDS[self.ref.group_kind].run, "suspend")))
@@ -309,7 +304,8 @@ async def _unless_forbidden(context: ControllerContext, case: Case) -> Case | Ob
             return Obstacle(verdict.text, final=True, silent=verdict.reason in OVER)
         if suspends and (problem := context.notes.problem):
             return Obstacle(f"the note by which it would be resumed could not be signed: {problem}")
-        if suspends and owner.managed_by_queue:
+        labels = value_at(decoded(owner.raw), ("metadata", "labels")) or {}
+        if suspends and "kueue.x-k8s.io/queue-name" in labels:  # two that suspend would undo each other's work
             return Obstacle("Kueue suspends and resumes its owner", final=True)
         for pod in (one.pod for one in case.members) if KINDS[owner.ref.group_kind].fixed_names else ():
             if pod.node in silent and not pod.terminal:

@@ -9,8 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from extender.controllers.elastic.intent import LAST_CHANGE
-from extender.controllers.elastic.kinds import KINDS, resized
+from extender.controllers.elastic.kinds import KINDS, LAST_CHANGE, resized
 from extender.controllers.removal.suspensions import HISTORY, MARK, NOTE
 from extender.convert import pod_from_json
 from extender.convert.patches import admission_patch, condition_patch, narrowed_terms

@@ -14,10 +14,10 @@ from typing import Any
 
 import msgspec
 
-from extender.controllers.elastic.records import runs
 from extender.controllers.removal.removals import QUIET_S
 from extender.convert.wire import Passed
 from extender.kube.calls import OWNERS, PODS
+from scoring.feasibility.quorum import quorum_of
 from scoring.ids import GangKey
 from tests.extender.beside import playing
 from tests.extender.scheduling.world import World, node_json, pod_json, unfinished
@@ -133,7 +133,7 @@ class Site(msgspec.Struct):
     def _nothing_leaks(self) -> None:
         """Room is kept for gangs that wait, and nodes hold no more than they can; else an AssertionError."""
         now_s, gangs = self.world.now_s, self.world.service.cache.snapshot().gangs
-        idle = [key for key in self.claims if key not in gangs or runs(gangs[GangKey(key)])]
+        idle = [key for key in self.claims if key not in gangs or quorum_of(gangs[GangKey(key)]).whole]
         self._idle_s = {key: self._idle_s.get(key, now_s) for key in idle}
         assert all(now_s - since_s < LEAK_S for since_s in self._idle_s.values()), f"room is kept for {idle}"
         on_nodes = Counter(pod["spec"].get("nodeName") for pod in self.pods() if pod["spec"].get("nodeName"))

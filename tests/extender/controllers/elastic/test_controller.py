@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from extender.controllers.elastic.intent import LAST_CHANGE, intent_of
-from extender.controllers.elastic.kinds import JOB, KINDS
+from extender.controllers.elastic.kinds import JOB, KINDS, LAST_CHANGE, intent_of
 from extender.controllers.removal.removals import QUIET_S
 from extender.errors import ApiError, ApiUnavailableError, ConflictError
 from extender.kube.calls import AUTOSCALERS

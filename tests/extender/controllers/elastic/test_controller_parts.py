@@ -6,7 +6,6 @@ import random
 import pytest
 from msgspec.structs import replace
 
-from extender.controllers.elastic.intent import Intent, Requester
 from extender.controllers.elastic.jobs import (
     ARRIVES_S,
     GROWTH_S,
@@ -18,7 +17,7 @@ from extender.controllers.elastic.jobs import (
     view_of,
 )
 from extender.controllers.elastic.jobs import ChangeFacts as Facts
-from extender.controllers.elastic.kinds import NotNow, Seen, Unsafe, WorkerBounds
+from extender.controllers.elastic.kinds import Intent, NotNow, Requester, Seen, Unsafe, WorkerBounds
 from extender.controllers.elastic.records import OPEN, Records, Resize, Stage
 from extender.runtime.telemetry import Telemetry
 from scoring.ids import GangKey, Namespace

@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 
-from extender.controllers.elastic.intent import LAST_CHANGE, Intent, Requester
 from extender.controllers.elastic.kinds import (
     KINDS,
+    LAST_CHANGE,
     MAX_WORKERS,
     MIN_WORKERS,
     SCALING,
+    Intent,
     NotNow,
+    Requester,
     Seen,
     Unsafe,
     read,

@@ -262,7 +262,7 @@ async def test_what_speaks_against_leaving(fields: dict[str, Any], why: str) -> 
             assert "just started" in str(await world.service.restarts.obstacle(key("g")))
             ended: list[Obstacle | None] = []
             for _ in range(2):
-                world.service.restarts.leave(key("g"), why="too early", ended=lambda _, how: ended.append(how))
+                world.service.restarts.add(key("g"), why="too early", ended=lambda _, how: ended.append(how))
             await world.settle(1.0)
             assert [one is None for one in ended] == [False, False]
             await world.settle(QUIET_S)

@@ -121,8 +121,6 @@ def test_what_an_owner_says_of_itself(fields: dict[str, Any], stopped: bool, ove
 
 
 def test_what_differs_between_kinds() -> None:
-    assert owner(metadata={"labels": {"kueue.x-k8s.io/queue-name": "q"}}).managed_by_queue
-    assert not owner().managed_by_queue
     assert (KINDS[JOB.group_kind].fixed_names, KINDS[TF_JOB.group_kind].fixed_names) == (False, True)
     assert owner(spec={"podReplacementPolicy": "Failed"}).waits_for_the_end
     assert owner(TF_JOB).waits_for_the_end
