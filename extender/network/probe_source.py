@@ -73,7 +73,7 @@ class ProbeSource:
         if (bursts := self.agents.bursts) is not None:
             able = self.agents.with_iperf3(has_it=True)
             question = bursts.question(zone_of, able, interval_s=self.agents.interval_s)
-            bursts.assign(await answers.off_loop(question.size, question.chosen))
+            bursts.assign(await answers.off_loop(*question))
         seen = self.seen = self._look(zone_of, now_s=now_s)
         silent, unanswered = seen.silent.count, seen.unanswered.count
         self.on_agents({"reporting": seen.reporting, "silent": silent, "unanswered": unanswered})
