@@ -58,16 +58,12 @@ def figures(peer: str, window: Window) -> dict[str, Any]:
     changes = sorted(window.changes_ms)[: max(len(window.changes_ms) * 19 // 20, 1)]
     rtts, one_ways = sorted(window.rtts_ms), sorted(window.one_ways_ms)
     return {
-        "peer": peer,
-        "sent": window.answered + window.lost,
-        "lost_out": window.lost_out,
-        "lost_back": window.lost_back,
-        "lost": window.lost,
+        "peer": peer, "sent": window.answered + window.lost, "suspect": window.suspect,
+        "lost": window.lost, "lost_out": window.lost_out, "lost_back": window.lost_back,
         "rtt_ms": [percentile(rtts, 50), percentile(rtts, 95)] if rtts else None,
         "one_way_ms": percentile(one_ways, 50) if one_ways else None,
         "jitter_ms": round(sum(changes) / len(changes), 4) if changes else None,
-        "suspect": window.suspect,
-    }
+    }  # fmt: skip
 
 
 def percentile(ascending_ms: Sequence[float], percent: int) -> float:

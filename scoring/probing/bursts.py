@@ -233,7 +233,6 @@ def _between(zones: Mapping[ZoneName, Sequence[NodeName]], known: History, *, no
         zone: min(nodes, key=lambda node: (not known.fast_of[node], known.slow_of[node], known.used[node], node))
         for zone, nodes in zones.items()
     }
-
     last_s = {two: known.last_between[two].at_s for two in known.last_between}
     for two in sorted(combinations(sorted(zones), 2), key=lambda two: last_s.get(two, -KEPT_S)):
         if two not in last_s or now_s - last_s[two] >= known.rest_between_s(two):

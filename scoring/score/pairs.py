@@ -203,29 +203,19 @@ class LinkPoints(msgspec.Struct, frozen=True):
     rank: Floats
     reference_bps: float | None
 
-    @property
-    def held(self) -> int:
-        """Pairs in memory."""
-        return self.points.size
-
 
 class Links(msgspec.Struct, frozen=True):
     """The same among `n` nodes, held once for all that look alike."""
 
     kind: Ints  # (n,): each node's row in the tables of kinds
     alike: int  # The kind of the nodes that look alike, the next row another of them; −1: each is its own kind
-    kind_points: Floats  # (kinds, kinds)
-    kind_rank: Floats  # (kinds, kinds)
+    points: Floats  # Of kinds: (kinds, kinds)
+    rank: Floats  # The same
     reference_bps: float | None
-
-    @property
-    def held(self) -> int:
-        """Pairs in memory."""
-        return self.kind_points.size
 
     def rank_among(self, rows: Ints | None) -> Floats:
         """The pairs of `rows`, which are different ones; `None`: of all nodes. Not to be written. Cost: O(rows²)."""
-        table = self.kind_rank
+        table = self.rank
         if self.alike < 0:
             return table if rows is None else table.take(rows, axis=0).take(rows, axis=1)
         kind = self.kind if rows is None else self.kind[rows]
@@ -238,24 +228,24 @@ class Links(msgspec.Struct, frozen=True):
 
     def points_among(self, rows: Ints) -> Floats:
         """The pairs of `rows`, of which some may be the same. Cost: O(rows²)."""
-        return self._toward(self.kind_points, rows, rows)
+        return self._toward(self.points, rows, rows)
 
     def rank_toward(self, columns: Ints) -> Floats:
         """From each node to those of `columns`: (n, columns)."""
-        return self._toward(self.kind_rank, np.arange(len(self.kind)), columns)
+        return self._toward(self.rank, np.arange(len(self.kind)), columns)
 
     def mean_points_to_others(self) -> Floats:
         """Mean points of each node towards all others (n,); of a node that is alone, to itself. Cost: O(n + kinds²)."""
         n = len(self.kind)
-        own = self.kind_points.diagonal()[self.kind]
+        own = self.points.diagonal()[self.kind]
         if n < 2:
             return np.array(own)
-        members = np.bincount(self.kind, minlength=len(self.kind_points)).astype(np.float64)
-        sums = self.kind_points @ members
+        members = np.bincount(self.kind, minlength=len(self.points)).astype(np.float64)
+        sums = self.points @ members
         if self.alike >= 0:  # to the others of their kind each is what the two that stand for them are to each other
             at = self.alike
-            pair = float(self.kind_points[at, at + 1])
-            sums[at] += members[at] * (pair - float(self.kind_points[at, at])) + float(self.kind_points[at, at]) - pair
+            pair, alone = float(self.points[at, at + 1]), float(self.points[at, at])
+            sums[at] += members[at] * (pair - alone) + alone - pair
         return np.asarray((sums[self.kind] - own) / (n - 1))
 
     def _toward(self, table: Floats, rows: Ints, columns: Ints) -> Floats:
