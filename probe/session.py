@@ -17,7 +17,7 @@ repeats the sender's: as long as both are always equal, the direction is not kno
 
 from collections import OrderedDict, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from probe import packets
@@ -38,17 +38,15 @@ class Window:
 
 
 def merged(windows: Sequence[Window]) -> Window:
-    """One window for several that follow each other."""
-    return Window(
-        answered=sum(one.answered for one in windows),
-        lost=sum(one.lost for one in windows),
-        lost_out=_sum_known([one.lost_out for one in windows]),
-        lost_back=_sum_known([one.lost_back for one in windows]),
-        suspect=sum(one.suspect for one in windows),
-        rtts_ms=[value for one in windows for value in one.rtts_ms],
-        changes_ms=[value for one in windows for value in one.changes_ms],
-        one_ways_ms=[value for one in windows for value in one.one_ways_ms],
-    )
+    """One window for several that follow each other; what is not known of one is not known of all."""
+    total: dict[str, Any] = {}
+    for name in (each.name for each in fields(Window)):
+        values = [getattr(one, name) for one in windows]
+        if name.endswith("_ms"):
+            total[name] = [value for several in values for value in several]
+        else:
+            total[name] = None if None in values else sum(values)
+    return Window(**total)
 
 
 def figures(peer: str, window: Window) -> dict[str, Any]:
@@ -60,16 +58,12 @@ def figures(peer: str, window: Window) -> dict[str, Any]:
     changes = sorted(window.changes_ms)[: max(len(window.changes_ms) * 19 // 20, 1)]
     rtts, one_ways = sorted(window.rtts_ms), sorted(window.one_ways_ms)
     return {
-        "peer": peer,
-        "sent": window.answered + window.lost,
-        "lost_out": window.lost_out,
-        "lost_back": window.lost_back,
-        "lost": window.lost,
+        "peer": peer, "sent": window.answered + window.lost, "suspect": window.suspect,
+        "lost": window.lost, "lost_out": window.lost_out, "lost_back": window.lost_back,
         "rtt_ms": [percentile(rtts, 50), percentile(rtts, 95)] if rtts else None,
         "one_way_ms": percentile(one_ways, 50) if one_ways else None,
         "jitter_ms": round(sum(changes) / len(changes), 4) if changes else None,
-        "suspect": window.suspect,
-    }
+    }  # fmt: skip
 
 
 def percentile(ascending_ms: Sequence[float], percent: int) -> float:
@@ -79,11 +73,6 @@ def percentile(ascending_ms: Sequence[float], percent: int) -> float:
     (2.0, 4.0)
     """
     return round(ascending_ms[max(-(-len(ascending_ms) * percent // 100), 1) - 1], 4)
-
-
-def _sum_known(counts: Sequence[int | None]) -> int | None:
-    known = [one for one in counts if one is not None]
-    return sum(known) if len(known) == len(counts) else None
 
 
 MOST_WINDOWS: Final = 6

@@ -140,7 +140,10 @@ class LastAnswers:
         `problems`: others of the source. Errors: NetworkSourceError, when all fail or are not answered in time.
         """
         since_s, left = now_s - FORGET_S, iter(sorted(questions, key=lambda name: self._failed_s.get(name, 0.0)))
-        answers = {one: said for one, said in self._answers.items() if one in questions or _newest_s(said) >= since_s}
+        answers = {
+            name: last for name, last in self._answers.items()
+            if name in questions or any((of.measured_at_s >= since_s).any() for of in (last.table, last.round_trips))
+        }  # fmt: skip
         failures = dict.fromkeys(questions, f"was not reached within {self._within_s} s")
 
         async def work() -> None:
@@ -173,10 +176,6 @@ class LastAnswers:
         self._reported = reported
         size = sum(len(one.table) + len(one.round_trips) for one in answers.values())
         return await off_loop(size, partial(_batch, answers, reported[0], now_s))
-
-
-def _newest_s(answer: SourceAnswer) -> float:
-    return max(float(table.measured_at_s.max(initial=-np.inf)) for table in (answer.table, answer.round_trips))
 
 
 def _batch(answers: Mapping[str, SourceAnswer], problems: Sequence[str], now_s: float) -> Batch:

@@ -74,11 +74,20 @@ class HttpClient:
             headers={"Accept": "application/json"},
             trust_env=False,  # no proxy or certificate settings from the environment: settings are in one place
         )
+        self.aclose = self._client.aclose
 
     async def ask(self, method: str, path: str, **content: Any) -> HttpReply:
         """A good answer, with our credentials. Errors: NetworkSourceError names address and cause."""
-        headers, secrets = self._authorization()
         server, where = self.server, self.where(path)
+        headers: dict[str, str] = {}
+        secrets: tuple[str, ...] = ()  # a server may echo them
+        if server.token_file is not None:
+            secrets = (_secret(server.token_file),)
+            headers["Authorization"] = f"Bearer {secrets[0]}"
+        elif server.password_file is not None:
+            password = _secret(server.password_file)
+            secrets = (base64.b64encode(f"{server.username}:{password}".encode()).decode(), password)
+            headers["Authorization"] = f"Basic {secrets[0]}"
         try:
             async with self._slots, asyncio.timeout(server.timeout_s):
                 request = self._client.build_request(method, self.url + path, headers=headers, **content)
@@ -88,8 +97,8 @@ class HttpClient:
         except httpx.HTTPError as error:
             raise NetworkSourceError(f"{where}: {str(error) or type(error).__name__}") from error
         if reply.status != httpx.codes.OK:
-            said = f"{where}: status {reply.status}{_HINTS.get(reply.status, '')}: {reply.shown(secrets)}"
-            raise NetworkSourceError(said)
+            hint = _HINTS.get(reply.status, "")
+            raise NetworkSourceError(f"{where}: status {reply.status}{hint}: {reply.shown(secrets)}")
         if len(reply.body) > server.body_limit_bytes:
             raise NetworkSourceError(f"{where}: the answer has more than {server.body_limit_bytes} bytes")
         return reply
@@ -97,22 +106,6 @@ class HttpClient:
     def where(self, path: str) -> str:
         """The address below which `path` is, for texts."""
         return self.url + path.partition("?")[0]
-
-    async def aclose(self) -> None:
-        """End all connections."""
-        await self._client.aclose()
-
-    def _authorization(self) -> tuple[dict[str, str], tuple[str, ...]]:
-        """The header, and what to keep out of texts: a server may echo either."""
-        server = self.server
-        if server.token_file is not None:
-            token = _secret(server.token_file)
-            return {"Authorization": f"Bearer {token}"}, (token,)
-        if server.password_file is not None:
-            password = _secret(server.password_file)
-            encoded = base64.b64encode(f"{server.username}:{password}".encode()).decode()
-            return {"Authorization": f"Basic {encoded}"}, (encoded, password)
-        return {}, ()
 
     async def _read(self, request: httpx.Request) -> HttpReply:
         """Cookies are not kept: nothing of theirs is asked for again."""

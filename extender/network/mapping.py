@@ -16,7 +16,7 @@ Rules for pairs that netgang's own probe measures too:
 import ipaddress
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence, Sized
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from operator import attrgetter
@@ -89,18 +89,14 @@ class NodeMapping(msgspec.Struct, frozen=True):
 
     def document(self, *, most: int = MOST_NAMED) -> MappedNodes:
         """Counts of nodes, and of each list its first `most` entries. Cost: O(ambiguous + most)."""
-
-        def beyond(names: Sized) -> int:
-            return max(len(names) - most, 0)
-
         doubtful = Counter(one.metric for one in self.ambiguous)
         unmapped = {metric.value: self.unmapped[metric] for metric in METRICS}
         nodes = {
             m.value: {"mapped": len(self.endpoint_of[m]), "unmapped": len(unmapped[m]), "ambiguous": doubtful[m]}
             for m in METRICS
         }
-        more = {metric: beyond(names) for metric, names in unmapped.items()}
-        left_out = LeftOut(more, beyond(self.ambiguous), beyond(self.unknown), beyond(self.unused))
+        more = {metric: max(len(names) - most, 0) for metric, names in unmapped.items()}
+        left_out = LeftOut(more, *(max(len(names) - most, 0) for names in (self.ambiguous, self.unknown, self.unused)))
         lists = (self.ambiguous[:most], self.unknown[:most], self.unused[:most])
         return MappedNodes(nodes, {metric: names[:most] for metric, names in unmapped.items()}, *lists, left_out)
 

@@ -37,8 +37,19 @@ def search_body(kind: str, settings: OpenSearchSettings, *, after: Mapping[str, 
     if settings.ip_version is not None:
         wanted.append({"term": {"test.spec.ip-version": settings.ip_version}})
     matching: dict[str, Any] = {"filter": wanted}
+    names = [f"meta.{end}.{name}" for end in ("source", "destination") for name in ("ip", "hostname")]
+    newest = {"size": 1, "sort": [{"pscheduler.start_time": "desc"}], "_source": names}
+    figures: dict[str, Any] = {"at": {"max": {"field": "pscheduler.start_time"}}, "last": {"top_hits": newest}}
     if kind == "throughput":
+        figures["throughput"] = {"percentiles": {"field": "result.throughput", "percents": [50]}}
         matching["must_not"] = [{"term": {"test.spec.udp": True}}]  # sent at a chosen rate: no limit of the link
+    else:
+        packets = {"lost": "sum", "sent": "sum", "loss": "avg"}
+        figures |= {name: {how: {"field": f"result.packets.{name}"}} for name, how in packets.items()}
+        figures["delay"] = {"avg": {"field": "result.rtt.mean" if kind == "rtt" else "result.latency.median"}}
+    if kind == "latency":
+        width = {"field": "test.spec.bucket-width", "missing": DEFAULT_WIDTH_S}
+        figures |= {"narrowest": {"min": width}, "widest": {"max": width}}
     ends = {
         "source": "test.spec.source", "target": "test.spec.dest",
         "source_host": "meta.source.hostname", "target_host": "meta.destination.hostname",
@@ -49,23 +60,8 @@ def search_body(kind: str, settings: OpenSearchSettings, *, after: Mapping[str, 
         grouped["after"] = dict(after)
     return {
         "size": 0, "track_total_hits": False, "timeout": settings.server_timeout, "query": {"bool": matching},
-        "aggs": {"pairs": {"composite": grouped, "aggs": _figures(kind)}},
+        "aggs": {"pairs": {"composite": grouped, "aggs": figures}},
     }  # fmt: skip
-
-
-def _figures(kind: str) -> dict[str, Any]:
-    names = [f"meta.{end}.{name}" for end in ("source", "destination") for name in ("ip", "hostname")]
-    newest = {"size": 1, "sort": [{"pscheduler.start_time": "desc"}], "_source": names}
-    figures: dict[str, Any] = {"at": {"max": {"field": "pscheduler.start_time"}}, "last": {"top_hits": newest}}
-    if kind == "throughput":
-        return figures | {"throughput": {"percentiles": {"field": "result.throughput", "percents": [50]}}}
-    packets = {"lost": "sum", "sent": "sum", "loss": "avg"}
-    figures |= {name: {how: {"field": f"result.packets.{name}"}} for name, how in packets.items()}
-    if kind == "rtt":
-        return figures | {"delay": {"avg": {"field": "result.rtt.mean"}}}
-    width = {"field": "test.spec.bucket-width", "missing": DEFAULT_WIDTH_S}
-    figures["delay"] = {"avg": {"field": "result.latency.median"}}
-    return figures | {"narrowest": {"min": width}, "widest": {"max": width}}
 
 
 MAX_PAGES: Final = 200  # Most pages of one question; with 1,000 pairs each 200,000 pairs

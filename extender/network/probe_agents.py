@@ -184,7 +184,7 @@ class Agents:
         self.bursts = bursts
         self.options = options
         self._agents: dict[NodeName, AgentState] = {}
-        self._peers: Mapping[NodeName, Sequence[NodeName]] = {}
+        self.peers: Mapping[NodeName, Sequence[NodeName]] = {}  # From now on: what `assign_peers` says of `question`
 
     @property
     def interval_s(self) -> float:
@@ -249,10 +249,6 @@ class Agents:
         there = {node: zone_of[node] for node, one in self._agents.items() if now_s - one.attendance.last_s < gone_s}
         return there, PeerTurn(int(now_s // EPOCH_S), seed), wanted & there.keys()
 
-    def assign(self, peers: Mapping[NodeName, Sequence[NodeName]]) -> None:
-        """Give these peers from now on: what `assign_peers` answered to `question`."""
-        self._peers = peers
-
     @property
     def names(self) -> Sequence[NodeName]:
         """Nodes whose agent is known."""
@@ -305,7 +301,7 @@ class Agents:
     def forget(self) -> None:
         """Forget everything: another replica leads now, or we begin to."""
         self._agents.clear()
-        self._peers = {}
+        self.peers = {}
         if self.bursts is not None:
             self.bursts.forget()
 
@@ -346,9 +342,9 @@ class Agents:
         """Peers that answer already, and the addresses of all that measure this node or are about to."""
         options, is_new = self.options, now_s - agent.known_since_s < _FIRST_S
         often_s = min(_OFTEN_S, options.interval_s)
-        if not agent.resumed or (is_new and agent.measures and not self._peers.get(node)):
+        if not agent.resumed or (is_new and agent.measures and not self.peers.get(node)):
             return ProbeOrders(often_s, _PACKET_S, (), (), resend=True, throughput=self.bursts is not None)
-        assigned = [(peer, self._agents[peer]) for peer in self._peers.get(node, ()) if peer in self._agents]
+        assigned = [(peer, self._agents[peer]) for peer in self.peers.get(node, ()) if peer in self._agents]
         answers = {one.pod.address for _, one in assigned}
         answers |= {self._agents[peer].pod.address for peer in agent.measured_by if peer in self._agents}
         agent.answers = frozenset(answers)
@@ -359,8 +355,8 @@ class Agents:
                 self._agents[peer].measured_by.discard(node)
         for _, one in ready:
             one.measured_by.add(node)
-        learning = is_new and (len(ready) < len(assigned) or not self._peers.get(node))
-        per_s = _MANY_PER_S if len(self._peers) <= SMALL else _FEW_PER_S
+        learning = is_new and (len(ready) < len(assigned) or not self.peers.get(node))
+        per_s = _MANY_PER_S if len(self.peers) <= SMALL else _FEW_PER_S
         states = {peer: link.state for peer, _ in ready if (link := agent.links.get(peer)) is not None}
         known = {peer: state.figures(now_s) for peer, state in states.items() if state is not None}
         orders = ProbeOrders(

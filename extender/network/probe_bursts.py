@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from statistics import median
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -30,7 +31,7 @@ from extender.ports import Clock
 from extender.schemas import MOST_LINKS, BurstResult, KnownBurst, ProbeBurst
 from scoring.ids import EndpointId, NodeName, ZoneName
 from scoring.network.measurement import Measurement, Metric
-from scoring.probing.bursts import KEPT_S, SLOW_RATIO, BurstQuestion, BurstReason, BurstView, NextBurst, PastBurst
+from scoring.probing.bursts import KEPT_S, SLOW_RATIO, BurstReason, BurstView, NextBurst, PastBurst, next_bursts
 from scoring.probing.peers import Pair
 
 MAX_BPS: Final = 4e11  # No link has more bits per second: a result above it is not taken
@@ -175,8 +176,12 @@ class Bursts:
 
     def question(
         self, zone_of: Mapping[NodeName, ZoneName], able: AbstractSet[NodeName], *, interval_s: float
-    ) -> BurstQuestion:
-        """End a burst whose time is up; what the next pairs depend on, for `assign`. `able`: nodes with iperf3."""
+    ) -> tuple[int, Callable[[], list[NextBurst]]]:
+        """End a burst whose time is up. `able`: nodes with iperf3.
+
+        Nodes and bursts to go through, and the work in which that finds the next pairs for `assign`: it may be done in
+        a thread.
+        """
         now_s = self.clock.now_s()
         if self._from_s is None:
             self._from_s = now_s + self._run_s
@@ -194,7 +199,8 @@ class Bursts:
         self._turn()
         past = (*self._past, *(PastBurst(one.pair, now_s) for one in self._coming))
         count = min(_CHOSEN, math.ceil(2.0 + interval_s / self._turn_s) - len(self._coming))
-        return BurstQuestion(view, past, self.options.a_day, count, now_s)
+        work = partial(next_bursts, view, past, self.options.a_day, count, now_s)
+        return count * (len(view.zone_of) + len(past)), work
 
     def assign(self, chosen: Sequence[NextBurst]) -> None:
         """Let these pairs have their turn: what `question` was answered."""

@@ -69,11 +69,11 @@ class ProbeSource:
             there, turn, wanted = self._asked = asked
             most = self.agents.options.peers
             work = partial(assign_peers, there, turn, wanted=wanted, most=most)
-            self.agents.assign(await answers.off_loop(len(there) * most, work))
+            self.agents.peers = await answers.off_loop(len(there) * most, work)
         if (bursts := self.agents.bursts) is not None:
             able = self.agents.with_iperf3(has_it=True)
             question = bursts.question(zone_of, able, interval_s=self.agents.interval_s)
-            bursts.assign(await answers.off_loop(question.size, question.chosen))
+            bursts.assign(await answers.off_loop(*question))
         seen = self.seen = self._look(zone_of, now_s=now_s)
         silent, unanswered = seen.silent.count, seen.unanswered.count
         self.on_agents({"reporting": seen.reporting, "silent": silent, "unanswered": unanswered})

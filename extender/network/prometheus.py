@@ -121,10 +121,16 @@ class PrometheusSource:
                 continue
             if ends[0] == ends[1]:
                 continue  # an end that asks itself
-            value = _value(series.value[1], metric, query)
+            value = _number(series.value[1]) * FACTORS[query.unit] / (2.0 if query.round_trip else 1.0)
             at_s = series.value[0] if clock is None else times.get(ends)
-            if isinstance(value, str) or at_s is None:
-                found.rejected[value if isinstance(value, str) else "no_time"] += 1
+            if metric is Metric.LOSS and -0.001 <= value <= 1.001:
+                value = min(max(value, 0.0), 1.0)  # rates over windows that do not quite match
+            if not math.isfinite(value):
+                found.rejected["not_finite"] += 1
+            elif not 0.0 <= value <= (1.0 if metric is Metric.LOSS else 1e15):
+                found.rejected[OUT_OF_RANGE] += 1
+            elif at_s is None:
+                found.rejected["no_time"] += 1
             else:
                 found.add(ends, metric, value, at_s)
         for alias, name in sorted(self._names.items()):
@@ -149,16 +155,6 @@ class PrometheusSource:
             raise NetworkSourceError(f"{where} gives a {reply.data.kind[:20]}, not an instant vector")
         raw = decoded(_LIST, reply.data.result, f"{where}: the answer is not Prometheus's")
         return _Vector(raw, where, reply.warnings)
-
-
-def _value(text: str, metric: Metric, query: PrometheusQuery) -> float | str:
-    """In our units, or why there is none."""
-    value = _number(text) * FACTORS[query.unit] / (2.0 if query.round_trip else 1.0)
-    if not math.isfinite(value):
-        return "not_finite"
-    if metric is Metric.LOSS and -0.001 <= value <= 1.001:
-        return min(max(value, 0.0), 1.0)  # rates over windows that do not quite match
-    return value if 0.0 <= value <= (1.0 if metric is Metric.LOSS else 1e15) else OUT_OF_RANGE
 
 
 def _number(text: str) -> float:

@@ -186,12 +186,8 @@ def degraded(links: NodeLinks) -> LinksLook:
         ends = np.unique(np.concatenate([inner.source, inner.target]))
         known.update(Subject(SubjectKind.NODE, links.names[row]) for row in ends.tolist())
         found += _nodes(links, metric, inner, inner.where(bad))
-    return LinksLook(
-        tuple(one for one, certain in found if certain),
-        frozenset(known),
-        frozenset({*links.names, *links.zones}),
-        frozenset(one.about for one, certain in found if not certain),
-    )
+    there, sure = frozenset({*links.names, *links.zones}), tuple(one for one, certain in found if certain)
+    return LinksLook(sure, frozenset(known), there, frozenset(one.about for one, certain in found if not certain))
 
 
 def _inner(links: NodeLinks, metric: Metric) -> tuple[Rows, Bools]:

@@ -220,7 +220,7 @@ class PlannerCache(msgspec.Struct, weakref=True):
 
     def links(self, key: Hashable, make: Callable[[], Links]) -> Links:
         """Look pair scores up, or make and keep them."""
-        return self._scored(self.scores, key, lambda: replace(made := make(), kind_rank=on_grid(made.kind_rank)))
+        return self._scored(self.scores, key, lambda: replace(made := make(), rank=on_grid(made.rank)))
 
     def links_toward(self, key: Hashable, make: Callable[[], LinkPoints]) -> LinkPoints:
         """The same towards a few nodes."""
@@ -229,11 +229,11 @@ class PlannerCache(msgspec.Struct, weakref=True):
     def _scored(self, table: dict[Hashable, S], key: Hashable, make: Callable[[], S]) -> S:
         if key not in table:
             made = make()
-            if self.pairs + made.held > MOST_PAIRS:
+            if self.pairs + made.points.size > MOST_PAIRS:
                 self.scores.clear()
                 self.toward.clear()
                 self.pairs = 0
-            self.pairs += made.held
+            self.pairs += made.points.size
             table[key] = made
         return table[key]
 

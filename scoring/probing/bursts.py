@@ -176,32 +176,17 @@ class BurstView(msgspec.Struct, frozen=True):
 _Wishes: TypeAlias = Iterator[tuple[Pair, BurstReason]]  # Pairs in the order in which one rule wants them
 
 
-class BurstQuestion(msgspec.Struct, frozen=True):
-    """Which bursts come next: what they depend on, taken at one moment, so that a thread can work on it."""
-
-    view: BurstView
-    past: tuple[PastBurst, ...]  # In the order of time, with those that were chosen already
-    a_day: int  # Most bursts of one node in 24 hours
-    count: int  # Most that are wanted
-    now_s: float
-
-    @property
-    def size(self) -> int:
-        """Nodes and bursts that are gone through."""
-        return self.count * (len(self.view.zone_of) + len(self.past))
-
-    def chosen(self) -> list[NextBurst]:
-        """The next ones, each as if those before it were tried. The last one is without a pair if there is no other."""
-        found: list[NextBurst] = []
-        while len(found) < self.count and (not found or found[-1].pair is not None):
-            tried = [PastBurst(one.pair, self.now_s) for one in found if one.pair is not None]
-            past = (*self.past, *tried)
-            found.append(next_burst(self.view, past, self.a_day, now_s=self.now_s))
-        return found
+def next_bursts(view: BurstView, past: tuple[PastBurst, ...], a_day: int, count: int, now_s: float) -> list[NextBurst]:
+    """At most `count`, each as if those before it were tried. The last one is without a pair if there is no other."""
+    found: list[NextBurst] = []
+    while len(found) < count and (not found or found[-1].pair is not None):
+        tried = [PastBurst(one.pair, now_s) for one in found if one.pair is not None]
+        found.append(next_burst(view, (*past, *tried), a_day, now_s=now_s))
+    return found
 
 
 def next_burst(view: BurstView, past: Iterable[PastBurst], a_day: int, *, now_s: float) -> NextBurst:
-    """The next pair. `past` is in the order of time. Cost: O(past + n log n), n nodes; n² once all pairs rest."""
+    """The next pair; `past`: in the order of time. Cost: O(past + n log n), n nodes; n² once all pairs rest."""
     known = history(view.zone_of, past, now_s=now_s)
     idle = view.zone_of.keys() - view.with_gangs
     free = {node for node in idle if known.used[node] < a_day}
@@ -248,7 +233,6 @@ def _between(zones: Mapping[ZoneName, Sequence[NodeName]], known: History, *, no
         zone: min(nodes, key=lambda node: (not known.fast_of[node], known.slow_of[node], known.used[node], node))
         for zone, nodes in zones.items()
     }
-
     last_s = {two: known.last_between[two].at_s for two in known.last_between}
     for two in sorted(combinations(sorted(zones), 2), key=lambda two: last_s.get(two, -KEPT_S)):
         if two not in last_s or now_s - last_s[two] >= known.rest_between_s(two):

@@ -15,7 +15,7 @@ Pure: the same nodes, zones, wanted nodes, epoch and seed give the same peers, w
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from hashlib import blake2b
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -57,12 +57,10 @@ def assign_peers(
         nodes_of.setdefault(zone_of[node], []).append(node)
     found: dict[NodeName, list[NodeName]] = {node: [] for node in sorted(zone_of)}
     small = len(zone_of) <= SMALL
+    groups: list[Iterable[Pair]] = [_gateway_pairs(nodes_of, turn)]
     for nodes in nodes_of.values():
-        pairs = combinations(nodes, 2) if small else _zone_pairs(nodes, turn, wanted=wanted, most=most)
-        for one, other in pairs:
-            found[one].append(other)
-            found[other].append(one)
-    for one, other in _gateway_pairs(nodes_of, turn):
+        groups += [combinations(nodes, 2) if small else _zone_pairs(nodes, turn, wanted=wanted, most=most)]
+    for one, other in chain.from_iterable(groups):
         found[one].append(other)
         found[other].append(one)
     return {node: tuple(sorted(peers)) for node, peers in found.items()}

@@ -103,8 +103,13 @@ def pair_scores(
     delay = _combine((forward.delay_ms, forward.delay_age_s), (back.delay_ms, back.delay_age_s), policy, Metric.DELAY)
     there, again = (forward.throughput_bps, forward.throughput_age_s), (back.throughput_bps, back.throughput_age_s)
     rate = _combine(there, again, policy, Metric.THROUGHPUT)
-    if reference is None:
-        reference = _fastest_bps(forward, back, rate.last)
+    if reference is None:  # the rate of the fastest pair, however old: were it forgotten, all others would gain by that
+        fastest = rate.last
+        if forward.measured_bps is not None and back.measured_bps is not None:
+            measured_bps = np.fmin(forward.measured_bps, back.measured_bps.T)
+            # an estimate changes when the pairs that it is made of grow old: it counts only where nothing was measured
+            fastest = fastest if np.isnan(measured_bps).all() else measured_bps
+        reference = None if np.isnan(fastest).all() else float(np.nanmax(fastest))
     # 1. points of the formula, 2. order beyond the clip, 3. unknown and old values
     parts, penalty = policy.ratios, policy.unknown_penalty_ratio
     total = parts.loss + parts.delay + parts.bandwidth
@@ -119,25 +124,15 @@ def pair_scores(
         _settle(delay, delay_term, delay_tie, same, limit=r_delay, penalty_ratio=penalty),
         _settle(rate, bandwidth_points(x, limit=r_rate), _beyond(x), same, limit=r_rate, penalty_ratio=penalty),
     )
-    points = np.clip(terms[0].points + terms[1].points + terms[2].points, 0.0, 100.0)
+    (of_loss, loss_rank), (of_delay, delay_rank), (of_rate, rate_rank) = terms
+    points = np.clip(of_loss + of_delay + of_rate, 0.0, 100.0)
     # nothing measured ranks above two pods on one node
-    rank = np.where(same, 100.0 + 1e-3, terms[0].rank + terms[1].rank + terms[2].rank)
+    rank = np.where(same, 100.0 + 1e-3, loss_rank + delay_rank + rate_rank)
     return PairScores(
-        terms[0].points, terms[1].points, terms[2].points, points, rank, loss.value, delay.value, rate.value,
+        of_loss, of_delay, of_rate, points, rank, loss.value, delay.value, rate.value,
         stale=loss.stale | delay.stale | rate.stale, same=same, limits=(loss.last, delay.last, rate.last),
         reference_bps=reference,
     )  # fmt: skip
-
-
-def _fastest_bps(forward: Block, back: Block, last: Floats) -> float | None:
-    """The rate of the fastest pair, however old it is: were it forgotten, all others would gain by that.
-
-    As measured: an estimate changes when the pairs that it is made of grow old. Only where none was, the estimates.
-    """
-    if forward.measured_bps is not None and back.measured_bps is not None:
-        measured = np.fmin(forward.measured_bps, back.measured_bps.T)
-        last = last if np.isnan(measured).all() else measured
-    return None if np.isnan(last).all() else float(np.nanmax(last))
 
 
 class _Value(NamedTuple):
@@ -148,11 +143,6 @@ class _Value(NamedTuple):
     known: NDArray[np.bool_]
     fade: Floats  # 0 (fresh) to 1 (as good as unknown); without meaning where nothing was ever measured
     stale: NDArray[np.bool_]
-
-
-class _Term(NamedTuple):
-    points: Floats
-    rank: Floats
 
 
 def _combine(
@@ -191,10 +181,10 @@ def _beyond(share: Floats) -> Floats:
 
 def _settle(
     value: _Value, term: Floats, tie: Floats, same: NDArray[np.bool_], *, limit: float, penalty_ratio: float
-) -> _Term:
-    """Fade old values towards neutral (never upwards), make unmeasured ones neutral and pairs of one node perfect."""
+) -> tuple[Floats, Floats]:
+    """Points and rank: old values fade to neutral (never upwards), unmeasured ones are it, one node is perfect."""
     if limit == 0.0:  # the metric does not count, so it decides no tie either
-        return _Term(np.zeros_like(term), np.zeros_like(term))
+        return np.zeros_like(term), np.zeros_like(term)
     known = term[value.known & ~same]
     middle = float(np.median(known)) if known.size else 0.5 * limit
     measured = ~np.isnan(value.last)
@@ -203,7 +193,7 @@ def _settle(
         np.where(measured, np.minimum(own, own * (1.0 - value.fade) + goal * value.fade), goal)
         for own, goal in ((term, neutral), (term + tie, neutral + UNKNOWN_TIE))
     )
-    return _Term(np.where(same, limit, points), np.where(same, limit, rank))
+    return np.where(same, limit, points), np.where(same, limit, rank)
 
 
 class LinkPoints(msgspec.Struct, frozen=True):
@@ -213,29 +203,19 @@ class LinkPoints(msgspec.Struct, frozen=True):
     rank: Floats
     reference_bps: float | None
 
-    @property
-    def held(self) -> int:
-        """Pairs in memory."""
-        return self.points.size
-
 
 class Links(msgspec.Struct, frozen=True):
     """The same among `n` nodes, held once for all that look alike."""
 
     kind: Ints  # (n,): each node's row in the tables of kinds
     alike: int  # The kind of the nodes that look alike, the next row another of them; −1: each is its own kind
-    kind_points: Floats  # (kinds, kinds)
-    kind_rank: Floats  # (kinds, kinds)
+    points: Floats  # Of kinds: (kinds, kinds)
+    rank: Floats  # The same
     reference_bps: float | None
-
-    @property
-    def held(self) -> int:
-        """Pairs in memory."""
-        return self.kind_points.size
 
     def rank_among(self, rows: Ints | None) -> Floats:
         """The pairs of `rows`, which are different ones; `None`: of all nodes. Not to be written. Cost: O(rows²)."""
-        table = self.kind_rank
+        table = self.rank
         if self.alike < 0:
             return table if rows is None else table.take(rows, axis=0).take(rows, axis=1)
         kind = self.kind if rows is None else self.kind[rows]
@@ -248,24 +228,24 @@ class Links(msgspec.Struct, frozen=True):
 
     def points_among(self, rows: Ints) -> Floats:
         """The pairs of `rows`, of which some may be the same. Cost: O(rows²)."""
-        return self._toward(self.kind_points, rows, rows)
+        return self._toward(self.points, rows, rows)
 
     def rank_toward(self, columns: Ints) -> Floats:
         """From each node to those of `columns`: (n, columns)."""
-        return self._toward(self.kind_rank, np.arange(len(self.kind)), columns)
+        return self._toward(self.rank, np.arange(len(self.kind)), columns)
 
     def mean_points_to_others(self) -> Floats:
         """Mean points of each node towards all others (n,); of a node that is alone, to itself. Cost: O(n + kinds²)."""
         n = len(self.kind)
-        own = self.kind_points.diagonal()[self.kind]
+        own = self.points.diagonal()[self.kind]
         if n < 2:
             return np.array(own)
-        members = np.bincount(self.kind, minlength=len(self.kind_points)).astype(np.float64)
-        sums = self.kind_points @ members
+        members = np.bincount(self.kind, minlength=len(self.points)).astype(np.float64)
+        sums = self.points @ members
         if self.alike >= 0:  # to the others of their kind each is what the two that stand for them are to each other
             at = self.alike
-            pair = float(self.kind_points[at, at + 1])
-            sums[at] += members[at] * (pair - float(self.kind_points[at, at])) + float(self.kind_points[at, at]) - pair
+            pair, alone = float(self.points[at, at + 1]), float(self.points[at, at])
+            sums[at] += members[at] * (pair - alone) + alone - pair
         return np.asarray((sums[self.kind] - own) / (n - 1))
 
     def _toward(self, table: Floats, rows: Ints, columns: Ints) -> Floats:

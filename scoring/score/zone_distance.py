@@ -100,8 +100,11 @@ def fewest_zones(
         if comb(len(others), extra) > MOST_SETS:
             yield _grown(rooms, counts, fixed, others, between)
             return
-        if not _may_hold(rooms, fixed, others, counts, extra=extra):
-            continue
+        if not all(
+            sum(rooms[z][c] for z in fixed) + sum(sorted((rooms[z][c] for z in others), reverse=True)[:extra]) >= count
+            for c, count in enumerate(counts)
+        ):
+            continue  # not even with those that have most room for each class by itself
         sets = [tuple(sorted((*fixed, *some))) for some in combinations(others, extra)]
         holding = [some for some in sets if some and _hold(rooms, some, counts)]
         yield from sorted(holding, key=lambda some: (-_mean(between(a, b) for a, b in combinations(some, 2)), some))
@@ -109,14 +112,6 @@ def fewest_zones(
 
 def _hold(rooms: Rooms, zones: Zones, counts: Sequence[int]) -> bool:
     return all(sum(rooms[zone][c] for zone in zones) >= count for c, count in enumerate(counts))
-
-
-def _may_hold(rooms: Rooms, fixed: Zones, others: Zones, counts: Sequence[int], *, extra: int) -> bool:
-    """Whether `extra` more zones can be enough: those with most room for each class by itself."""
-    return all(
-        sum(rooms[z][c] for z in fixed) + sum(sorted((rooms[z][c] for z in others), reverse=True)[:extra]) >= count
-        for c, count in enumerate(counts)
-    )
 
 
 def _grown(rooms: Rooms, counts: Sequence[int], fixed: Zones, others: Zones, between: Between) -> tuple[ZoneName, ...]:
@@ -144,35 +139,28 @@ def crossings(network: NetworkMatrix, index: Mapping[NodeName, int], group: Ints
     """What leads from set to set; `index`: node → row, `group`: row → set. Cost: O(p log p) for p such pairs."""
     found: dict[tuple[int, int], dict[Metric, frozenset[int]]] = defaultdict(dict)
     for metric in METRICS:
-        for pair, ends in _crossing(network, index, group, metric).items():
-            found[pair][metric] = ends
+        only, served = _served(network, index, group, metric)
+        sources, targets = network.measured_pairs(metric)
+        left, right = only[sources], only[targets]
+        apart = (left != right) | (left == _SEVERAL)
+        left, right, sources, targets = (of[apart] for of in (left, right, sources, targets))
+        plain = (left >= 0) & (right >= 0)
+        low, high = np.minimum(left, right)[plain], np.maximum(left, right)[plain]
+        both = np.concatenate([np.column_stack((low, high, ends[plain])) for ends in (sources, targets)])
+        across: dict[tuple[int, int], set[int]] = defaultdict(set)
+        for a, b, end in np.unique(both, axis=0).tolist() if len(both) else ():
+            across[a, b].add(end)
+        mixed = (left != _NO_SET) & (right != _NO_SET) & ~plain  # an endpoint that stands for nodes of several sets
+        for source, target in zip(sources[mixed].tolist(), targets[mixed].tolist(), strict=True):
+            for a, b in product(served.get(source) or [int(only[source])], served.get(target) or [int(only[target])]):
+                if a != b:
+                    across[min(a, b), max(a, b)].update((source, target))
+        for end, by in served.items():
+            for a, b in combinations(by, 2):
+                across[a, b].add(end)
+        for pair, ends in across.items():
+            found[pair][metric] = frozenset(ends)
     return dict(found)
-
-
-def _crossing(
-    network: NetworkMatrix, index: Mapping[NodeName, int], group: Ints, metric: Metric
-) -> dict[tuple[int, int], frozenset[int]]:
-    """Pair of sets → the endpoints of one metric that lead across."""
-    only, served = _served(network, index, group, metric)
-    sources, targets = network.measured_pairs(metric)
-    left, right = only[sources], only[targets]
-    apart = (left != right) | (left == _SEVERAL)
-    left, right, sources, targets = (of[apart] for of in (left, right, sources, targets))
-    plain = (left >= 0) & (right >= 0)
-    low, high = np.minimum(left, right)[plain], np.maximum(left, right)[plain]
-    both = np.concatenate([np.column_stack((low, high, ends[plain])) for ends in (sources, targets)])
-    found: dict[tuple[int, int], set[int]] = defaultdict(set)
-    for a, b, end in np.unique(both, axis=0).tolist() if len(both) else ():
-        found[a, b].add(end)
-    mixed = (left != _NO_SET) & (right != _NO_SET) & ~plain  # an endpoint that stands for nodes of several sets
-    for source, target in zip(sources[mixed].tolist(), targets[mixed].tolist(), strict=True):
-        for a, b in product(served.get(source) or [int(only[source])], served.get(target) or [int(only[target])]):
-            if a != b:
-                found[min(a, b), max(a, b)].update((source, target))
-    for end, by in served.items():
-        for a, b in combinations(by, 2):
-            found[a, b].add(end)
-    return {pair: frozenset(ends) for pair, ends in found.items()}
 
 
 def mean_between(

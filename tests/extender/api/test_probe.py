@@ -153,7 +153,7 @@ FOREIGN = ("wrong", "tenant", "ann", "unbound", "two", "gone")
 async def test_thousands_of_hostile_reports_change_nothing() -> None:
     """Changed reports, repeated ones, right ones with a foreign token, over HTTP: refused, counted, no trace left."""
     port, rng = Port(), random.Random(24)
-    port.agents.assign({NodeName("n1"): [NodeName("n2")], NodeName("n2"): [NodeName("n1")]})
+    port.agents.peers = {NodeName("n1"): [NodeName("n2")], NodeName("n2"): [NodeName("n1")]}
     config = port_config(port.door, "127.0.0.1", 0)
     async with listening(config) as server, httpx.AsyncClient(timeout=LIVENESS_S) as client:
         url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/v1/probe"

@@ -163,7 +163,7 @@ def test_older_network_data_is_dropped() -> None:
     assert cache.scores
     plan(replace(state(), network=replace(NET, version=9)), POLICY, now_s=0.0, cache=cache)
     assert {key[0] for key in cache.scores} == {9}  # type: ignore[index]
-    assert cache.pairs == sum(links.held for links in cache.scores.values())
+    assert cache.pairs == sum(links.points.size for links in cache.scores.values())
 
 
 def test_what_is_kept_of_gangs_goes_with_them() -> None:

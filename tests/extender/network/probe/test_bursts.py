@@ -209,7 +209,7 @@ def test_never_two_at_once_never_beside_a_gang_and_within_the_day(steps: list[An
     waiting: tuple[NodeName, ProbeBurst] | None = None
 
     def look() -> None:
-        bursts.assign(bursts.question(zone_of, set(NODES), interval_s=10.0).chosen())
+        bursts.assign(bursts.question(zone_of, set(NODES), interval_s=10.0)[1]())
 
     look()
     clock.advance(600.0)
