@@ -31,7 +31,7 @@ from scoring.model import Gang, Phase, Pod
 from scoring.model.policy import Policy, Preempting, gang_options
 from scoring.model.snapshot import NodeTable, Snapshot
 from scoring.network.matrix import Ints
-from scoring.plan import Plan, PlannerCache, Waiting, begin_run
+from scoring.plan import Plan, PlannerCache, begin_run
 from scoring.plan.cluster_without import Group, Without
 from scoring.plan.demand import GangDemand
 from scoring.plan.placement import kind_of
@@ -169,12 +169,17 @@ def smallest(without: Without, candidates: Sequence[Candidate], limits: SearchLi
         placed -= len(best)
     ways = ((group, _added(without, group, able)) for group, able in groups)
     found = [(group, enough) for group, enough in ways if enough is not None]
-    least = min(found, key=lambda one: set_key(one[1].some), default=None)
-    return None if least is None else _reduced(without, *least)
+    if not found:
+        return None
+    group, least = min(found, key=lambda one: set_key(one[1].some))
+    for one in sorted(least.some, key=lambda one: set_key((one,)), reverse=True):  # the least preferred may stay first
+        rest = tuple(other for other in least.some if other.gang != one.gang)
+        if rest and not _missing(without, group, rest):
+            least = _chosen(without, rest) or least
+    return least
 
 
 def _of_size(without: Without, groups: _Groups, size: int) -> list[Some]:
-    """The sets of this size that suffice by counting, the best first."""
     enough: dict[SetKey, Some] = {}  # a gang that is in two zones may be counted in both
     for group, candidates in groups:
         for some in combinations(candidates, size):
@@ -197,16 +202,6 @@ def _added(without: Without, group: Group, candidates: Sequence[Candidate]) -> C
     return chosen
 
 
-def _reduced(without: Without, group: Group, enough: Chosen) -> Chosen:
-    """The same without those that can stay, the least preferred to leave tried first."""
-    chosen = enough
-    for one in sorted(enough.some, key=lambda one: set_key((one,)), reverse=True):
-        rest = tuple(other for other in chosen.some if other.gang != one.gang)
-        if rest and not _missing(without, group, rest):
-            chosen = _chosen(without, rest) or chosen
-    return chosen
-
-
 def _missing(without: Without, group: Group, some: Sequence[Candidate]) -> int:
     """How many members would have no place in the group without these, at least. Cost: O(nodes of theirs)."""
     rows, amounts = (np.concatenate([getattr(one, what) for one in some]) for what in ("rows", "amounts"))
@@ -218,7 +213,6 @@ def _missing(without: Without, group: Group, some: Sequence[Candidate]) -> int:
 
 
 def _chosen(without: Without, some: Some) -> Chosen | None:
-    """These, if the waiting gang then has a place."""
     placed = without.place([pod for one in some for pod in one.pods])
     return None if placed is None else Chosen(some, placed)
 
@@ -269,7 +263,11 @@ def preemption(
         if waiting.gang in continued:  # which gangs give it room now is to be found out
             claims = {key: claim for key, claim in snapshot.claims.items() if key != waiting.gang}
             seen = replace(snapshot, claims=claims)
-        if gang is None or gang.key in passed_over or not may_preempt(gang, waiting, seen):
+        if gang is None or not gang.own or gang.problem is not None or gang.key in passed_over:
+            continue
+        if waiting.reason not in WANTS_ROOM:
+            continue
+        if gang.key in seen.commitments or gang.key in seen.claims or any(pod.never_preempts for pod in gang.pending):
             continue
         if gang.key not in continued and plan.starts_in_s(gang.key, now_s=now_s) <= RESTART_S:
             continue
@@ -293,18 +291,6 @@ def preemption(
             )
         hopeless.add(kind)
     return None
-
-
-def may_preempt(gang: Gang, waiting: Waiting, snapshot: Snapshot) -> bool:
-    """Whether others may be made to leave for this gang, if that helps."""
-    return (
-        waiting.reason in WANTS_ROOM
-        and gang.own
-        and gang.problem is None
-        and gang.key not in snapshot.commitments
-        and gang.key not in snapshot.claims
-        and not any(pod.never_preempts for pod in gang.pending)
-    )
 
 
 def _without_others(

@@ -272,9 +272,3 @@ def resizable(job: ElasticJob, gang: Gang | None, options: Options, *, now_s: fl
     if options.changes_per_hour is not None and recent >= options.changes_per_hour:
         return JobRefusal(job.key, No.OVER_BUDGET, f"{recent} changes within the hour")
     return None
-
-
-def all_placed(job: ElasticJob, gang: Gang) -> bool:
-    """Whether every worker that is wanted has a node: only then does the job want, and measure, more."""
-    there = [pod for pod in workers_of(job, gang) if pod.terminal or (pod.node is not None and not pod.deleting)]
-    return {job.indexes[pod.uid] for pod in there}.issuperset(range(job.workers))
