@@ -18,7 +18,6 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import combinations
 from math import comb
-from operator import itemgetter
 from typing import Final, TypeAlias
 
 import msgspec
@@ -162,13 +161,17 @@ def smallest(without: Without, candidates: Sequence[Candidate], limits: SearchLi
         sets -= sum(comb(len(able), size) for _, able in groups)
         if sets < 0 or placed <= 0:
             break
-        best = _of_size(without, groups, size)[:placed]
-        for some in best:
-            if (chosen := _chosen(without, some)) is not None:
+        by_count: dict[SetKey, Some] = {}  # a gang that is in two zones may be counted in both
+        for group, able in groups:
+            enough = (some for some in combinations(able, size) if not _missing(without, group, some))
+            by_count |= {set_key(some): some for some in enough}
+        best = sorted(by_count)[:placed]
+        for key in best:
+            if (chosen := _chosen(without, by_count[key])) is not None:
                 return chosen
         placed -= len(best)
     ways = ((group, _added(without, group, able)) for group, able in groups)
-    found = [(group, enough) for group, enough in ways if enough is not None]
+    found = [(group, way) for group, way in ways if way is not None]
     if not found:
         return None
     group, least = min(found, key=lambda one: set_key(one[1].some))
@@ -177,16 +180,6 @@ def smallest(without: Without, candidates: Sequence[Candidate], limits: SearchLi
         if rest and not _missing(without, group, rest):
             least = _chosen(without, rest) or least
     return least
-
-
-def _of_size(without: Without, groups: _Groups, size: int) -> list[Some]:
-    enough: dict[SetKey, Some] = {}  # a gang that is in two zones may be counted in both
-    for group, candidates in groups:
-        for some in combinations(candidates, size):
-            if not _missing(without, group, some):
-                ordered = tuple(sorted(some, key=lambda one: one.gang))
-                enough[set_key(ordered)] = ordered
-    return [some for _, some in sorted(enough.items(), key=itemgetter(0))]
 
 
 def _added(without: Without, group: Group, candidates: Sequence[Candidate]) -> Chosen | None:

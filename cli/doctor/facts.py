@@ -201,7 +201,6 @@ class Look(msgspec.Struct):
         return settings_of(found[0], plain, origin=found[1])
 
     async def _scheduler(self, seen: Facts) -> Facts:
-        """With the configuration of kube-scheduler, and the version of the second one."""
         looking = self._installed("deployments", SCHEDULER, group="/apis/apps/v1")
         beside = await self._tried("its kube-scheduler", looking, None)
         config, origin = self.files.scheduler, self.files.scheduler_from

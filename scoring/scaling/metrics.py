@@ -22,8 +22,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from scoring.network.matrix import Floats
-from scoring.scaling.job import ElasticJob, MetricOptions, Wants
-from scoring.scaling.series import Series
+from scoring.scaling.job import ElasticJob, MetricOptions, Series, Wants
 
 _STALE_S: Final = 900.0  # A report that is older says nothing any more
 _MIN_FIT_RATIO: Final = 0.8  # `curve`: share of the loss's variance that the curve must explain

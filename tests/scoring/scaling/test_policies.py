@@ -15,7 +15,7 @@ from scoring.model.reasons import Reason
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import Floats
 from scoring.plan import Plan, PlannerCache, Waiting
-from scoring.scaling.job import ElasticJob, MetricOptions, Options, Wants
+from scoring.scaling.job import NOTHING, ElasticJob, MetricOptions, Options, Point, ReportHistory, Series, Wants
 from scoring.scaling.metrics import (
     Curve,
     Model,
@@ -30,7 +30,6 @@ from scoring.scaling.metrics import (
     worker_demand,
 )
 from scoring.scaling.metrics import DemandReason as R
-from scoring.scaling.series import NOTHING, Point, ReportHistory, Series
 from scoring.scaling.shrink import MOST_TRIALS, Taken, fewer, without_workers
 from tests.example_counts import FEW
 from tests.scoring.scaling.cases import TRUSTING, elastic, reported, workers
