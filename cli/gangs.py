@@ -256,8 +256,10 @@ def network(
             print_answer(body, partial(print_list, draw, output), as_json=as_json)
             return
         found = reach.ask(partial(documents.network, zone=zone))
-    links = documents.links_of(found.pairs)
-    for problem in documents.problems_of(found):
+    links, shown, of = documents.links_of(found.pairs), len(found.pairs.nodes), found.pairs.of
+    sources = found.status.sources if found.status else ()
+    problems = [text for one in sources for text in (one.error, *one.problems) if text]
+    for problem in (*problems, *([f"{shown} of {of} nodes; see --zone"] if shown < of else [])):
         say(errors, "note: ", "yellow", problem)
     if as_json:
         lines = ",\n".join(json.dumps(link._asdict()) for link in links)

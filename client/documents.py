@@ -213,15 +213,6 @@ async def network(door: Door, *, zone: str | None) -> Network:
     return answer
 
 
-def problems_of(found: Network) -> list[str]:
-    """What does not work, or is not shown."""
-    sources = found.status.sources if found.status else ()
-    problems = [text for one in sources for text in (*([one.error] if one.error else []), *one.problems)]
-    if (shown := len(found.pairs.nodes)) < found.pairs.of:
-        problems.append(f"{shown} of {found.pairs.of} nodes; see --zone")
-    return problems
-
-
 def links_of(pairs: Pairs) -> list[NodeLink]:
     """Each direction between two nodes."""
     found = []

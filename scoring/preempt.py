@@ -126,7 +126,6 @@ def _candidate(gang: Gang, table: NodeTable, policy: Policy) -> Candidate | None
 
 
 Some: TypeAlias = tuple[Candidate, ...]
-_Groups: TypeAlias = Sequence[tuple[Group, list[Candidate]]]
 
 
 class SearchLimits(msgspec.Struct, frozen=True):

@@ -282,11 +282,7 @@ class _Places(msgspec.Struct):
         table, constraints = self.snapshot.table, member_class.constraints
         if constraints not in self._named:
             named = named_only(constraints)
-            rows = (
-                (table.index[one] for one in named if one in table.index)
-                if named is not None
-                else range(len(table.nodes))
-            )
+            rows = (table.index[one] for one in (table.index if named is None else named) if one in table.index)
             self._named[constraints] = any(node_allows(table.nodes[row].at_best, constraints) for row in rows)
         return PlaceLoss.FULL if self._named[constraints] else PlaceLoss.GONE
 

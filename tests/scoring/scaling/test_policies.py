@@ -247,12 +247,9 @@ def test_looks(
     assert worker_demand(off, series, last, options, now_s=now_s) == WorkerDemand(None, R.OFF)
 
 
-def test_nobodys_job_is_resized_unless_the_operator_asks_for_it() -> None:
-    assert Settings().elastic == Options(enabled=False)
-
-
 def test_every_setting_reaches_its_option() -> None:
-    """Nested names, null for no limit, and `off` as YAML reads it."""
+    """Nested names, null for no limit, and `off` as YAML reads it; by default nobody's job is resized."""
+    assert Settings().elastic == Options(enabled=False)
     found = Settings.load(
         overrides={
             "elastic": {"enabled": True, "dry_run": True, "decrement": None, "increment": 5},
