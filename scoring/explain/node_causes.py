@@ -279,10 +279,7 @@ def _label(run: Run, constraints: Constraints, missing: MissingLabel, allowed: t
 
 
 def _missing_label(run: Run, constraints: Constraints, rows: Iterable[int]) -> MissingLabel | None:
-    """The first line that none of `rows` meets; `None`: each line is met by some node, or nothing is asked.
-
-    Terms of an affinity are alternatives: one of them that nodes meet is enough.
-    """
+    """The first line that none of `rows` meets, if any; of an affinity's terms one that nodes meet is enough."""
     nodes = [run.table.nodes[row] for row in rows]
     selector = NodeSelectorTerm(tuple(Requirement(key, "In", (value,)) for key, value in constraints.node_selector))
     if (missing := _missing_in(selector, nodes)) is not None:
