@@ -17,6 +17,7 @@ from cli.service_options import Reach, having
 from extender.errors import ConfigError
 
 _supposing: Final = partial(option, rich_help_panel="What would be different; jobs, nodes and settings may be repeated")
+_WHAT_IF_S: Final = 120.0  # Plans of a large cluster, behind those of others
 _SECONDS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
@@ -53,11 +54,12 @@ def queue(
     """
     from cli.tables import queue_table
     from client import documents
+    from scoring.explain.queue_report import Queue
 
     states = {one.value.upper() for one in state or ()}
     with clear_errors():
         wanted = {reach.named(name, namespace) for name in names or ()}
-        found, body = reach.ask(documents.queue)
+        found, body = reach.ask(partial(documents.ask, path="/v1/queue", kind=Queue))
     gangs = [one for one in found.gangs if namespace in (None, one.gang.partition("/")[0])]
     shown = [one for one in gangs if (not states or one.state in states) and (not wanted or one.gang in wanted)]
     if as_json:
@@ -88,11 +90,13 @@ def jobs(
     """
     from cli.tables import job_in_full, jobs_table
     from client import documents
+    from extender.schemas import JobInFull
 
     wide = output is not None
     with clear_errors():
         if job is not None:
-            one, body = reach.ask(partial(documents.job, name=reach.named(job, namespace)))
+            path = documents.path_of("v1", "jobs", *reach.named(job, namespace).split("/", 1))
+            one, body = reach.ask(partial(documents.ask, path=path, kind=JobInFull))
             draw = partial(job_in_full, job=one, wide=wide)
         else:
             found, body = reach.ask(partial(documents.jobs, namespace=namespace))
@@ -199,7 +203,7 @@ def what_if(
     from cli.tables import print_supposed
     from client import documents
     from extender.api.what_if import read_what_if
-    from scoring.what_if import MisfitError
+    from scoring.what_if import MisfitError, Supposed
 
     errors = Console(stderr=True)
     with clear_errors(errors):
@@ -210,7 +214,8 @@ def what_if(
             what = read_what_if(json.dumps(body))
         except MisfitError as error:
             raise ConfigError(str(error)) from error
-        document, answered = reach.ask(partial(documents.supposed, what=what), "asking the planner")
+        asking = partial(documents.ask, path="/v1/what-if", kind=Supposed, body=what, timeout_s=_WHAT_IF_S)
+        document, answered = reach.ask(asking, "asking the planner")
     print_answer(answered, partial(print_supposed, Console(), document), as_json=as_json)
 
 
@@ -238,19 +243,23 @@ def network(
     """
     from cli.tables import health, link_table, links_table
     from client import documents
+    from extender.schemas import LinkInFull
 
     errors = Console(stderr=True)
     with clear_errors(errors):
         if nodes and len(nodes) != 2:
             raise ConfigError("name two nodes: netgang network NODE NODE")
         if nodes:
-            one, body = reach.ask(partial(documents.link, source=nodes[0], target=nodes[1]))
+            path = documents.path_of("v1", "network", *nodes)
+            one, body = reach.ask(partial(documents.ask, path=path, kind=LinkInFull))
             draw = partial(link_table, link=one, wide=output is not None)
             print_answer(body, partial(print_list, draw, output), as_json=as_json)
             return
         found = reach.ask(partial(documents.network, zone=zone))
-    links = documents.links_of(found.pairs)
-    for problem in documents.problems_of(found):
+    links, shown, of = documents.links_of(found.pairs), len(found.pairs.nodes), found.pairs.of
+    sources = found.status.sources if found.status else ()
+    problems = [text for one in sources for text in (one.error, *one.problems) if text]
+    for problem in (*problems, *([f"{shown} of {of} nodes; see --zone"] if shown < of else [])):
         say(errors, "note: ", "yellow", problem)
     if as_json:
         lines = ",\n".join(json.dumps(link._asdict()) for link in links)

@@ -16,8 +16,8 @@ from cli.service_options import busy, run
 from extender.errors import ConfigError
 
 if TYPE_CHECKING:
-    from cli.doctor import Facts, Finding
-    from cli.doctor.facts import Where
+    from cli.doctor.checks import Finding
+    from cli.doctor.facts import Facts, Where
     from cli.removal import Removed
 
 _COLOURS = {"error": "red", "warning": "yellow", "note": "blue"}
@@ -66,7 +66,7 @@ def doctor(
 
     Exit code: 0 nothing wrong (notes do not count); 1 something is, which is said; 2 no answer, or wrong use.
     """
-    from cli.doctor import Severity, examine
+    from cli.doctor.checks import Severity, examine
     from cli.doctor.facts import Where
 
     with clear_errors(refused=2), busy("looking"):

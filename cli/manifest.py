@@ -97,7 +97,6 @@ def read_manifest(path: Path) -> list[Object]:
 
 
 def _pods(one: Object) -> dict[str, Any]:
-    """The pods of a Pod, or as many as a Job runs at once."""
     name, version = one["metadata"].get("name") or "", one.get("apiVersion", "")
     if one["kind"] == "Pod":
         made, count, metadata = one, 1, {**one["metadata"]}

@@ -1,5 +1,6 @@
 """What commands print for people: gangs, plans, jobs and links in lists, explanations in sentences."""
 
+import math
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -10,7 +11,7 @@ from rich.text import Text
 
 from cli.output import NONE, columns, print_lines, safe
 from client.documents import NodeLink
-from extender.schemas import AgentsAmiss, Job, JobInFull, JobList, LinkInFull, LinkMetric, Network
+from extender.schemas import AgentsAmiss, Job, JobInFull, JobList, LinkInFull, Network
 from scoring.explain.gang import Explained, ExplainedPod
 from scoring.explain.queue_report import AdmittedGang, PlaceInQueue, PlanOfFiles, Queue, QueuedGang, WaitingGang
 from scoring.explain.words import counted, duration_text, moment_text, some, value_text
@@ -47,7 +48,7 @@ def queue_table(console: Console, found: Queue, wanted: Sequence[QueuedGang], *,
             cells.append(NONE if left_s is None else duration_text(left_s) if left_s else "now")
             cells.append(f"{one.weight.omega_prime:.4g}" + (" (given)" if one.weight.given else ""))
             cells += [str(one.members.pending), str(ended)]
-        said = _why(one, in_the_way(one, found.gangs) if wide else ())
+        said = _why(one, found.gangs if wide else ())
         rows.append((*cells, "; ".join(said if wide else said[:1])))
     parts: list[RenderableType] = []
     if rows:
@@ -62,20 +63,7 @@ def queue_table(console: Console, found: Queue, wanted: Sequence[QueuedGang], *,
     return Group(*parts)
 
 
-def in_the_way(one: QueuedGang, gangs: Sequence[QueuedGang]) -> tuple[str, ...]:
-    """Gangs ahead that were given room, or hold it, of one that would fit without them (BEHIND), in the queue's order.
-
-    A gang ahead that waits without room delays none: one behind it that fits is admitted.
-    """
-    if one.code != "BEHIND" or one.rank is None:
-        return ()
-    ahead = [each for each in gangs if each.rank is not None and each.rank < one.rank and each.queue == "WQ"]
-    ahead.sort(key=lambda each: each.rank or 0)
-    return tuple(each.gang for each in ahead if each.admitted or each.held_nodes or each.makes_room)
-
-
-def _why(one: QueuedGang, ahead: Sequence[str]) -> list[str]:
-    """Which gangs leave, what is reserved; its place, or why it has none, numbers first; and the gangs in the way."""
+def _why(one: QueuedGang, gangs: Sequence[QueuedGang]) -> list[str]:
     said = [f"leaves for {one.leaves_for}" if one.leaves_for else ""]
     said.append(f"waits until {', '.join(one.makes_room)} left" if one.makes_room else "")
     if one.held_nodes:
@@ -84,6 +72,10 @@ def _why(one: QueuedGang, ahead: Sequence[str]) -> list[str]:
     if one.queue == "WQ" and one.admitted:
         said.append(f"admitted{f' to zone {one.zone}' if one.zone else ''}, starting")
     elif one.queue == "WQ":
+        # Gangs ahead that have room of one that would fit without them; one that waits without room delays none.
+        before = [each for each in gangs if each.queue == "WQ" and (each.rank or math.inf) < (one.rank or 0)]
+        before = sorted((each for each in before if one.code == "BEHIND"), key=lambda each: each.rank or 0)
+        ahead = [each.gang for each in before if each.admitted or each.held_nodes or each.makes_room]
         more = f" and {len(ahead) - 1} more" if len(ahead) > 1 else ""
         behind = f"behind {ahead[0]}{more}" if ahead else ""
         said += [one.detail, (one.reason or "").removeprefix("netgang: "), behind]
@@ -157,24 +149,18 @@ def _lines(console: Console, listed: Sequence[Job], *, wide: bool) -> Renderable
                 NONE if speed is None else f"{speed:.4g}",
                 NONE if last is None else f"{duration(last.age_s)} ago",
             ]
-        rows.append((*cells, _demand(one)))
+        asked = ""  # By its metrics
+        if (metrics := one.metrics) is not None and metrics.reason:
+            by = f"{metrics.workers} by {metrics.policy}: " if isinstance(metrics.workers, int) else ""
+            asked = f"{by}{metrics.reason}"
+        alone = one.refusal is not None
+        rows.append((*cells, f"left alone: {one.refusal}" if alone else "; ".join(filter(None, (asked, one.wish)))))
     names = ("JOB", "KIND", "STATE", "WORKERS", "MIN", "MAX", *(_WIDE_OF_JOB if wide else ()), "WHY")
     return columns(console, names, rows, styles=COLOURS)
 
 
-def _demand(one: Job) -> str:
-    """Why it is left alone, else what its metrics and the queue say; an empty text has nothing to add."""
-    if one.refusal is not None:
-        return f"left alone: {one.refusal}"
-    asked = ""
-    if (metrics := one.metrics) is not None and metrics.reason:
-        by = f"{metrics.workers} by {metrics.policy}: " if isinstance(metrics.workers, int) else ""
-        asked = f"{by}{metrics.reason}"
-    return "; ".join(filter(None, (asked, one.wish)))
-
-
 def health(console: Console, found: Network) -> RenderableType:
-    """Lines for people."""
+    """How much is measured, what is bad, and how the probe does."""
     lines = [
         f"{metric}: {one.known_pairs} pairs measured; {one.mapped_nodes} of {one.nodes} nodes have an endpoint"
         for metric, one in found.metrics.items()
@@ -229,7 +215,15 @@ def links_table(console: Console, links: Sequence[NodeLink]) -> RenderableType:
 
 def link_table(console: Console, link: LinkInFull, *, wide: bool) -> RenderableType:
     """A line for each metric: both directions, what counts of them, and its points; `wide`: ages and sources, too."""
-    rows = [(name, *_metric(part, wide=wide)) for name, part in link.metrics.items()]
+    rows: list[tuple[str, ...]] = []
+    for name, part in link.metrics.items():
+        limit, cells = part.no_better_than, [name]
+        for one in (part.there, part.back):
+            cells.append(_amount(None if one is None else one.value, part.unit))
+            if wide:
+                cells += [NONE, NONE] if one is None else [duration(one.age_s), one.origin or NONE]
+        counts = _amount(part.counts, part.unit) if limit is None else f"at best {_amount(limit, part.unit)}"
+        rows.append((*cells, counts, part.basis, f"{part.points:.2f}"))
     rows.append(("sum", *[NONE] * (len(rows[0]) - 2 if rows else 4), f"{link.points:.2f}"))
     ends = (f"{link.source}→{link.target}", f"{link.target}→{link.source}")
     more = ("OLD", "SOURCE") if wide else ()
@@ -245,16 +239,6 @@ def link_table(console: Console, link: LinkInFull, *, wide: bool) -> RenderableT
     if link.stale:
         parts.append(Text("some value is old: its points fade; too old, it only says what the link is worth at best"))
     return Group(*parts)
-
-
-def _metric(part: LinkMetric, *, wide: bool) -> tuple[str, ...]:
-    best, cells = part.no_better_than, list[str]()
-    for one in (part.there, part.back):
-        cells.append(_amount(None if one is None else one.value, part.unit))
-        if wide:
-            cells += [NONE, NONE] if one is None else [duration(one.age_s), one.origin or NONE]
-    counts = _amount(part.counts, part.unit) if best is None else f"at best {_amount(best, part.unit)}"
-    return (*cells, counts, part.basis, f"{part.points:.2f}")
 
 
 def _amount(value: float | None, unit: str) -> str:
@@ -389,7 +373,6 @@ def _zones(console: Console, zones: Sequence[ZoneVerdict]) -> None:
 
 
 def _submitted(after: Fate) -> str:
-    """Whether a gang that is new would start: where and how good, or behind which gangs, or why not."""
     if after.state == "admitted":
         score = "" if after.score is None else f", network score {after.score:.1f}"
         return f"would start now in zone {after.zone or '(none)'}{score}"

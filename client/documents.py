@@ -29,24 +29,14 @@ from extender.kube.credentials import ApiServer, _document, load
 from extender.kube.transport import client_of, refusal
 from extender.network import answers
 from extender.runtime.clock import SystemClock
-from extender.schemas import (
-    JobInFull,
-    JobList,
-    LinkInFull,
-    Network,
-    Pairs,
-    Problem,
-)
+from extender.schemas import JobList, Network, Pairs, Problem
 from scoring.explain.gang import Explained, ExplainedPod
-from scoring.explain.queue_report import Queue
-from scoring.what_if import Supposed, WhatIf
 
 _T = TypeVar("_T")
 _TIMEOUT_S: Final = 30.0
 _MOST_JOBS: Final = 1000
 _MOST_NODES: Final = 100  # All pairs of them are 10,000
 _WRONG_USE: Final = frozenset({400, 404, 409, 413})
-_WHAT_IF_S: Final = 120.0  # Plans of a large cluster, behind those of others
 DEFAULT: Final = "netgang-system/netgang:8889"
 DEFAULT_URL: Final = "http://127.0.0.1:8888"
 _FORM: Final = re.compile(
@@ -117,8 +107,10 @@ class Proxied(httpx.AsyncBaseTransport):
             headers["authorization"] = header
         sent = httpx.Request(request.method, url, headers=headers, stream=request.stream, extensions=request.extensions)
         response = await self._inner.handle_async_request(sent)
-        if response.status_code >= HTTPStatus.BAD_REQUEST and _kind(body := await response.aread()) == "Status":
-            raise refusal(response.status_code, body)  # netgang's own problems have another form
+        if response.status_code >= HTTPStatus.BAD_REQUEST:
+            body = await response.aread()
+            if _read(body, _Kind) == _Kind("Status"):  # netgang's own problems have another form
+                raise refusal(response.status_code, body)
         return response
 
     async def aclose(self) -> None:
@@ -130,11 +122,11 @@ class _Kind(msgspec.Struct):
     kind: str = ""
 
 
-def _kind(body: bytes) -> str:
+def _read(body: bytes, kind: type[_T]) -> _T | None:
     try:
-        return msgspec.json.decode(body, type=_Kind).kind
+        return msgspec.json.decode(body, type=kind)
     except answers.UNREADABLE:
-        return ""
+        return None
 
 
 class Access(NamedTuple):
@@ -169,7 +161,7 @@ def access_of(kubeconfig: Path | None, context: str | None) -> Access:
 
 
 def _contexts(file: Path) -> tuple[str, dict[str, str]]:
-    """The current context, and the namespace of each."""
+    # The current context, and the namespace of each
     document = _document(file)
     listed, namespaces = document.get("contexts"), {}
     for one in listed if isinstance(listed, list) else ():
@@ -187,25 +179,10 @@ class Fetched(NamedTuple, Generic[_T]):
     body: bytes
 
 
-async def queue(door: Door) -> Fetched[Queue]:
-    """/v1/queue."""
-    return await ask(door, "/v1/queue", Queue)
-
-
 async def jobs(door: Door, *, namespace: str | None) -> Fetched[JobList]:
     """/v1/jobs."""
     query = {"limit": str(_MOST_JOBS)} | ({"namespace": namespace} if namespace is not None else {})
     return await ask(door, "/v1/jobs", JobList, query=query)
-
-
-async def job(door: Door, name: str) -> Fetched[JobInFull]:
-    """/v1/jobs of the job NAMESPACE/NAME."""
-    return await ask(door, path_of("v1", "jobs", *name.split("/", 1)), JobInFull)
-
-
-async def link(door: Door, source: str, target: str) -> Fetched[LinkInFull]:
-    """/v1/network of two nodes."""
-    return await ask(door, path_of("v1", "network", source, target), LinkInFull)
 
 
 async def explanation(door: Door, name: str) -> Fetched[Explained | ExplainedPod]:
@@ -213,12 +190,7 @@ async def explanation(door: Door, name: str) -> Fetched[Explained | ExplainedPod
     path = path_of("v1", "explain", *name.split("/", 1))
     found = await ask(door, path, dict[str, Any])
     kind: type[Explained] | type[ExplainedPod] = Explained if "gang" in found.document else ExplainedPod
-    return Fetched(decoded(found.body, kind, where=address(door, path)), found.body)
-
-
-async def supposed(door: Door, what: WhatIf) -> Fetched[Supposed]:
-    """What /v1/what-if answers."""
-    return await ask(door, "/v1/what-if", Supposed, body=what, timeout_s=_WHAT_IF_S)
+    return Fetched(decoded(found.body, kind, where=door.url.rstrip("/") + path), found.body)
 
 
 class NodeLink(NamedTuple):
@@ -241,15 +213,6 @@ async def network(door: Door, *, zone: str | None) -> Network:
     return answer
 
 
-def problems_of(found: Network) -> list[str]:
-    """What does not work, or is not shown."""
-    sources = found.status.sources if found.status else ()
-    problems = [text for one in sources for text in (*([one.error] if one.error else []), *one.problems)]
-    if (shown := len(found.pairs.nodes)) < found.pairs.of:
-        problems.append(f"{shown} of {found.pairs.of} nodes; see --zone")
-    return problems
-
-
 def links_of(pairs: Pairs) -> list[NodeLink]:
     """Each direction between two nodes."""
     found = []
@@ -263,10 +226,9 @@ def links_of(pairs: Pairs) -> list[NodeLink]:
 
 async def ask(door: Door, path: str, kind: type[_T], **asked: Any) -> Fetched[_T]:
     """One document, `asked` for as by `fetch`. ConfigError for a bad address or request, else NetworkSourceError."""
-    where = address(door, path)
-    response = await fetch(door, path, **asked)
-    if response.status_code in _WRONG_USE and (said := problem_text(response.content)):
-        raise ConfigError(said)
+    where, response = door.url.rstrip("/") + path, await fetch(door, path, **asked)
+    if response.status_code in _WRONG_USE and (problem := _read(response.content, Problem)) and problem.detail:
+        raise ConfigError(problem.detail)
     if response.status_code != httpx.codes.OK:
         raise NetworkSourceError(f"{where}: status {response.status_code}: {response.text[:160]}")
     return Fetched(decoded(response.content, kind, where=where), response.content)
@@ -281,7 +243,7 @@ async def fetch(
     timeout_s: float = _TIMEOUT_S,
 ) -> httpx.Response:
     """One answer, whatever its status. Errors: ConfigError for an address that is none, NetworkSourceError."""
-    where = address(door, path)
+    where = door.url.rstrip("/") + path
     try:
         async with httpx.AsyncClient(timeout=timeout_s, trust_env=False, transport=door.way()) as client:
             if body is None:
@@ -294,11 +256,6 @@ async def fetch(
         raise NetworkSourceError(f"{where}: {str(error) or type(error).__name__}; does netgang run there?") from error
 
 
-def address(door: Door, path: str) -> str:
-    """The whole address."""
-    return f"{door.url.rstrip('/')}{path}"
-
-
 def path_of(*parts: str) -> str:
     """A path of any names.
 
@@ -309,13 +266,5 @@ def path_of(*parts: str) -> str:
 
 
 def decoded(body: bytes, kind: type[_T], *, where: str) -> _T:
-    """The document in `body`. Errors: NetworkSourceError when it has another form."""
+    """The document in `body`. Errors: NetworkSourceError for another form."""
     return answers.decoded(msgspec.json.Decoder(kind), body, f"{where}: not what netgang answers")
-
-
-def problem_text(body: bytes) -> str:
-    """What a problem document says; "" if it is none."""
-    try:
-        return msgspec.json.decode(body, type=Problem).detail
-    except answers.UNREADABLE:
-        return ""

@@ -15,7 +15,7 @@ from scoring.explain.queue_report import GangWeight
 from scoring.ids import EndpointId, NodeName
 from scoring.network.matrix import Known, PairCounts
 from scoring.network.node_links import DegradedLinks
-from scoring.scaling.series import Point
+from scoring.scaling.job import Point
 
 
 class Problem(msgspec.Struct, frozen=True):

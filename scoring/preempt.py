@@ -18,7 +18,6 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import combinations
 from math import comb
-from operator import itemgetter
 from typing import Final, TypeAlias
 
 import msgspec
@@ -31,7 +30,7 @@ from scoring.model import Gang, Phase, Pod
 from scoring.model.policy import Policy, Preempting, gang_options
 from scoring.model.snapshot import NodeTable, Snapshot
 from scoring.network.matrix import Ints
-from scoring.plan import Plan, PlannerCache, Waiting, begin_run
+from scoring.plan import Plan, PlannerCache, begin_run
 from scoring.plan.cluster_without import Group, Without
 from scoring.plan.demand import GangDemand
 from scoring.plan.placement import kind_of
@@ -127,7 +126,6 @@ def _candidate(gang: Gang, table: NodeTable, policy: Policy) -> Candidate | None
 
 
 Some: TypeAlias = tuple[Candidate, ...]
-_Groups: TypeAlias = Sequence[tuple[Group, list[Candidate]]]
 
 
 class SearchLimits(msgspec.Struct, frozen=True):
@@ -162,26 +160,25 @@ def smallest(without: Without, candidates: Sequence[Candidate], limits: SearchLi
         sets -= sum(comb(len(able), size) for _, able in groups)
         if sets < 0 or placed <= 0:
             break
-        best = _of_size(without, groups, size)[:placed]
-        for some in best:
-            if (chosen := _chosen(without, some)) is not None:
+        by_count: dict[SetKey, Some] = {}  # a gang that is in two zones may be counted in both
+        for group, able in groups:
+            enough = (some for some in combinations(able, size) if not _missing(without, group, some))
+            by_count |= {set_key(some): some for some in enough}
+        best = sorted(by_count)[:placed]
+        for key in best:
+            if (chosen := _chosen(without, by_count[key])) is not None:
                 return chosen
         placed -= len(best)
     ways = ((group, _added(without, group, able)) for group, able in groups)
-    found = [(group, enough) for group, enough in ways if enough is not None]
-    least = min(found, key=lambda one: set_key(one[1].some), default=None)
-    return None if least is None else _reduced(without, *least)
-
-
-def _of_size(without: Without, groups: _Groups, size: int) -> list[Some]:
-    """The sets of this size that suffice by counting, the best first."""
-    enough: dict[SetKey, Some] = {}  # a gang that is in two zones may be counted in both
-    for group, candidates in groups:
-        for some in combinations(candidates, size):
-            if not _missing(without, group, some):
-                ordered = tuple(sorted(some, key=lambda one: one.gang))
-                enough[set_key(ordered)] = ordered
-    return [some for _, some in sorted(enough.items(), key=itemgetter(0))]
+    found = [(group, way) for group, way in ways if way is not None]
+    if not found:
+        return None
+    group, least = min(found, key=lambda one: set_key(one[1].some))
+    for one in sorted(least.some, key=lambda one: set_key((one,)), reverse=True):  # the least preferred may stay first
+        rest = tuple(other for other in least.some if other.gang != one.gang)
+        if rest and not _missing(without, group, rest):
+            least = _chosen(without, rest) or least
+    return least
 
 
 def _added(without: Without, group: Group, candidates: Sequence[Candidate]) -> Chosen | None:
@@ -197,16 +194,6 @@ def _added(without: Without, group: Group, candidates: Sequence[Candidate]) -> C
     return chosen
 
 
-def _reduced(without: Without, group: Group, enough: Chosen) -> Chosen:
-    """The same without those that can stay, the least preferred to leave tried first."""
-    chosen = enough
-    for one in sorted(enough.some, key=lambda one: set_key((one,)), reverse=True):
-        rest = tuple(other for other in chosen.some if other.gang != one.gang)
-        if rest and not _missing(without, group, rest):
-            chosen = _chosen(without, rest) or chosen
-    return chosen
-
-
 def _missing(without: Without, group: Group, some: Sequence[Candidate]) -> int:
     """How many members would have no place in the group without these, at least. Cost: O(nodes of theirs)."""
     rows, amounts = (np.concatenate([getattr(one, what) for one in some]) for what in ("rows", "amounts"))
@@ -218,7 +205,6 @@ def _missing(without: Without, group: Group, some: Sequence[Candidate]) -> int:
 
 
 def _chosen(without: Without, some: Some) -> Chosen | None:
-    """These, if the waiting gang then has a place."""
     placed = without.place([pod for one in some for pod in one.pods])
     return None if placed is None else Chosen(some, placed)
 
@@ -269,7 +255,11 @@ def preemption(
         if waiting.gang in continued:  # which gangs give it room now is to be found out
             claims = {key: claim for key, claim in snapshot.claims.items() if key != waiting.gang}
             seen = replace(snapshot, claims=claims)
-        if gang is None or gang.key in passed_over or not may_preempt(gang, waiting, seen):
+        if gang is None or not gang.own or gang.problem is not None or gang.key in passed_over:
+            continue
+        if waiting.reason not in WANTS_ROOM:
+            continue
+        if gang.key in seen.commitments or gang.key in seen.claims or any(pod.never_preempts for pod in gang.pending):
             continue
         if gang.key not in continued and plan.starts_in_s(gang.key, now_s=now_s) <= RESTART_S:
             continue
@@ -293,18 +283,6 @@ def preemption(
             )
         hopeless.add(kind)
     return None
-
-
-def may_preempt(gang: Gang, waiting: Waiting, snapshot: Snapshot) -> bool:
-    """Whether others may be made to leave for this gang, if that helps."""
-    return (
-        waiting.reason in WANTS_ROOM
-        and gang.own
-        and gang.problem is None
-        and gang.key not in snapshot.commitments
-        and gang.key not in snapshot.claims
-        and not any(pod.never_preempts for pod in gang.pending)
-    )
 
 
 def _without_others(

@@ -29,10 +29,9 @@ from msgspec.structs import replace
 from scoring.feasibility.filters import as_written, named_only, node_allows
 from scoring.feasibility.quorum import Quorum, minimum_members
 from scoring.ids import GangKey, NodeName, PodName, PodUid
-from scoring.model import Constraints, Gang, MemberClass, NodeTable, Phase, Pod, Policy, Reason, Role, Snapshot
+from scoring.model import Gang, MemberClass, Phase, Pod, Policy, Reason, Role, Snapshot
 from scoring.model.policy import RepairPolicy
 from scoring.plan import Plan, PlannerCache, Run, begin_run, take_commitments
-from scoring.plan.cache import remember
 from scoring.plan.capacity import When
 from scoring.plan.placement import place_minimum
 from scoring.plan.result import NoPlace
@@ -280,9 +279,12 @@ class _Places(msgspec.Struct):
             return None
         if self.snapshot.excluded(member_class) and bool((run.capacity.mask(member_class, When.EMPTY) & room).any()):
             return PlaceLoss.REFUSED
-        constraints = member_class.constraints
-        named = remember(self._named, constraints, lambda: _some_is_named(self.snapshot.table, constraints))
-        return PlaceLoss.FULL if named else PlaceLoss.GONE
+        table, constraints = self.snapshot.table, member_class.constraints
+        if constraints not in self._named:
+            named = named_only(constraints)
+            rows = (table.index[one] for one in (table.index if named is None else named) if one in table.index)
+            self._named[constraints] = any(node_allows(table.nodes[row].at_best, constraints) for row in rows)
+        return PlaceLoss.FULL if self._named[constraints] else PlaceLoss.GONE
 
     def held_up(self, gang: Gang, unplaced: Iterable[Pod], *, now_s: float) -> dict[PodUid, PlaceLoss]:
         """Those of `unplaced` that the minimum set needs, if that as a whole finds no place."""
@@ -323,10 +325,3 @@ class _Places(msgspec.Struct):
             )
             take_members(run, planned)
         return self._run
-
-
-def _some_is_named(table: NodeTable, constraints: Constraints) -> bool:
-    """Whether some node that the constraints name exists, in whatever state it is."""
-    named = named_only(constraints)
-    rows = range(len(table.nodes)) if named is None else [table.index[one] for one in named if one in table.index]
-    return any(node_allows(table.nodes[row].at_best, constraints) for row in rows)

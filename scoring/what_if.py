@@ -184,7 +184,6 @@ def supposed_text(what: WhatIf) -> str:
 
 
 def _fate(gang: Gang | None, plan: Plan) -> Fate:
-    """How a gang stands in a plan. Cost: O(members)."""
     if gang is None:
         return Fate("absent")
     if (admission := plan.admitted.get(gang.key)) is not None:
@@ -198,7 +197,6 @@ def _fate(gang: Gang | None, plan: Plan) -> Fate:
 
 
 def _behind(key: GangKey, plan: Plan) -> tuple[GangKey, ...]:
-    """Gangs ahead of one whose room they have: given in this plan, or reserved. Cost: O(gangs)."""
     if (waiting := plan.waiting.get(key)) is None or waiting.reason is not Reason.BEHIND:
         return ()
     ahead = {one.gang: one.rank for one in plan.admitted.values() if one.rank < waiting.rank}

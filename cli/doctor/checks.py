@@ -1,5 +1,6 @@
-"""Checks: netgang's own pods, what is around them, its network, and kube-scheduler's configuration.
+"""Checks, plain functions from facts to findings, which name the field or object, and its fix.
 
+Why: most of what can go wrong here goes wrong in silence: a Lease that is shared, a policy without its binding.
 kube-scheduler itself checks little of an extender entry: with a wrong address, a timeout below the hold limit or an
 ignorable binder it starts well, and gangs fail in silence. Policies that confine netgang's account must be for the
 account that it really is: one that an operator renamed is confined by nothing, and all goes on working.
@@ -55,7 +56,6 @@ note = partial(Finding, severity=Severity.NOTE)
 
 
 def _some(names: Iterable[str]) -> str:
-    """The first five names, in order, and how many more there are."""
     return words.some(sorted(names), 5)
 
 
@@ -69,12 +69,24 @@ def _rights(seen: Facts) -> Iterator[Finding]:
         said = _some(f"{verb} {resource}{'.' + group if group else ''}" for verb, group, resource in lost)
         fix = "helm upgrade, or apply the file of manifests/ again"
         yield error("rights-missing", f"{seen.account} may not: {said}", fix)
+    absent = [] if seen.confined is None else [name for name in CONFINING if name not in seen.confined]
+    if absent:
+        what = f"{seen.account} is not confined by {' and '.join(absent)}: its token could change any pod, and any job"
+        what += " that netgang may resize or restart"
+        fix = "helm upgrade, which confines the account netgang of its namespace (docs/reference/rights.md)"
+        yield warning("unconfined", what, fix)
 
 
 def _running(seen: Facts) -> Iterator[Finding]:
     replicas, lease = seen.replicas, seen.lease
     if replicas is None:
         return
+    leads = lease is not None and lease.holder != "" and lease.renewed
+    led = leads or seen.settings.leader_election is LeaderElection.OFF
+    if seen.gated and not (led and any(one.ready for one in replicas)):
+        what = f"{len(seen.gated)} pods wait at netgang's gate, and no netgang acts: {_some(seen.gated)}"
+        fix = "bring netgang back; or netgang uninstall, which releases them (docs/start/install.md)"
+        yield error("gates-stranded", what, fix)
     if (seen.wanted or replicas) and not any(one.ready for one in replicas):
         what = "no pod of netgang's is ready: gangs do not start, and gated pods stay where they are"
         fix = "kubectl -n NAMESPACE describe deployment netgang; kubectl logs deploy/netgang"
@@ -96,19 +108,6 @@ def _running(seen: Facts) -> Iterator[Finding]:
         what = f"{len(labelled)} pods have the label netgang.io/role=leader: kube-scheduler reaches {reached}"
         fix = f"it is set by the leader, which needs POD_NAME and the right to patch pods; {look}"
         yield error("leader-label", what, fix)
-
-
-def _gated(seen: Facts) -> Iterator[Finding]:
-    """Pods at the gate while no netgang is ready, or leads where one has to."""
-    if not seen.gated or seen.replicas is None:
-        return
-    lease = seen.lease
-    leads = lease is not None and lease.holder != "" and lease.renewed
-    led = leads or seen.settings.leader_election is LeaderElection.OFF
-    if not (led and any(one.ready for one in seen.replicas)):
-        what = f"{len(seen.gated)} pods wait at netgang's gate, and no netgang acts: {_some(seen.gated)}"
-        fix = "bring netgang back; or netgang uninstall, which releases them (docs/start/install.md)"
-        yield error("gates-stranded", what, fix)
 
 
 def _versions(seen: Facts) -> Iterator[Finding]:
@@ -139,7 +138,7 @@ def _answered(seen: Facts) -> Iterator[Finding]:
 def _policies(seen: Facts) -> Iterator[Finding]:
     """The policy that gates pods, where there is one: bound, and meaning the pods that the settings mean."""
     found, settings = seen.policies, seen.settings
-    policy, binding = (of.get(GATE_POLICY) for of in (found.policies, found.bindings)) if found else (None, None)
+    policy, binding = (of.get(GATE_POLICY) for of in found) if found else (None, None)
     fix = "helm upgrade with gates.enabled: true"
     if (policy or binding) and (policy is None or spec_of(binding).get("policyName") != GATE_POLICY):
         what = f"of the policy {GATE_POLICY} and its binding one is missing: nothing is gated"
@@ -157,15 +156,6 @@ def _policies(seen: Facts) -> Iterator[Finding]:
         yield error("gate-policy-scheduler", what, f"name the same schedulers in the policy's variable `ours`; {fix}")
 
 
-def _confinement(seen: Facts) -> Iterator[Finding]:
-    absent = [] if seen.confined is None else [name for name in CONFINING if name not in seen.confined]
-    if absent:
-        what = f"{seen.account} is not confined by {' and '.join(absent)}: its token could change any pod, and any job"
-        what += " that netgang may resize or restart"
-        fix = "helm upgrade, which confines the account netgang of its namespace (docs/reference/rights.md)"
-        yield warning("unconfined", what, fix)
-
-
 def _zones(seen: Facts) -> Iterator[Finding]:
     """The label that says in which zone a node is; control-plane machines that take no pods do not count."""
     label, nodes = seen.settings.zone_label, seen.nodes or ()
@@ -177,13 +167,6 @@ def _zones(seen: Facts) -> Iterator[Finding]:
     elif without:
         what = f"{len(without)} of {len(workers)} nodes have no label {label}: {_some(without)}"
         yield warning("zone-labels", f"{what}; together they count as one more zone", fix)
-
-
-def _sources(seen: Facts) -> Iterator[Finding]:
-    for name, problem in (seen.sources or {}).items():
-        if problem is not None:
-            fix = "check its url in network.sources, and that netgang's pods reach it (docs/reference/network.md)"
-            yield error("source-unreachable", f"source {name} does not answer: {problem}", fix)
 
 
 def _probe(seen: Facts) -> Iterator[Finding]:
@@ -203,8 +186,12 @@ def _probe(seen: Facts) -> Iterator[Finding]:
             yield warning(id_, what, f"{fix} (docs/how-to/no-perfsonar.md)")
 
 
-def _endpoints(seen: Facts) -> Iterator[Finding]:
-    """Nodes that no measurement speaks for; of metrics that are measured here."""
+def _network(seen: Facts) -> Iterator[Finding]:
+    """Sources without an answer, and nodes that no measurement speaks for; of metrics that are measured here."""
+    for name, problem in (seen.sources or {}).items():
+        if problem is not None:
+            fix = "check its url in network.sources, and that netgang's pods reach it (docs/reference/network.md)"
+            yield error("source-unreachable", f"source {name} does not answer: {problem}", fix)
     if seen.endpoints is None:
         return
     fix = "map them by network.mapping, network.rules or annotation netgang.io/endpoint (docs/reference/network.md)"
@@ -332,7 +319,7 @@ def _leads_to_us(one: Json, settings: Settings, service: ServiceAddress | None) 
 
 
 _ALWAYS = (_versions, _answered, _zones)
-_BY_SETTINGS = (_scheduler, _policies, _confinement, _rights, _running, _gated, _sources, _probe, _endpoints)
+_BY_SETTINGS = (_scheduler, _policies, _rights, _running, _probe, _network)
 
 
 def examine(seen: Facts) -> tuple[Finding, ...]:

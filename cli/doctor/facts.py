@@ -40,6 +40,7 @@ _FETCH_S: Final = 90.0
 CONFINING: Final = ("netgang-jobs", "netgang-pod-status", "netgang-pods")
 """Policies of the chart, and their bindings."""
 Json: TypeAlias = Mapping[str, Any]
+Policies: TypeAlias = Sequence[Mapping[str, Json]]  # Admission policies of the cluster, and their bindings, by name
 
 
 class ServiceAddress(msgspec.Struct, frozen=True):
@@ -49,13 +50,6 @@ class ServiceAddress(msgspec.Struct, frozen=True):
     namespace: str
     port: int
     cluster_ip: str = ""
-
-
-class Policies(msgspec.Struct, frozen=True):
-    """Admission policies as they are in the cluster: name → object."""
-
-    policies: Mapping[str, Json]
-    bindings: Mapping[str, Json]
 
 
 class Replica(msgspec.Struct, frozen=True):
@@ -104,7 +98,7 @@ class Facts(msgspec.Struct, frozen=True):
     scheduler_from: str = ""
     scheduler_version: str | None = None
     service: ServiceAddress | None = None
-    policies: Policies | None = None
+    policies: Policies | None = None  # Those that change pods
     confined: frozenset[str] | None = None  # Names of the policies that confine the account
     wanted: int = 0  # Replicas that its Deployment asks for; 0: there is none, it runs by other means
     replicas: tuple[Replica, ...] | None = None
@@ -118,7 +112,7 @@ class Facts(msgspec.Struct, frozen=True):
 
 
 def spec_of(one: Json | None) -> Json:
-    """The object's spec; empty where there is none."""
+    """The object's spec; empty: none."""
     return (one or {}).get("spec") or {}
 
 
@@ -126,17 +120,6 @@ def needed(settings: Settings) -> frozenset[calls.Right]:
     """The rights that netgang needs, those in its own namespace among them."""
     leading = calls.LEADING if settings.leader_election is LeaderElection.ON else frozenset()
     return calls.CALLS | calls.STARTED | leading
-
-
-def confining(policies: Mapping[str, Json], bindings: Mapping[str, Json], *, account: str) -> frozenset[str]:
-    """Which of the policies refuse what `account` may not; both by name, as they are in the cluster."""
-
-    def confines(name: str) -> bool:
-        conditions, binding = spec_of(policies.get(name)).get("matchConditions") or (), spec_of(bindings.get(name))
-        refuses = binding.get("policyName") == name and "Deny" in (binding.get("validationActions") or ())
-        return refuses and any(f"'{account}'" in str(one.get("expression")) for one in conditions)
-
-    return frozenset(filter(confines, CONFINING))
 
 
 class Where(msgspec.Struct, frozen=True):
@@ -187,7 +170,6 @@ class Look(msgspec.Struct):
         )
 
     async def _tried(self, what: str, looking: Awaitable[_T], otherwise: _T) -> _T:
-        """What it gives, or `otherwise` where the operator may not look."""
         try:
             return await looking
         except ApiError as error:
@@ -198,7 +180,7 @@ class Look(msgspec.Struct):
         return await self.api.get(f"{group}/namespaces/{self.where.namespace}/{plural}/{name}")
 
     async def _mounted(self, workload: Json, key: str) -> tuple[str, str] | None:
-        """(text, ConfigMap) of the file that a Deployment mounts."""
+        """(text, ConfigMap)."""
         for name in mounted(workload):
             data = (await self._installed("configmaps", name) or {}).get("data") or {}
             if key in data:
@@ -219,7 +201,6 @@ class Look(msgspec.Struct):
         return settings_of(found[0], plain, origin=found[1])
 
     async def _scheduler(self, seen: Facts) -> Facts:
-        """With the configuration of kube-scheduler, and the version of the second one."""
         looking = self._installed("deployments", SCHEDULER, group="/apis/apps/v1")
         beside = await self._tried("its kube-scheduler", looking, None)
         config, origin = self.files.scheduler, self.files.scheduler_from
@@ -242,8 +223,11 @@ class Look(msgspec.Struct):
     async def _running(self, settings: Settings) -> tuple[tuple[Replica, ...] | None, LeaseSeen | None]:
         """Its pods and their Lease, which is looked at twice: a Lease's times are another clock's."""
         base = f"/api/v1/namespaces/{self.where.namespace}/pods"
-        pods = await self.api.listed(base, {"labelSelector": f"app.kubernetes.io/name={NAME}"})
-        replicas = tuple(map(_replica, pods))
+        replicas: tuple[Replica, ...] = ()
+        for pod in await self.api.listed(base, {"labelSelector": f"app.kubernetes.io/name={NAME}"}):
+            meta, states = pod["metadata"], (pod.get("status") or {}).get("conditions") or ()
+            ready = any(one["type"] == "Ready" and one["status"] == "True" for one in states)
+            replicas += (Replica(meta["name"], ready=ready, role=(meta.get("labels") or {}).get(ROLE_LABEL, "")),)
         look = partial(self._installed, "leases", LEASE_NAME, group="/apis/coordination.k8s.io/v1")
         if (first := await look()) is None:
             return replicas, None
@@ -254,11 +238,17 @@ class Look(msgspec.Struct):
 
     async def _policies(self) -> Policies:
         stable = await self._by_name("v1", "mutatingadmission")
-        return Policies(*(stable if any(stable) else await self._by_name("v1beta1", "mutatingadmission")))
+        return stable if any(stable) else await self._by_name("v1beta1", "mutatingadmission")
 
     async def _confined(self, account: str) -> frozenset[str]:
         policies, bindings = await self._by_name("v1", "validatingadmission")
-        return confining(policies, bindings, account=account)
+
+        def confines(name: str) -> bool:
+            conditions, binding = spec_of(policies.get(name)).get("matchConditions") or (), spec_of(bindings.get(name))
+            refuses = binding.get("policyName") == name and "Deny" in (binding.get("validationActions") or ())
+            return refuses and any(f"'{account}'" in str(one.get("expression")) for one in conditions)
+
+        return frozenset(filter(confines, CONFINING))
 
     async def _by_name(self, version: str, kind: str) -> list[dict[str, Json]]:
         paths = (f"{_POLICIES}/{version}/{kind}{ending}" for ending in ("policies", "policybindings"))
@@ -333,13 +323,6 @@ def mounted(workload: Json) -> Iterator[str]:
     for volume in spec_of(spec_of(workload).get("template")).get("volumes") or ():
         if name := (volume.get("configMap") or {}).get("name"):
             yield str(name)
-
-
-def _replica(pod: Json) -> Replica:
-    meta, status = pod["metadata"], pod.get("status") or {}
-    ready = any(one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions") or ())
-    role = (meta.get("labels") or {}).get(ROLE_LABEL, "")
-    return Replica(meta["name"], ready=ready, role=role)
 
 
 def version_of(image: str) -> str | None:

@@ -276,7 +276,14 @@ def cause_of(
         case Reason.FILTERED | Reason.UNCOUNTED | Reason.BACKING_OFF:
             return _refused(run, ask, reason, detail, refusals)
         case Reason.NO_ALLOWED_ZONE:
-            return _no_zone(run, ask, detail)
+            named, known = ask.options.zones or (), sorted(str(zone) for zone in run.zones if zone)
+            rows = (run.table.index.get(NodeName(zone)) for zone in named)
+            node = next((run.table.nodes[row] for row in rows if row is not None), None)
+            meant = next((found for zone in named if (found := nearest(zone, known, like=LIKE_VALUE))), "")
+            hint = f" (did you mean {meant}?)" if meant else ""
+            hint = hint if node is None else f" ({node.name} is a node of zone {node.zone})"
+            advice = "Correct annotation netgang.io/zones, or give nodes the zone label."
+            return WaitingCause(camel_case(reason), f"It may use no zone: {detail}{hint}.", advice)
         case Reason.BEHIND | Reason.NO_ROOM | Reason.SPILL_WAIT | Reason.IMPOSSIBLE | Reason.RESERVED:
             if (cause := node_cause(run, ask, zones, turn, reason)) is not None:
                 return _no_room(run, ask, turn, cause, reason, detail) if cause.reason == CauseReason.NO_ROOM else cause
@@ -312,17 +319,6 @@ def _behind(turn: PlaceInQueue) -> WaitingCause:
     if turn.ahead.starting:
         return committed(turn)
     return WaitingCause(CauseReason.NO_ROOM, "There is room for each of its pods, but not for all of them at once.")
-
-
-def _no_zone(run: Run, ask: GangDemand, detail: str) -> WaitingCause:
-    named, table = ask.options.zones or (), run.table
-    known = sorted(str(zone) for zone in run.zones if zone)
-    node = next((table.nodes[row] for zone in named if (row := table.index.get(NodeName(zone))) is not None), None)
-    meant = next((found for zone in named if (found := nearest(zone, known, like=LIKE_VALUE))), "")
-    hint = f" (did you mean {meant}?)" if meant else ""
-    text = f"It may use no zone: {detail}{hint if node is None else f' ({node.name} is a node of zone {node.zone})'}."
-    advice = "Correct annotation netgang.io/zones, or give nodes the zone label."
-    return WaitingCause(camel_case(Reason.NO_ALLOWED_ZONE), text, advice)
 
 
 def _incomplete(ask: GangDemand, notes: Sequence[str]) -> WaitingCause:

@@ -155,7 +155,6 @@ def _hardest(
 
 
 def _too_large(run: Run, ask: GangDemand, member_class: MemberClass, rows: Ints) -> WaitingCause | None:
-    """A pod for which the largest of the nodes with its labels is too small."""
     labels = Constraints(member_class.constraints.node_selector, member_class.constraints.affinity)
     if labels != Constraints():
         nodes = run.table.nodes
@@ -203,7 +202,6 @@ def _best_zone(
 
 
 def _obstacle(node: Node, constraints: Constraints, refused: bool) -> tuple[str, str]:
-    """What keeps such pods off the node, and which taint or port it is."""
     if not node_allows(node.at_best, Constraints(constraints.node_selector, constraints.affinity)):
         return "label", ""
     if not node.ready:
@@ -281,10 +279,7 @@ def _label(run: Run, constraints: Constraints, missing: MissingLabel, allowed: t
 
 
 def _missing_label(run: Run, constraints: Constraints, rows: Iterable[int]) -> MissingLabel | None:
-    """The first line that none of `rows` meets; `None`: each line is met by some node, or nothing is asked.
-
-    Terms of an affinity are alternatives: one of them that nodes meet is enough.
-    """
+    """The first line that none of `rows` meets, if any; of an affinity's terms one that nodes meet is enough."""
     nodes = [run.table.nodes[row] for row in rows]
     selector = NodeSelectorTerm(tuple(Requirement(key, "In", (value,)) for key, value in constraints.node_selector))
     if (missing := _missing_in(selector, nodes)) is not None:

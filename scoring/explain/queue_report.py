@@ -181,7 +181,6 @@ def zones_text(zones: tuple[ZoneName, ...]) -> str | None:
 
 
 def _shares(snapshot: Snapshot, gangs: list[Gang], policy: Policy) -> tuple[NamespaceShare, ...]:
-    """What each limited namespace has on nodes, committed members included."""
     cap, table = policy.queue.share_cap, snapshot.table
     if cap is None:
         return ()
@@ -266,7 +265,6 @@ def place_of(run: Run, plan: Plan, ask: GangDemand, allowed: tuple[ZoneName, ...
 def _kept(
     snapshot: Snapshot, plan: Plan, ask: GangDemand, policy: QueuePolicy, *, starves: bool, now_s: float
 ) -> KeptForGang | None:
-    """What is kept for the gang: what is committed first, then what is planned, then what starving gangs have."""
     key = ask.gang.key
     names = {pod.uid: str(pod.name) for pod in ask.gang.members}
 

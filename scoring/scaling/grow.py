@@ -38,11 +38,11 @@ from scoring.scaling.job import (
     No,
     Options,
     ScaleIn,
-    all_placed,
     going,
     newcomers,
     resizable,
     steps_down,
+    workers_of,
 )
 from scoring.scaling.shrink import scale_in
 
@@ -80,7 +80,7 @@ def adjust(
     now_s: float,
     cache: PlannerCache | None = None,
 ) -> Adjustment:
-    """One pass; `demands`: job → workers that its metrics ask for. Cost: as scale-in and scale-out together."""
+    """One pass; `demands` as of `scale_out`. Cost: as scale-in and scale-out together."""
     if not options.enabled:
         return Adjustment(ScaleIn(None, reason=No.DISABLED), ScaleOut(reason=No.DISABLED))
     cache = cache if cache is not None else PlannerCache()
@@ -120,10 +120,12 @@ def scale_out(
             changes.append(Change.down(job, target, leaving))
         elif target <= job.workers:
             refusals[job.key] = JobRefusal(job.key, No.AT_MAXIMUM, f"{job.workers} workers, at most {job.max_workers}")
-        elif not all_placed(job, gang):
-            refusals[job.key] = JobRefusal(job.key, No.STILL_STARTING)
         else:
-            growing.append((job, gang, target))
+            there = (pod for pod in workers_of(job, gang) if pod.terminal or (pod.node and not pod.deleting))
+            if {job.indexes[pod.uid] for pod in there}.issuperset(range(job.workers)):
+                growing.append((job, gang, target))
+            else:  # Until every worker that is wanted has a node the job neither wants nor measures more
+                refusals[job.key] = JobRefusal(job.key, No.STILL_STARTING)
     if levels and any(one.reason in WANTS_ROOM for one in plan.waiting.values()):
         return ScaleOut(tuple(changes), No.GANGS_WAIT, tuple(sorted(refusals.values())))
     run = begin_run(snapshot, policy, cache if cache is not None else PlannerCache())

@@ -22,8 +22,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from scoring.network.matrix import Floats
-from scoring.scaling.job import ElasticJob, MetricOptions, Wants
-from scoring.scaling.series import Series
+from scoring.scaling.job import ElasticJob, MetricOptions, Series, Wants
 
 _STALE_S: Final = 900.0  # A report that is older says nothing any more
 _MIN_FIT_RATIO: Final = 0.8  # `curve`: share of the loss's variance that the curve must explain
@@ -169,7 +168,6 @@ def _steps_per_second(series: Series) -> Floats:
 
 
 def _medians(series: Series, rates: Floats) -> dict[int, float]:
-    """Worker count → the median of its rates (n,), where some are known."""
     there = np.isfinite(rates) & (rates > 0.0)
     counts = set(series.workers[there].tolist())
     return {n: float(np.median(rates[there & (series.workers == n)])) for n in counts}
@@ -266,33 +264,25 @@ class _Evaluation(msgspec.Struct, frozen=True):
     now_s: float
 
     def demand(self) -> WorkerDemand:
-        job, options = self.job, self.options
-        if (why_not := self._why_not()) is not None:
-            return self._hold(why_not)
+        job, options, series = self.job, self.options, self.series
+        if job.workers != int(series.workers[-1]):
+            return self._hold(_R.RESIZING)
+        if self.now_s - float(series.time_s[-1]) > _STALE_S:
+            return self._hold(_R.STALE)
+        begin = series.changed_at()
+        since = max(self.last.looked_at, int(series.step[0]) if begin is None else begin)
+        too_soon = job.wants is not Wants.ITERATIONS and series.top_step - since < options.every_steps
+        if too_soon or self.now_s - self.last.changed_s < options.min_interval_s:
+            return self._hold(_R.TOO_SOON)
         if job.wants is not Wants.ITERATIONS:
             return self._by_loss()
         # Minimum, one step more, … maximum, minimum again: a function of the highest step alone.
         counts = [*range(job.floor, job.max_workers, options.workers_step), job.max_workers]
-        turn = self.series.top_step // options.every_steps
+        turn = series.top_step // options.every_steps
         due = counts[turn % len(counts)]
         return self._change(due, _R.NEXT_COUNT, f"{due} workers from step {turn * options.every_steps} on")
 
-    def _why_not(self) -> DemandReason | None:
-        """Why the demand stays as it is without the metrics being looked at."""
-        options, series = self.options, self.series
-        if self.job.workers != int(series.workers[-1]):
-            return _R.RESIZING
-        if self.now_s - float(series.time_s[-1]) > _STALE_S:
-            return _R.STALE
-        if self.now_s - self.last.changed_s < options.min_interval_s:
-            return _R.TOO_SOON
-        begin = series.changed_at()
-        since = max(self.last.looked_at, int(series.step[0]) if begin is None else begin)
-        too_soon = self.job.wants is not Wants.ITERATIONS and series.top_step - since < options.every_steps
-        return _R.TOO_SOON if too_soon else None
-
     def _hold(self, reason: DemandReason, detail: str = "") -> WorkerDemand:
-        """The same demand as before."""
         workers = self.job.target(self.wanted)
         looked_at = self.series.top_step if reason in _STANDS else self.last.looked_at
         return replace(self.last, workers=workers, reason=reason, detail=detail, looked_at=looked_at)
@@ -312,7 +302,6 @@ class _Evaluation(msgspec.Struct, frozen=True):
         return WorkerDemand(workers, reason, detail, step, self.now_s, direction, turned_at)
 
     def _by_loss(self) -> WorkerDemand:
-        """`loss`, and the part of `curve` that gives workers back."""
         job, series, options = self.job, self.series, self.options
         begin, first = series.changed_at(), int(series.step[-1]) - options.every_steps
         first = first if begin is None else max(first, begin + options.settle_steps)

@@ -127,7 +127,6 @@ def without_workers(
 
 
 def _for_one(without: Without, plan: Plan, jobs: Sequence[ElasticJob], options: Options, *, going: int) -> ScaleIn:
-    """For one gang that waits; `going`: number of pods that go anyway."""
     run, ask, now_s = without.run, without.ask, without.now_s
     key = ask.gang.key
     if without.may_fit(()) and without.place(()) is not None:
@@ -299,7 +298,6 @@ class _Gathering:
         return sum([max(short, 0) for short in self._short])
 
     def _leave(self, pod: tuple[int | None, list[int]], *, back: bool = False) -> None:
-        """The pod is gone, or `back` after all."""
         row, amounts = pod
         if row is None or not self._inside[row]:
             return

@@ -50,12 +50,14 @@ def done(*arguments: object, **how: Any) -> str:
     return result.stdout
 
 
-def test_the_proxy_leads_there(access: Path, netgang: RawServer, site: ApiProxy) -> None:
+def test_the_proxy_leads_there(access: Path, netgang: RawServer, site: ApiProxy, tmp_path: Path) -> None:
     """The person's credentials go no further than the API server."""
     assert json.loads(done("queue", "--json", "--kubeconfig", access)) == QUEUE
     assert site.asked == ["GET /api/v1/namespaces/netgang-system/services/netgang:8889/proxy/v1/queue"]
     assert not [head for head in netgang.requests if "authorization" in head.lower() or TOKEN in head]
     assert "ann may not get /v1/jobs" in refused("jobs", "--kubeconfig", access, code=1)
+    old = kubeconfig(tmp_path, site.url, token="old")
+    assert "answered 401: Unauthorized" in refused("queue", "--kubeconfig", old, code=1)
 
 
 REFUSALS = {  # case: (what the person may not do, arguments, part of what is said)
@@ -69,11 +71,6 @@ REFUSALS = {  # case: (what the person may not do, arguments, part of what is sa
 def test_refusals_say_who_refused(denied: str, more: tuple[str, ...], said: str, site: ApiProxy, access: Path) -> None:
     site.denied.add(denied)
     assert said in refused("queue", "--kubeconfig", access, *more, code=1)
-
-
-def test_bad_credentials(site: ApiProxy, tmp_path: Path, access: Path) -> None:
-    said = refused("queue", "--kubeconfig", kubeconfig(tmp_path, site.url, token="old"), code=1)
-    assert "answered 401: Unauthorized" in said
 
 
 WRONG = {  # case: (arguments, part of what is said)

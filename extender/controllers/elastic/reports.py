@@ -6,7 +6,7 @@ decides the jobs' sizes. Rules:
 
 - A report is taken whole or not at all; steps ascend, and only a report that says `restarted` may go back: the points
   from its first step on are forgotten; reports are bounded per job, per namespace and for all.
-- Of each job as much is kept as `scoring.scaling.series` says; of too many jobs the one that reported longest ago is
+- Of each job as much is kept as `scoring.scaling.job` says; of too many jobs the one that reported longest ago is
   forgotten, in the namespace that has the most.
 - A job is looked at again when it reported, when it changed, or ten seconds after the last look.
 """
@@ -25,9 +25,8 @@ from extender.controllers.elastic.records import JobView, Records
 from extender.errors import BadRequestError
 from extender.ports import Clock
 from extender.runtime.slices import Steps
-from scoring.scaling.job import ElasticJob, JobKey, MetricOptions
+from scoring.scaling.job import NOTHING, ElasticJob, JobKey, MetricOptions, Point, ReportHistory, Series
 from scoring.scaling.metrics import WorkerDemand, worker_demand
-from scoring.scaling.series import NOTHING, Point, ReportHistory, Series
 
 MOST_JOBS: Final = 1000  # Series kept at a time; with as many points of each as may be, 100 MB in all
 _AGAIN_S: Final = 10.0

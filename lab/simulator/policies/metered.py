@@ -16,9 +16,8 @@ from lab.simulator.policies.planned import Planned
 from lab.simulator.speed.loss import LossModel
 from lab.simulator.state import JobState, State
 from scoring.model.policy import Policy
-from scoring.scaling.job import JobKey, Options, Wants
+from scoring.scaling.job import JobKey, Options, Point, ReportHistory, Wants
 from scoring.scaling.metrics import WorkerDemand, worker_demand
-from scoring.scaling.series import Point, ReportHistory
 
 _REPORT_STEPS = 10
 _LOOK_S = 10.0

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from cli.doctor import Facts, Severity, examine
+from cli.doctor.checks import Severity, examine
+from cli.doctor.facts import Facts
 from extender.errors import ConfigError
 from extender.kube import calls
 from extender.leadership.election import LeaseTimes

@@ -15,12 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from cli.doctor import Facts, Severity, examine
+from cli.doctor.checks import Severity, examine
 from cli.doctor.facts import (
     Answered,
     Endpoints,
+    Facts,
     LeaseSeen,
-    Policies,
     Replica,
     ServiceAddress,
     ask_sources,
@@ -81,13 +81,13 @@ def with_scheduler(change: Callable[[dict[str, Any]], object]) -> Seed:
     return changed
 
 
-def with_policy(kind: str, change: Callable[[dict[str, Any]], object]) -> Seed:
-    """With another policy of the gate, or another binding of it (`kind`)."""
+def with_policy(kind: int, change: Callable[[dict[str, Any]], object]) -> Seed:
+    """With another policy of the gate (0), or another binding of it (1)."""
 
     def changed(seen: Facts) -> Facts:
-        found = {one: deepcopy(dict(getattr(system().policies, one))) for one in ("policies", "bindings")}
+        found = [deepcopy(dict(one)) for one in system().policies or ()]
         change(found[kind])
-        return replace(seen, policies=Policies(**found))
+        return replace(seen, policies=found)
 
     return changed
 
@@ -116,7 +116,7 @@ def profile(**fields: Any) -> Seed:
 
 
 def gate(**fields: Any) -> Seed:
-    return with_policy("policies", lambda found: found[GATES]["spec"].update(fields))
+    return with_policy(0, lambda found: found[GATES]["spec"].update(fields))
 
 
 def facts(**fields: Any) -> Seed:
@@ -177,10 +177,10 @@ SEEDS: dict[str, tuple[Seed, str, str]] = {  # what is wrong: (how, id of the fi
     "https where there is none": (entry(0, urlPrefix=f"https://{HOST}:8888"), "extender-scheme", "http://"),
     "http where there are certificates": (facts(settings=TLS), "extender-scheme", "https://"),
     "netgang's certificate is not checked": (https(certFile="c", keyFile="k"), "extender-authority", "caFile"),
-    "a binding without its policy": (with_policy("policies", lambda found: found.pop(GATES)), *NO_GATE),
-    "a policy without its binding": (with_policy("bindings", lambda found: found.pop(GATES)), *NO_GATE),
+    "a binding without its policy": (with_policy(0, lambda found: found.pop(GATES)), *NO_GATE),
+    "a policy without its binding": (with_policy(1, lambda found: found.pop(GATES)), *NO_GATE),
     "a binding of another policy": (
-        with_policy("bindings", lambda found: found[GATES]["spec"].update(policyName="other")), *NO_GATE),
+        with_policy(1, lambda found: found[GATES]["spec"].update(policyName="other")), *NO_GATE),
     "a policy that fails closed": (gate(failurePolicy="Fail"), "gate-policy-closed", "failurePolicy: Ignore"),
     "a policy for another scheduler": (gate(variables=OTHER), "gate-policy-scheduler", "variable `ours`"),
     "an account that nothing confines": (facts(confined=CONFINED), "unconfined", "helm upgrade"),
@@ -241,7 +241,7 @@ WELL: dict[str, Seed] = {  # what is as it should be, though it looks otherwise
     "the whole name of the Service": entries(f"{HOST}.cluster.local:8888"),
     "the number of the Service: a static kube-scheduler resolves no names": both(
         entries("10.96.0.88:8888"), facts(service=SERVICE)),
-    "no gates": facts(policies=Policies(policies={}, bindings={})),
+    "no gates": facts(policies=({}, {})),
     "nothing was looked at": lambda seen: Facts(settings=seen.settings),
 }  # fmt: skip
 

@@ -16,8 +16,8 @@ import pytest
 import yaml
 from msgspec.structs import replace
 
-from cli.doctor import Facts, examine
-from cli.doctor.facts import Policies, ServiceAddress, mounted, settings_of
+from cli.doctor.checks import examine
+from cli.doctor.facts import Facts, ServiceAddress, mounted, settings_of
 from cli.removal import CALLS, POLICIES
 from extender.api.problems import PROBES
 from extender.network.probe_bursts import PORTS
@@ -180,7 +180,7 @@ def test_the_doctor_finds_nothing_in_what_the_chart_installs(values: Mapping[str
     assert read.settings_problems == ()
     policies = {name: one for (kind, name), one in found.items() if kind == "MutatingAdmissionPolicy"}
     bindings = {name: one for (kind, name), one in found.items() if kind == "MutatingAdmissionPolicyBinding"}
-    seen = Facts(settings=read.settings, policies=Policies(policies=policies, bindings=bindings))
+    seen = Facts(settings=read.settings, policies=(policies, bindings))
     if ("Deployment", "netgang-scheduler") in found:
         port = found["Service", "netgang"]["spec"]["ports"][0]["port"]
         config = yaml.safe_load(found["ConfigMap", "netgang-scheduler-config"]["data"]["scheduler.yaml"])

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.doctor import examine
-from cli.doctor.checks import duration_s
+from cli.doctor.checks import duration_s, examine
 from cli.doctor.facts import Facts, ServiceAddress
 from extender.settings.settings import Settings
 from lab.testbed.parts.installed import installed_object, installed_settings

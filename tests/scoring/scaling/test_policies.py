@@ -15,7 +15,7 @@ from scoring.model.reasons import Reason
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import Floats
 from scoring.plan import Plan, PlannerCache, Waiting
-from scoring.scaling.job import ElasticJob, MetricOptions, Options, Wants
+from scoring.scaling.job import NOTHING, ElasticJob, MetricOptions, Options, Point, ReportHistory, Series, Wants
 from scoring.scaling.metrics import (
     Curve,
     Model,
@@ -30,7 +30,6 @@ from scoring.scaling.metrics import (
     worker_demand,
 )
 from scoring.scaling.metrics import DemandReason as R
-from scoring.scaling.series import NOTHING, Point, ReportHistory, Series
 from scoring.scaling.shrink import MOST_TRIALS, Taken, fewer, without_workers
 from tests.example_counts import FEW
 from tests.scoring.scaling.cases import TRUSTING, elastic, reported, workers
@@ -248,12 +247,9 @@ def test_looks(
     assert worker_demand(off, series, last, options, now_s=now_s) == WorkerDemand(None, R.OFF)
 
 
-def test_nobodys_job_is_resized_unless_the_operator_asks_for_it() -> None:
-    assert Settings().elastic == Options(enabled=False)
-
-
 def test_every_setting_reaches_its_option() -> None:
-    """Nested names, null for no limit, and `off` as YAML reads it."""
+    """Nested names, null for no limit, and `off` as YAML reads it; by default nobody's job is resized."""
+    assert Settings().elastic == Options(enabled=False)
     found = Settings.load(
         overrides={
             "elastic": {"enabled": True, "dry_run": True, "decrement": None, "increment": 5},

@@ -12,8 +12,7 @@ from msgspec.structs import replace
 
 from extender.controllers.elastic.reports import MOST_POINTS, Report, ReportBook, read_report
 from extender.errors import BadRequestError
-from scoring.scaling.job import ElasticJob, JobKey, MetricOptions, Wants
-from scoring.scaling.series import Point
+from scoring.scaling.job import ElasticJob, JobKey, MetricOptions, Point, Wants
 from tests.extender.beside import finish
 from tests.extender.controllers.elastic.reporting import elastic_job, job_key, points
 from tests.fakes.clock import FakeClock
