@@ -144,11 +144,10 @@ def _once_each(runs: Runs) -> Runs:
         return runs
     holds: dict[object, Pod] = {}  # controller's uid, role, completion index → its pod
     again: set[str] = set()
-    for pod in sorted(runs.current, key=attrgetter("created_s", "uid")):
+    counted = (pod for pod in runs.current if _lives(pod) or pod.phase is Phase.SUCCEEDED)
+    for pod in sorted(counted, key=attrgetter("created_s", "uid")):
         owner = pod.owner  # only an Indexed Job has places: names keep those of other kinds apart
         if pod.index is None or owner is None or owner.group_kind != ("batch", "Job"):
-            continue
-        if not (_lives(pod) or pod.phase is Phase.SUCCEEDED):
             continue
         place = owner.uid, pod.role, pod.index
         before = holds.get(place)
@@ -158,7 +157,5 @@ def _once_each(runs: Runs) -> Runs:
             holds[place] = pod
         elif pod.phase is Phase.SUCCEEDED:
             again.add(pod.uid)
-    if not again:
-        return runs
     kept = tuple(pod for pod in runs.current if pod.uid not in again)
     return runs._replace(current=kept, earlier=(*runs.earlier, *(pod for pod in runs.current if pod.uid in again)))

@@ -25,7 +25,7 @@ from scoring.model.reasons import Reason
 from scoring.network.matrix import Ints
 from scoring.plan.cache import remember
 from scoring.plan.capacity import When
-from scoring.plan.demand import ByClass, GangDemand, MemberSet, Tiers, countable
+from scoring.plan.demand import ByClass, GangDemand, MemberSet, countable
 from scoring.plan.result import NoPlace, Placed
 from scoring.plan.run import Run
 from scoring.queue.states import waiting_since_s
@@ -250,25 +250,21 @@ def _by_network(
         yield from zones
         return
     if zones not in kind.tiers:
-        kind.tiers[zones] = _tiers(run, demand, kind, zones)
+        near, distances, network = demand.options.near, None, run.snapshot.network
+        if near is not None:
+            configured = tuple((zone, *row.items()) for zone, row in run.policy.zone_distance_ms.items())
+            key = (network.version, run.table.version, near, configured)
+            look = partial(zone_distances, near, run.table, network, run.policy)
+            distances = remember(run.cache.distances, key, look)
+        ranks = rank_zones(zones, options=demand.options, distances=distances)
+        best = [zone for *rank, zone in ranks if rank == [*ranks[0][:2]]]
+        common = run.scores.common_reference(best, kind.score) if len(best) > 1 else kind.score
+        kind.tiers[zones] = common, best, [zone for _, _, zone in ranks[len(best) :]]
     common, best, others = kind.tiers[zones]
     estimates = run.search.estimates(kind, best, score=common) if len(best) > 1 else {}
     keys = [(np.inf if (value := estimates.get(zone)) is None else -value, room[zone], zone) for zone in best]
     yield from (zone for _, _, zone in sorted(keys))
     yield from others
-
-
-def _tiers(run: Run, demand: GangDemand, kind: MemberSet, zones: tuple[ZoneName, ...]) -> Tiers:
-    near, distances, network = demand.options.near, None, run.snapshot.network
-    if near is not None:
-        configured = tuple((zone, *row.items()) for zone, row in run.policy.zone_distance_ms.items())
-        key = (network.version, run.table.version, near, configured)
-        look = partial(zone_distances, near, run.table, network, run.policy)
-        distances = remember(run.cache.distances, key, look)
-    ranks = rank_zones(zones, options=demand.options, distances=distances)
-    best = [zone for *rank, zone in ranks if rank == [*ranks[0][:2]]]
-    common = run.scores.common_reference(best, kind.score) if len(best) > 1 else kind.score
-    return common, best, [zone for _, _, zone in ranks[len(best) :]]
 
 
 def _sets_to_try(run: Run, kind: MemberSet) -> list[tuple[ZoneName, ...]]:

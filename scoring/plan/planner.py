@@ -8,12 +8,10 @@ Steps:
 2. Capacity: what is free (`capacity`), less the room of commitments (docs/safety.md S4).
 3. Queue order (`queue_order`). Then gang by gang, in this order:
 4. Namespace quota: a gang that would go over it waits (`queue_order`).
-5. Reservations: the first gang that finds no room is promised a start by the ends of what runs, and others fill the
-   gap; a STARVING gang without known ends keeps what is free (`reservations`).
+5. Reservations for gangs that find no room (`reservations`).
 6. Zone order: which zones are tried first (`placement`).
 7. Placement: the place of the previous plan if it still stands (`keep_placements`), else all members that the gang
-   asked for, together (`placement`). Counting comes first: where some class has less room in every zone than the
-   minimum needs nothing is searched.
+   asked for, together (`placement`); nothing is searched where counting shows that there is no room.
 8. Second look: gangs that found no room for all of that get room for their minimum and as many more as fit: no gang
    that waits can use this room whole. A STARVING gang is not made to wait for it, and has this look in its turn.
 9. Result.
