@@ -132,7 +132,7 @@ def placements(room: tuple[int, ...], count: int) -> Ints:
 
 
 def exact_mixed(demand: Demand, free: Ints, rank: Floats) -> Ints | None:
-    """The best placement where all pairs count, (classes, n), ties to fuller first rows; `None`: too many, or none fits."""
+    """The best placement where all pairs count, (classes, n), ties to fuller first rows; `None`: too many, or none."""
     bounds = [placements_of(tuple(rooms(one, free).tolist()), one.count) for one in demand.classes]
     if prod(bounds) > MOST_PLACEMENTS or prod(bounds[:-1]) > MOST_TABLES:
         return None
