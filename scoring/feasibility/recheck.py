@@ -5,9 +5,9 @@ that is known is counted — pods on the node, other gangs' commitments, and eve
 — so two gangs never commit to the same room, whatever planned it for them. Plain integers and no matrices: it runs for
 every bind call, and a gang's few nodes are looked up faster than added up.
 
-Nodes are overcommitted as each kube-scheduler counts by its own cache, and the API server checks no Binding against the
-node. Rule: only bound pods count (nominated and planned ones hold nothing yet), and only resources that the node
-offers: one that comes from elsewhere (DRA), or that a device plugin has withdrawn, is no contradiction of schedulers.
+Nodes are overcommitted as each kube-scheduler counts by its own cache, and the API server checks no Binding. Rule:
+only bound pods count, and only resources that the node offers: one from elsewhere (DRA), or that a device plugin has
+withdrawn, is no contradiction of schedulers.
 """
 
 from collections.abc import Collection, Iterable, Mapping

@@ -2,11 +2,10 @@
 
 Steps for a gang's minimum set:
 1. Candidate zones: those its placed members are in; else (and with zone policy `preferred`) those it allows.
-2. Drop zones without room for all of it.
-3. Order the rest: where placed members are, nearest to the users, the gang's own order, best achievable network, least
-   fragmentation, name. Found zone by zone, because mostly the first one is the answer.
-4. In the first zone where the selection method finds nodes for all members, that is the answer.
-5. Otherwise, with zone policy `preferred` and after the wait: the fewest zones that hold it together, of equally few
+2. Those with room for all of it, in order: where placed members are, nearest to the users, the gang's own order, best
+   achievable network, least fragmentation, name. Found zone by zone, because mostly the first one is the answer.
+3. The first zone where the selection method finds nodes for all members.
+4. Otherwise, with zone policy `preferred` and after the wait: the fewest zones that hold it together, of equally few
    the best connected ones.
 """
 
@@ -146,7 +145,7 @@ def _place_rest(run: Run, demand: GangDemand) -> Placed | None:
 def _spread_or_wait(
     run: Run, demand: GangDemand, kind: MemberSet, *, now_s: float, rooms: Ints | None = None
 ) -> Placed | NoPlace:
-    """Step 5, or the reason to wait. `rooms`: how many members fit each allowed zone, if that is known."""
+    """Step 4, or the reason to wait. `rooms`: how many members fit each allowed zone, if that is known."""
     if not possible(run, demand, kind):
         detail = f"{kind.size} members at once fit in no allowed zone, even when it is empty"
         return NoPlace(Reason.IMPOSSIBLE, detail)

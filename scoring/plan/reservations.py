@@ -19,8 +19,8 @@ With its whole zone reserved, the gang starts there no later than if no gang had
 Sources: Lifka, The ANL/IBM SP scheduling system (1995); Mu'alem and Feitelson, Utilization, predictability, workloads,
 and user runtime estimates in scheduling the IBM SP2 with backfilling (2001).
 
-- The promise is the earliest start that the ends of what runs allow, in one zone, with the nodes for it. Where ends are
-  not known there is none for this gang: then the first of another resource class may have it.
+- The promise is the earliest start that the ends of what runs allow, in one zone, with the nodes for it; where ends are
+  not known there is none, and the first gang of another resource class may have it.
 - A promise is kept: the gang goes first within its priority, and stays at its nodes unless it can start elsewhere
   sooner than was promised first.
 - Of the promised nodes, others are given what will be left beside the gang; the rest only if they end before the

@@ -7,9 +7,9 @@ requested, each divided by the cluster's total of it. A small job with many work
 first. The paper does not say which requests are summed: here those of one worker (the mean, where workers differ), as
 with those of the whole minimum set the number of workers would nearly cancel.
 
-The published weight has CPU and memory only, by which a job of GPUs alone would weigh infinitely. Two kinds of gangs
-weigh 0, the least: one that asks for nothing, and one that asks for more than the cluster has (a pod for more than any
-node has, or the minimum for more than all together), which could lead permanently.
+The published weight has CPU and memory only, by which a job of GPUs alone would weigh infinitely. A gang weighs 0, the
+least, if it asks for nothing, or for more than the cluster has (a pod than any node, or the minimum than all together):
+it could lead permanently.
 
 Rule: ω′ is an exact fraction, finite and not negative, so that equal jobs tie exactly on every machine. ω is for
 people: above ω′ = 37 it is 1.0 in floating point.

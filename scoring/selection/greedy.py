@@ -226,22 +226,17 @@ def _around_ps(demand: Demand, free: Ints, rank: Floats) -> Ints | None:
 def fit(demand: Demand, free: Ints) -> Ints | None:
     """Members per class and node (classes, n) by first or careful fit; `None`. Cost: O(members·classes·n·r)."""
     own, largest_first = list(range(len(demand.classes))), order_by_request(demand, free)
-    for order in (largest_first, own):
-        if (found := _first_fit(demand, free, order)) is not None:
-            return found
+    for order in (largest_first, own):  # class after class, each on the first nodes with room
+        left, counts = free.copy(), np.zeros((len(order), len(free)), np.int64)
+        for c in order:
+            room, count = rooms(demand.classes[c], left), demand.classes[c].count
+            counts[c] = np.minimum(np.maximum(count - (np.cumsum(room) - room), 0), room)
+            if int(counts[c].sum()) < count:
+                break
+            left -= counts[c][:, None] * demand.classes[c].request
+        else:
+            return counts
     return _careful_fit(demand, free, largest_first) if len(own) > 1 else None
-
-
-def _first_fit(demand: Demand, free: Ints, order: list[int]) -> Ints | None:
-    """Class after class in `order`, each on the first nodes with room."""
-    left, counts = free.copy(), np.zeros((len(order), len(free)), np.int64)
-    for c in order:
-        room, count = rooms(demand.classes[c], left), demand.classes[c].count
-        counts[c] = np.minimum(np.maximum(count - (np.cumsum(room) - room), 0), room)
-        if int(counts[c].sum()) < count:
-            return None
-        left -= counts[c][:, None] * demand.classes[c].request
-    return counts
 
 
 def _careful_fit(demand: Demand, free: Ints, order: list[int]) -> Ints | None:
