@@ -136,8 +136,11 @@ class _Turns:
                 outcome = self._by_end_times(self._room, whole, outcome)
             elif isinstance(outcome, Placed) and self._room is not None:
                 self._room.close(whole, outcome.nodes)
-            if isinstance(outcome, NoPlace) and whole is not demand and not self._waits_whole(whole):
-                return False
+            if isinstance(outcome, NoPlace) and whole is not demand:
+                run, levels = self._run, self._run.policy.preemption is Preempting.LEVELS
+                keeps_much = levels and is_wide(whole.gang, run.table, run.policy.service)
+                if not (keeps_much and could_ever_start(run, whole)):  # else it starts whole or not at all
+                    return False
         if isinstance(outcome, NoPlace):
             refused, known = self._reserve(demand, outcome), self._previous.waiting.get(key)
             waits = Waiting(key, place + 1, refused.reason, refused.detail)
@@ -180,11 +183,6 @@ class _Turns:
             return whole
         by_ends = self._room is not None and (self._room.wants(demand) or self._room.fills(demand))
         return whole if by_ends else demand
-
-    def _waits_whole(self, whole: GangDemand) -> bool:
-        """Whether the gang starts with all that it asks for or not at all, because it would keep much for long."""
-        run, levels = self._run, self._run.policy.preemption is Preempting.LEVELS
-        return levels and is_wide(whole.gang, run.table, run.policy.service) and could_ever_start(run, whole)
 
     def _place(self, demand: GangDemand) -> Placed | NoPlace:
         """What is committed stays; else the place it had, one that no gang has or that late ones had, or any."""
