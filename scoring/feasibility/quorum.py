@@ -101,9 +101,6 @@ class Quorums:
             known = self._known[gang.key] = gang, lost_nodes, quorum_of(gang, lost_nodes=lost_nodes)
         return known[2]
 
-    def __len__(self) -> int:
-        return len(self._known)
-
     def keep_only(self, exists: Callable[[GangKey], object]) -> None:
         """Forget gangs that do not exist any more (`exists` gives None or False); O(gangs) once in many calls."""
         if len(self._known) >= self._prune_at:
@@ -129,15 +126,13 @@ def minimum_members(gang: Gang, *, lost_nodes: frozenset[NodeName] = frozenset()
     return ordered[: max(gang.min_member, leaders)]
 
 
-def _live(gang: Gang, lost_nodes: frozenset[NodeName]) -> tuple[Pod, ...]:
-    return tuple(
-        [
-            p
-            for p in gang.members
-            if p.phase is Phase.SUCCEEDED
-            or (p.phase is not Phase.FAILED and not p.deleting and (p.node is None or p.node not in lost_nodes))
-        ]
-    )
+def _live(gang: Gang, lost_nodes: frozenset[NodeName]) -> list[Pod]:
+    return [
+        p
+        for p in gang.members
+        if p.phase is Phase.SUCCEEDED
+        or (p.phase is not Phase.FAILED and not p.deleting and (p.node is None or p.node not in lost_nodes))
+    ]
 
 
 def _roles_known(gang: Gang) -> bool:

@@ -5,9 +5,9 @@ that is known is counted — pods on the node, other gangs' commitments, and eve
 — so two gangs never commit to the same room, whatever planned it for them. Plain integers and no matrices: it runs for
 every bind call, and a gang's few nodes are looked up faster than added up.
 
-Nodes are overcommitted as each kube-scheduler counts by its own cache, and the API server checks no Binding against the
-node. Rule: only bound pods count (nominated and planned ones hold nothing yet), and only resources that the node
-offers: one that comes from elsewhere (DRA), or that a device plugin has withdrawn, is no contradiction of schedulers.
+Nodes are overcommitted as each kube-scheduler counts by its own cache, and the API server checks no Binding. Rule:
+only bound pods count, and only resources that the node offers: one from elsewhere (DRA), or that a device plugin has
+withdrawn, is no contradiction of schedulers.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from scoring.feasibility.filters import node_allows, ports_conflict
-from scoring.ids import GangKey, NodeName, PodUid, ResourceName
+from scoring.ids import NodeName, PodUid, ResourceName
 from scoring.model import Gang, HostPort, Node, Pod, Snapshot
 
 
@@ -36,7 +36,15 @@ def members_without_room(snapshot: Snapshot, gang: Gang, assignment: Mapping[Pod
             here.setdefault(node, []).append(pod)
     if not here:
         return frozenset(lost)
-    committed = _committed_elsewhere(snapshot, gang.key, here.keys())
+    committed: dict[NodeName, list[Pod]] = {}  # Members of other gangs that are to go there
+    for key, commitment in snapshot.commitments.items():
+        if key == gang.key or here.keys().isdisjoint(commitment.nodes):
+            continue
+        other = snapshot.gangs.get(key)
+        for pod in other.members if other is not None else ():
+            to = commitment.assignment.get(pod.uid)
+            if to is not None and to in here and pod.node is None and not (pod.deleting or pod.terminal):
+                committed.setdefault(to, []).append(pod)
     for node, pods in here.items():
         others = committed.get(node, [])
         if not _fits(snapshot, snapshot.table.index[node], pods, others) or _ports_taken(snapshot, node, pods, others):
@@ -70,20 +78,6 @@ def in_another_zone(snapshot: Snapshot, gang: Gang, assignment: Mapping[PodUid, 
     others = {*assignment.values(), *(pod.node for pod in gang.placed if pod.node is not None)}
     zones = {table.nodes[table.index[name]].zone for name in others if name in table.index}
     return bool(zones) and node in table.index and table.nodes[table.index[node]].zone not in zones
-
-
-def _committed_elsewhere(snapshot: Snapshot, besides: GangKey, nodes: Iterable[NodeName]) -> dict[NodeName, list[Pod]]:
-    found: dict[NodeName, list[Pod]] = {}
-    wanted = frozenset(nodes)
-    for key, commitment in snapshot.commitments.items():
-        if key == besides or wanted.isdisjoint(commitment.nodes):
-            continue
-        gang = snapshot.gangs.get(key)
-        for pod in gang.members if gang is not None else ():
-            node = commitment.assignment.get(pod.uid)
-            if node in wanted and node is not None and pod.node is None and not (pod.deleting or pod.terminal):
-                found.setdefault(node, []).append(pod)
-    return found
 
 
 def _ports_taken(snapshot: Snapshot, node: NodeName, pods: Iterable[Pod], others: Iterable[Pod]) -> bool:

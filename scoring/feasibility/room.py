@@ -20,10 +20,7 @@ MOST_ON_A_NODE: Final = 2**31 - 1  # What nothing limits, a request of nothing a
 
 
 def fit_counts(free: Ints, request: Ints) -> Ints:
-    """How many times `request` (r,) fits into each row of `free` (n, r); (n,), from 0 to `MOST_ON_A_NODE`.
-
-    Only rows with room are divided: that is slow, and in a full cluster they are few.
-    """
+    """How many times `request` (r,) fits into each row of `free` (n, r); (n,), from 0 to `MOST_ON_A_NODE`."""
     columns = np.flatnonzero(request)
     if not len(columns):
         return np.full(len(free), MOST_ON_A_NODE, np.int64)
@@ -34,7 +31,7 @@ def fit_counts(free: Ints, request: Ints) -> Ints:
     able = np.ones(len(free), np.bool_)
     for there, amount in asked:
         able &= there >= amount
-    rows = able.nonzero()[0]
+    rows = able.nonzero()[0]  # only these are divided: that is slow, and in a full cluster they are few
     least = np.full(len(rows), MOST_ON_A_NODE, np.int64)
     for there, amount in asked:
         np.minimum(least, there[rows] // amount if amount > 1 else there[rows], out=least)
@@ -73,10 +70,7 @@ class Room:
 
     @classmethod
     def after(cls, before: "Room | None", table: NodeTable, free: Ints) -> "Room":
-        """The room of the next run, which counts again only on nodes that changed; `before` has to count anew.
-
-        Counts that the run before did not ask for are forgotten.
-        """
+        """The room of the next run, which counts again only on nodes that changed; `before` has to count anew."""
         room = cls(free)
         room._table = table
         old = before._table if before is not None else None
@@ -91,7 +85,7 @@ class Room:
             now_at[row_of[row_of >= 0]] = np.flatnonzero(row_of >= 0)
             changed, was = now_at[changed], was[row_of]
             counts = {key: (there[row_of], seen) for key, (there, seen) in counts.items() if seen >= 0}
-        room._counts = {key: known for key, known in counts.items() if known[1] >= 0}
+        room._counts = {key: known for key, known in counts.items() if known[1] >= 0}  # what `before` was asked for
         room._changed = [*changed.tolist(), *new.tolist(), *rows_with(was != room.free).tolist()]
         room._begun = len(room._changed)
         before._counts = {}

@@ -15,7 +15,7 @@ Pods of one controller are one *part*; a pod without a controller that has runs 
 - A place of an Indexed Job counts once: a Succeeded pod whose index runs again is earlier.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -101,15 +101,18 @@ def _split(pods: Sequence[Pod], parts: Sequence[_Part], small: frozenset[str]) -
     earlier: set[str] = set()
     later: set[str] = set()
     for part in parts[1:]:
-        rival = any(_are_rivals(part, one, small) for one in taken)
-        if part.lives and not rival:
+        joins = not any(_are_rivals(part, one, small) for one in taken)
+        whole = part.run.whole if part.run is not None else ""
+        if not part.lives and whole:
+            goes = all(pod.deleting for pod in part.pods)
+            joins = joins and not goes and any(one.run is not None and one.run.whole == whole for one in taken)
+        elif not part.lives:
+            joins = joins and begun_s <= part.bound_s
+        if not joins:
+            (later if part.lives else earlier).update(pod.uid for pod in part.pods)
+            continue
+        if part.lives:
             begun_s = min(begun_s, part.born_s)
-        elif part.lives:
-            later.update(pod.uid for pod in part.pods)
-            continue
-        elif rival or not _was_with(part, taken, begun_s):
-            earlier.update(pod.uid for pod in part.pods)
-            continue
         taken.append(part)
     return Runs(
         tuple(pod for pod in pods if pod.uid not in earlier and pod.uid not in later),
@@ -129,14 +132,6 @@ def _are_rivals(one: _Part, other: _Part, small: frozenset[str]) -> bool:
     return a.kind != "Job.batch" or not one.roles.isdisjoint(other.roles)
 
 
-def _was_with(part: _Part, taken: Iterable[_Part], begun_s: float) -> bool:
-    """Whether a part of which nothing lives is of the run that began at `begun_s`."""
-    if part.run is not None and part.run.whole:
-        goes = all(pod.deleting for pod in part.pods)
-        return not goes and any(one.run is not None and one.run.whole == part.run.whole for one in taken)
-    return begun_s <= part.bound_s
-
-
 def _once_each(runs: Runs) -> Runs:
     """The same, without Succeeded pods whose place another pod has again."""
     indexes = {pod.index for pod in runs.current}
@@ -144,11 +139,10 @@ def _once_each(runs: Runs) -> Runs:
         return runs
     holds: dict[object, Pod] = {}  # controller's uid, role, completion index → its pod
     again: set[str] = set()
-    for pod in sorted(runs.current, key=attrgetter("created_s", "uid")):
+    counted = (pod for pod in runs.current if _lives(pod) or pod.phase is Phase.SUCCEEDED)
+    for pod in sorted(counted, key=attrgetter("created_s", "uid")):
         owner = pod.owner  # only an Indexed Job has places: names keep those of other kinds apart
         if pod.index is None or owner is None or owner.group_kind != ("batch", "Job"):
-            continue
-        if not (_lives(pod) or pod.phase is Phase.SUCCEEDED):
             continue
         place = owner.uid, pod.role, pod.index
         before = holds.get(place)
@@ -158,7 +152,5 @@ def _once_each(runs: Runs) -> Runs:
             holds[place] = pod
         elif pod.phase is Phase.SUCCEEDED:
             again.add(pod.uid)
-    if not again:
-        return runs
     kept = tuple(pod for pod in runs.current if pod.uid not in again)
     return runs._replace(current=kept, earlier=(*runs.earlier, *(pod for pod in runs.current if pod.uid in again)))

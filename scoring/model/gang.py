@@ -88,15 +88,12 @@ class PodGroup(msgspec.Struct, frozen=True):
 
 
 class Gang(msgspec.Struct, frozen=True):
-    """Pods that start together or not at all, as they exist now: those of one run (docs/safety.md S23).
-
-    `members` are all live and finished pods of the run, sorted by (role, index, name).
-    """
+    """Pods that start together or not at all, as they exist now: those of one run (docs/safety.md S23)."""
 
     key: GangKey
     source: GangSource
     min_member: int
-    members: tuple[Pod, ...]
+    members: tuple[Pod, ...]  # All live and finished pods of the run, sorted by (role, index, name)
     priority: int
     created_s: float
     options: tuple[tuple[str, str], ...] = ()

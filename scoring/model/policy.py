@@ -132,11 +132,6 @@ class Ttl(msgspec.Struct, frozen=True):
     throughput: Positive | None
 
     @classmethod
-    def same(cls, age_s: float | None) -> "Ttl":
-        """One age for all metrics."""
-        return cls(age_s, age_s, age_s)
-
-    @classmethod
     def written(cls, value: Any) -> Any:
         """One value in place of the three means all of them."""
         return value if isinstance(value, Mapping | Ttl) else dict.fromkeys(cls.__struct_fields__, value)

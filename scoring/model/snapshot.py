@@ -184,7 +184,4 @@ class Snapshot(msgspec.Struct, frozen=True):
 
     def excluded(self, member_class: MemberClass) -> frozenset[NodeName]:
         """Nodes that refuse the class, or its like before an admission narrowed its affinity (docs/safety.md S27)."""
-        return self.exclusions.get(member_class.anywhere, _NO_NODES) if self.exclusions else _NO_NODES
-
-
-_NO_NODES: frozenset[NodeName] = frozenset()
+        return self.exclusions.get(member_class.anywhere, frozenset()) if self.exclusions else frozenset()

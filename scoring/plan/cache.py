@@ -30,7 +30,6 @@ from scoring.selection.demand import on_grid
 
 MOST_PAIRS = 32_000_000  # Pairs whose scores are kept: half a gigabyte. A single larger zone is kept alone.
 _GONE = 32  # Gangs that may be gone before anything is forgotten
-_MOST_DEMANDS = 8192
 _TABLES = 4
 _LAYOUTS = 4  # Layouts remembered: plans of two snapshots may take turns
 _OF_NETWORK = ("scores", "toward", "distances", "outlooks", "means", "crossings", "measured")
@@ -112,7 +111,6 @@ class Urgency(msgspec.Struct, frozen=True):
     policy: Policy
     scale: Scale
     weight: Weight
-    waiting_s: float | None  # When its clock started; `None`: too few pods exist
     starving_s: float  # When its clock reaches STARVELIMIT; infinite: it has none
     reserves_s: float  # From when room may be reserved for it
     tail: tuple[object, ...]  # End of its sort key: weight, creation, name, as the policy's order has them
@@ -130,7 +128,6 @@ class PlannerCache(msgspec.Struct, weakref=True):
     """Tables of reusable results. Not shared between threads."""
 
     # -- of gangs, by their keys; all hold the demand they belong to -------------------------------------------------
-
     demands: KnownDemands = msgspec.field(default_factory=KnownDemands)
     urgencies: dict[GangKey, Urgency] = {}
     scale: tuple[NodeTable | None, Scale] = (None, Scale({}))  # A node table, and the totals of it
@@ -138,7 +135,6 @@ class PlannerCache(msgspec.Struct, weakref=True):
     running: RunningGangs = msgspec.field(default_factory=RunningGangs)  # What gangs of known length have on nodes
 
     # -- of nodes -----------------------------------------------------------------------------------------------------
-
     tables: dict[int, OfTable] = {}  # By the node table's version
     room: Room | None = None  # That of the last run, for what it counted
     empty_room: tuple[NodeTable | None, Room | None] = (None, None)  # And the room of its nodes if no pod ran there
@@ -146,7 +142,6 @@ class PlannerCache(msgspec.Struct, weakref=True):
     next_layout: int = 0
 
     # -- of network data: their version begins each key beside what is named, as runs of two versions may take turns --
-
     network_version: int = 0
     scores: dict[Hashable, Links] = {}  # node names, score policy → pair scores, ranks on the grid (`on_grid`)
     toward: dict[Hashable, LinkPoints] = {}  # node names, ends, score policy → the same from nodes to a few others
@@ -167,32 +162,9 @@ class PlannerCache(msgspec.Struct, weakref=True):
     def keep_only(self, gangs: Collection[GangKey]) -> None:
         """Forget gangs that are gone, once these are many. Cost: O(known gangs), then."""
         known = self.demands.known
-        if len(known) <= len(gangs) + _GONE:
-            return
-        self.demands.known = known = {key: one for key, one in known.items() if key in gangs}
-        self.urgencies = {key: one for key, one in self.urgencies.items() if key in gangs}
-
-    def scale_of(self, table: NodeTable) -> Scale:
-        """The cluster's totals; the same object while they are the same. Cost: O(nodes) for another table."""
-        if self.scale[0] is not table:
-            scale = Scale.of(table)
-            self.scale = table, self.scale[1] if scale == self.scale[1] else scale
-        return self.scale[1]
-
-    def kinds_of(self, table: NodeTable, network_version: int, policy: Policy) -> MemberSets:
-        """What gangs that ask for the same share; a new one once many demands are known."""
-        stamp = (table.version, network_version, policy)
-        if stamp != self.kinds.stamp or len(self.kinds.by_demand) > _MOST_DEMANDS:
-            self.kinds = MemberSets(stamp)
-        return self.kinds
-
-    def empty_room_of(self, table: NodeTable) -> Room:
-        """The room of the table's nodes if no pod ran there."""
-        known, room = self.empty_room
-        if known is not table or room is None:
-            room = Room.after(room, table, table.allocatable)
-            self.empty_room = (table, room)
-        return room
+        if len(known) > len(gangs) + _GONE:
+            self.demands.known = {key: one for key, one in known.items() if key in gangs}
+            self.urgencies = {key: one for key, one in self.urgencies.items() if key in gangs}
 
     def take_over(self, warmed: "PlannerCache") -> None:
         """Use the pair scores of `warmed`, and drop what was computed from other network data."""

@@ -65,11 +65,9 @@ class ClusterView:
 
     def candidate_zones(self, demand: GangDemand) -> tuple[ZoneName, ...]:
         """Zones the gang may use: its placed members' (it stays whole), else those it allows, else all with a name."""
-        table = self.table
-        at = {table.nodes[table.index[node]].zone for _, node in demand.siblings if node in table.index}
         preferred = demand.options.zone_policy is ZonePolicy.PREFERRED
-        if at and not preferred:
-            return tuple(sorted(at))
+        if not preferred and (at := self.zones_of(node for _, node in demand.siblings)):
+            return at
         if demand.options.zones is not None:
             return tuple(zone for zone in self.zones if zone in demand.options.zones)
         return self.zones if preferred else self._named
@@ -122,13 +120,8 @@ class Capacity:
         self._masks: dict[MemberClass, NDArray[np.bool_]] = {}  # Class without host ports → nodes that it may go to now
         self._now: dict[MemberClass, tuple[object, Ints, Ints]] = {}  # → a moment, members that fit each node and zone
 
-    def take(self, member_class: MemberClass, nodes: Iterable[NodeName]) -> None:
-        """Take room for one member of the class on each node; unknown nodes and resources take nothing."""
-        index = self._view.table.index
-        self.take_rows(member_class, [index[node] for node in nodes if node in index])
-
     def take_rows(self, member_class: MemberClass, rows: Sequence[int]) -> set[ZoneName]:
-        """The same for rows of the node table; gives their zones."""
+        """Take room for one member of the class on each of these nodes; gives their zones."""
         self.room.take(rows, self._view.vector(member_class))
         self.ports_taken(member_class, rows)
         return {self._view.table.nodes[row].zone for row in rows}
@@ -200,8 +193,7 @@ class Capacity:
     def zone_rooms(self, members: MemberSet, when: When = When.NOW) -> Ints:
         """By how much each zone could hold the demand: its size plus the smallest surplus over the classes; (zones,).
 
-        Below `members.size` there is for sure no room; from it on there is, unless classes compete for the same nodes.
-        Not to be written.
+        Below `members.size` there is no room for sure; else there is, unless classes compete. Not to be written.
         """
         if len(members.classes) == 1:
             return self.zone_counts(members.classes[0][0], when)
@@ -231,8 +223,12 @@ class Capacity:
             return self.zone_counts_if(member_class, rows, self.start[rows], when)
 
         def ever() -> Ints:
-            counts = self._view.cache.empty_room_of(self._view.table).counts(self._view.vector(member_class))
-            return self._by_zone(self._allowed_counts(member_class, counts, when))
+            cache, table = self._view.cache, self._view.table
+            known, room = cache.empty_room
+            if known is not table or room is None:
+                room = Room.after(room, table, table.allocatable)
+                cache.empty_room = (table, room)
+            return self._by_zone(self._allowed_counts(member_class, room.counts(self._view.vector(member_class)), when))
 
         return remember(self._view.of_table.ever, member_class, ever)
 

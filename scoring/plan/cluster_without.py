@@ -64,7 +64,13 @@ class Without:
         self.run = run = self._run(())
         self.free: Ints = np.array(run.capacity.room.free)
         self.zone_of: Ints = run.view.zone_number
-        self.classes = [self._count(member_class, len(pods)) for member_class, pods in ask.need]
+        self.classes: list[CountedClass] = []
+        for member_class, pods in ask.need:
+            bare = replace(member_class, constraints=replace(member_class.constraints, host_ports=()))
+            request, allowed = run.view.vector(member_class), run.capacity.mask(bare if ports else member_class).copy()
+            allowed[np.array(held, np.int64)] = False
+            fits = np.where(allowed, fit_counts(self.free, request), 0)
+            self.classes.append(CountedClass(len(pods), request, allowed, fits, self._by_zone(fits, self.zone_of)))
         zones: Group = tuple(run.view.columns(run.view.candidate_zones(ask)).tolist())
         self.groups: list[Group] = [(zone,) for zone in zones]
         """Each zone for itself, and at last all, if the gang may be spread over several"""
@@ -109,15 +115,6 @@ class Without:
         take_members(run, self._claimed)
         run.capacity.take_nodes(self._held)  # What is, or becomes, free there as well
         return run
-
-    def _count(self, member_class: MemberClass, wanted: int) -> CountedClass:
-        run, request = self.run, self.run.view.vector(member_class)
-        if self._ports:
-            member_class = replace(member_class, constraints=replace(member_class.constraints, host_ports=()))
-        allowed = run.capacity.mask(member_class).copy()
-        allowed[np.array(self._held, np.int64)] = False
-        fits = np.where(allowed, fit_counts(self.free, request), 0)
-        return CountedClass(wanted, request, allowed, fits, self._by_zone(fits, self.zone_of))
 
     def _by_zone(self, fits: Ints, zones: Ints) -> Ints:
         return np.bincount(zones, weights=fits, minlength=len(self.run.zones)).astype(np.int64)

@@ -7,7 +7,6 @@ that needs one of them is incomplete (docs/safety.md S5, S25).
 """
 
 from collections.abc import Iterable, Mapping
-from typing import TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -62,10 +61,6 @@ class GangDemand(msgspec.Struct, frozen=True):
         return f"kube-scheduler places pod {first.key}{others} on no node: {first.obstacle}"
 
 
-Tiers: TypeAlias = tuple[ScorePolicy, list[ZoneName], list[ZoneName]]
-"""Zones with room: what the best are compared by, these, and those that come after them in any case"""
-
-
 class MemberSet(msgspec.Struct, eq=False):
     """Members to place together beside siblings, and what is known of all gangs that ask for the same."""
 
@@ -82,7 +77,8 @@ class MemberSet(msgspec.Struct, eq=False):
     """Whose room it is about, at which moment, and the answer to the first gang that was refused; no moment: room only
     shrinks during a run, so it holds for all of them in the same words"""
     could_fit: bool | None = None  # Whether it would fit the empty cluster, once that was looked at
-    tiers: dict[tuple[ZoneName, ...], Tiers] = {}  # Zones with room → their order
+    tiers: dict[tuple[ZoneName, ...], tuple[ScorePolicy, list[ZoneName], list[ZoneName]]] = {}
+    """Zones with room → what the best of them are compared by, these, and those that come after them in any case"""
 
 
 class MemberSets(msgspec.Struct):

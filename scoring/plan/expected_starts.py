@@ -241,7 +241,11 @@ def promised_start(
             sooner = _likely(run, kind, endings, limit_s)
             zones = [zone for zone in zones if zone in sooner]
     if best is not None and best is former and best.start_s > first_s + ROUNDING_S:
-        best = replace(best, amounts=_most(run, kind, best.rows))
+        # It is late: all that the members could take there is kept. Fewer of its nodes, or other places on them, may do
+        # at last, and what others were given of the rest would make it later when that moment is late as well.
+        sizes, over = table.allocatable[best.rows], at_rows(run.capacity.demand(kind, When.AT_START), best.rows)
+        most = np.minimum(_amounts(over, np.stack([rooms(one, sizes) for one in over.classes])), sizes)
+        best = replace(best, amounts=most)
     at = best.used() if best is not None else None
     if at is None:
         return None
@@ -256,16 +260,6 @@ def promised_start(
         after=endings.last_before(at.rows, at.start_s),
     )
     return promise, replace(at, start_s=min(at.start_s, first_s))
-
-
-def _most(run: Run, kind: MemberSet, rows: Ints) -> Ints:
-    """All that the members could take on each of these nodes: what is kept of them while the promise is late.
-
-    Why: as it is late, fewer of its nodes or other places on them may do at last, and what others were given of the
-    rest would make it later when that moment is late as well.
-    """
-    sizes, over = run.table.allocatable[rows], at_rows(run.capacity.demand(kind, When.AT_START), rows)
-    return np.minimum(_amounts(over, np.stack([rooms(one, sizes) for one in over.classes])), sizes)
 
 
 def _likely(run: Run, kind: MemberSet, endings: Endings, before_s: float) -> list[ZoneName]:
@@ -344,16 +338,16 @@ class _Forward:
         found = self._earliest(demand)
         if found is None:
             return self._in_the_way(demand)
-        after = self._after(found.rows, found.start_s) if found.start_s > self._now_s else None
+        after = None  # The gang whose end on these rows is the last before the start: one that waits now, or runs
+        if found.start_s > self._now_s:
+            ahead = (
+                gang for gang, room in self._ahead if room.end_s == found.start_s and room.on(found.rows) is not None
+            )
+            after = next(ahead, None) or self._endings.last_before(found.rows, found.start_s)
         self._ahead.append((key, found))
         if demand.gang.length_s is None and self._ahead_unknown is None:
             self._ahead_unknown = key
         return ExpectedStart(found.start_s, after, promised=key == self._promised)
-
-    def _after(self, rows: Ints, start_s: float) -> GangKey | None:
-        """The gang whose end on these rows is the last before the start: one that waits now, or one that runs."""
-        waits = (gang for gang, room in self._ahead if room.end_s == start_s and np.isin(room.rows, rows).any())
-        return next(waits, None) or self._endings.last_before(rows, start_s)
 
     def _earliest(self, demand: GangDemand) -> Promised | None:
         """The room that it has first, from its start to its end: on the promised nodes, else in any of its zones."""

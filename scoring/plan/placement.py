@@ -2,11 +2,10 @@
 
 Steps for a gang's minimum set:
 1. Candidate zones: those its placed members are in; else (and with zone policy `preferred`) those it allows.
-2. Drop zones without room for all of it.
-3. Order the rest: where placed members are, nearest to the users, the gang's own order, best achievable network, least
-   fragmentation, name. Found zone by zone, because mostly the first one is the answer.
-4. In the first zone where the selection method finds nodes for all members, that is the answer.
-5. Otherwise, with zone policy `preferred` and after the wait: the fewest zones that hold it together, of equally few
+2. Those with room for all of it, in order: where placed members are, nearest to the users, the gang's own order, best
+   achievable network, least fragmentation, name. Found zone by zone, because mostly the first one is the answer.
+3. The first zone where the selection method finds nodes for all members.
+4. Otherwise, with zone policy `preferred` and after the wait: the fewest zones that hold it together, of equally few
    the best connected ones.
 """
 
@@ -25,7 +24,7 @@ from scoring.model.reasons import Reason
 from scoring.network.matrix import Ints
 from scoring.plan.cache import remember
 from scoring.plan.capacity import When
-from scoring.plan.demand import ByClass, GangDemand, MemberSet, Tiers, countable
+from scoring.plan.demand import ByClass, GangDemand, MemberSet, countable
 from scoring.plan.result import NoPlace, Placed
 from scoring.plan.run import Run
 from scoring.queue.states import waiting_since_s
@@ -146,7 +145,7 @@ def _place_rest(run: Run, demand: GangDemand) -> Placed | None:
 def _spread_or_wait(
     run: Run, demand: GangDemand, kind: MemberSet, *, now_s: float, rooms: Ints | None = None
 ) -> Placed | NoPlace:
-    """Step 5, or the reason to wait. `rooms`: how many members fit each allowed zone, if that is known."""
+    """Step 4, or the reason to wait. `rooms`: how many members fit each allowed zone, if that is known."""
     if not possible(run, demand, kind):
         detail = f"{kind.size} members at once fit in no allowed zone, even when it is empty"
         return NoPlace(Reason.IMPOSSIBLE, detail)
@@ -250,25 +249,21 @@ def _by_network(
         yield from zones
         return
     if zones not in kind.tiers:
-        kind.tiers[zones] = _tiers(run, demand, kind, zones)
+        near, distances, network = demand.options.near, None, run.snapshot.network
+        if near is not None:
+            configured = tuple((zone, *row.items()) for zone, row in run.policy.zone_distance_ms.items())
+            key = (network.version, run.table.version, near, configured)
+            look = partial(zone_distances, near, run.table, network, run.policy)
+            distances = remember(run.cache.distances, key, look)
+        ranks = rank_zones(zones, options=demand.options, distances=distances)
+        best = [zone for *rank, zone in ranks if rank == [*ranks[0][:2]]]
+        common = run.scores.common_reference(best, kind.score) if len(best) > 1 else kind.score
+        kind.tiers[zones] = common, best, [zone for _, _, zone in ranks[len(best) :]]
     common, best, others = kind.tiers[zones]
     estimates = run.search.estimates(kind, best, score=common) if len(best) > 1 else {}
     keys = [(np.inf if (value := estimates.get(zone)) is None else -value, room[zone], zone) for zone in best]
     yield from (zone for _, _, zone in sorted(keys))
     yield from others
-
-
-def _tiers(run: Run, demand: GangDemand, kind: MemberSet, zones: tuple[ZoneName, ...]) -> Tiers:
-    near, distances, network = demand.options.near, None, run.snapshot.network
-    if near is not None:
-        configured = tuple((zone, *row.items()) for zone, row in run.policy.zone_distance_ms.items())
-        key = (network.version, run.table.version, near, configured)
-        look = partial(zone_distances, near, run.table, network, run.policy)
-        distances = remember(run.cache.distances, key, look)
-    ranks = rank_zones(zones, options=demand.options, distances=distances)
-    best = [zone for *rank, zone in ranks if rank == [*ranks[0][:2]]]
-    common = run.scores.common_reference(best, kind.score) if len(best) > 1 else kind.score
-    return common, best, [zone for _, _, zone in ranks[len(best) :]]
 
 
 def _sets_to_try(run: Run, kind: MemberSet) -> list[tuple[ZoneName, ...]]:

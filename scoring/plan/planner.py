@@ -8,12 +8,10 @@ Steps:
 2. Capacity: what is free (`capacity`), less the room of commitments (docs/safety.md S4).
 3. Queue order (`queue_order`). Then gang by gang, in this order:
 4. Namespace quota: a gang that would go over it waits (`queue_order`).
-5. Reservations: the first gang that finds no room is promised a start by the ends of what runs, and others fill the
-   gap; a STARVING gang without known ends keeps what is free (`reservations`).
+5. Reservations for gangs that find no room (`reservations`).
 6. Zone order: which zones are tried first (`placement`).
 7. Placement: the place of the previous plan if it still stands (`keep_placements`), else all members that the gang
-   asked for, together (`placement`). Counting comes first: where some class has less room in every zone than the
-   minimum needs nothing is searched.
+   asked for, together (`placement`); nothing is searched where counting shows that there is no room.
 8. Second look: gangs that found no room for all of that get room for their minimum and as many more as fit: no gang
    that waits can use this room whole. A STARVING gang is not made to wait for it, and has this look in its turn.
 9. Result.
@@ -138,8 +136,11 @@ class _Turns:
                 outcome = self._by_end_times(self._room, whole, outcome)
             elif isinstance(outcome, Placed) and self._room is not None:
                 self._room.close(whole, outcome.nodes)
-            if isinstance(outcome, NoPlace) and whole is not demand and not self._waits_whole(whole):
-                return False
+            if isinstance(outcome, NoPlace) and whole is not demand:
+                run, levels = self._run, self._run.policy.preemption is Preempting.LEVELS
+                keeps_much = levels and is_wide(whole.gang, run.table, run.policy.service)
+                if not (keeps_much and could_ever_start(run, whole)):  # else it starts whole or not at all
+                    return False
         if isinstance(outcome, NoPlace):
             refused, known = self._reserve(demand, outcome), self._previous.waiting.get(key)
             waits = Waiting(key, place + 1, refused.reason, refused.detail)
@@ -182,11 +183,6 @@ class _Turns:
             return whole
         by_ends = self._room is not None and (self._room.wants(demand) or self._room.fills(demand))
         return whole if by_ends else demand
-
-    def _waits_whole(self, whole: GangDemand) -> bool:
-        """Whether the gang starts with all that it asks for or not at all, because it would keep much for long."""
-        run, levels = self._run, self._run.policy.preemption is Preempting.LEVELS
-        return levels and is_wide(whole.gang, run.table, run.policy.service) and could_ever_start(run, whole)
 
     def _place(self, demand: GangDemand) -> Placed | NoPlace:
         """What is committed stays; else the place it had, one that no gang has or that late ones had, or any."""

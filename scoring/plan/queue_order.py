@@ -35,7 +35,7 @@ from scoring.plan.demand import ByClass, GangDemand
 from scoring.plan.placement import could_ever_start
 from scoring.plan.run import Run
 from scoring.queue.states import leads, period, waiting_since_s
-from scoring.queue.weights import Weight, load_of
+from scoring.queue.weights import Scale, Weight, load_of
 
 Turn: TypeAlias = tuple[int, float]
 """-1: others leave for it; 0: STARVING; 1: STARVING, its time is up; 2: WAITING. Then since when it starves."""
@@ -123,7 +123,12 @@ class QueueOrder:
     def __init__(self, run: Run, *, now_s: float) -> None:
         self._run, self._now_s, self.quota = run, now_s, NamespaceQuota(run)
         self.policy = run.policy.queue
-        self._scale = run.cache.scale_of(run.table)
+        table, scale = run.cache.scale
+        if table is not run.table:
+            new = Scale.of(run.table)
+            scale = scale if new == scale else new  # the same object while the totals are the same
+            run.cache.scale = run.table, scale
+        self._scale = scale
         self.aged: set[GangKey] = set()  # Gangs whose clock has reached STARVELIMIT; after `in_order`
 
     def in_order(self, demands: list[GangDemand]) -> list[GangDemand]:
@@ -133,21 +138,34 @@ class QueueOrder:
 
     def key(self, demand: GangDemand) -> tuple[Any, ...]:
         """Sort key of a gang; smaller is planned first."""
-        known, snapshot, turn = self._urgency(demand), self._run.snapshot, _WAITS
-        if demand.need and demand.gang.key in snapshot.claims:
+        known, snapshot, gang, turn = self._urgency(demand), self._run.snapshot, demand.gang, _WAITS
+        if demand.need and gang.key in snapshot.claims:
             turn = (-1, 0.0)
         elif self._now_s >= known.starving_s:
             turn = self.turn(demand)
-        first = not self._is_completed_first(demand)
+        # What runs or is committed in part comes first (S4); with `repair: none`, one that had started takes turns.
+        held, quick = snapshot.commitments.get(gang.key), demand.options.repair is not Repair.NONE
+        first = demand.partial and (quick or not quorum_of(gang, lost_nodes=demand.lost).started)
+        first = first or (
+            held is not None and any(p.uid not in held.assignment for _, pods in demand.need for p in pods)
+        )
         if self.policy.order is Order.FIFO:
-            return (first, -demand.gang.priority, turn[0] >= 0, *known.tail)
-        return (first, -demand.gang.priority, *turn, *known.tail)
+            return (not first, -gang.priority, turn[0] >= 0, *known.tail)
+        return (not first, -gang.priority, *turn, *known.tail)
 
     def turn(self, demand: GangDemand) -> Turn:
-        """Whether and since when the gang is STARVING: (0, …) in front, (1, …) while others are."""
-        known = self._urgency(demand)
+        """Whether and since when the gang is STARVING: (0, …) in front, (1, …) while others are.
+
+        Only one that could start as it is, were there room (docs/safety.md S14). Cost: O(nodes) for a new one.
+        """
+        known, snapshot, key = self._urgency(demand), self._run.snapshot, demand.gang.key
         number = period(known.starving_s, known.reserves_s, now_s=self._now_s)
-        if number < 0 or not self._may_starve(demand, known):
+        if number < 0 or not demand.need or demand.siblings or demand.gang.problem is not None:
+            return _WAITS
+        backs_off = snapshot.backing_off_until_s.get(key, float("-inf")) > self._now_s
+        if key in snapshot.commitments or demand.incomplete is not None or backs_off:
+            return _WAITS
+        if self.quota.over(demand) is not None or not could_ever_start(self._run, demand):
             return _WAITS
         return int(not leads(number)), known.starving_s
 
@@ -175,26 +193,6 @@ class QueueOrder:
             reserves_s = limit_s if since_s is None else max(limit_s, since_s + self.policy.reserve_after_s)
             heaviest_first = () if self.policy.order is Order.FIFO else weight.key
             tail = (*heaviest_first, gang.created_s, gang.key)
-            known = Urgency(demand, policy, self._scale, weight, since_s, limit_s, reserves_s, tail)
+            known = Urgency(demand, policy, self._scale, weight, limit_s, reserves_s, tail)
             self._run.cache.urgencies[gang.key] = known
         return known
-
-    def _is_completed_first(self, demand: GangDemand) -> bool:
-        """Whether the gang runs or is committed in part (S4); with `repair: none`, one that had started takes turns."""
-        quick = demand.options.repair is not Repair.NONE
-        if demand.partial and (quick or not quorum_of(demand.gang, lost_nodes=demand.lost).started):
-            return True
-        held = self._run.snapshot.commitments.get(demand.gang.key)
-        return held is not None and any(pod.uid not in held.assignment for _, pods in demand.need for pod in pods)
-
-    def _may_starve(self, demand: GangDemand, known: Urgency) -> bool:
-        """Only a gang that could start as it is, were there room (docs/safety.md S14). Cost: O(nodes) for a new one."""
-        gang, run = demand.gang, self._run
-        if not demand.need or demand.siblings or gang.problem is not None or known.waiting_s is None:
-            return False
-        if gang.key in run.snapshot.commitments or demand.blocked or demand.incomplete is not None:
-            return False
-        until_s = run.snapshot.backing_off_until_s.get(gang.key)
-        if until_s is not None and until_s > self._now_s:
-            return False
-        return self.quota.over(demand) is None and could_ever_start(run, demand)

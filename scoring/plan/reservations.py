@@ -13,15 +13,14 @@ moves the moment at which a zone has room for the large one.
 - Room that others leave for a gang (`Snapshot.claims`) is kept for it node by node as it becomes free, as much as the
   gang needs there, whatever its class and the share.
 
-With its whole zone reserved, the gang starts there no later than if no gang had come after it; another zone, not
-reserved, might have become free sooner.
+With its whole zone reserved, the gang starts there no later than if no gang had come after it.
 
 **EASY back-fill**: the first gang that cannot start is promised a start, and what fills the gap never delays it.
 Sources: Lifka, The ANL/IBM SP scheduling system (1995); Mu'alem and Feitelson, Utilization, predictability, workloads,
 and user runtime estimates in scheduling the IBM SP2 with backfilling (2001).
 
-- The promise is the earliest start that the ends of what runs allow, in one zone, with the nodes for it. Where ends are
-  not known there is none for this gang: then the first of another resource class may have it.
+- The promise is the earliest start that the ends of what runs allow, in one zone, with the nodes for it; where ends are
+  not known there is none, and the first gang of another resource class may have it.
 - A promise is kept: the gang goes first within its priority, and stays at its nodes unless it can start elsewhere
   sooner than was promised first.
 - Of the promised nodes, others are given what will be left beside the gang; the rest only if they end before the
@@ -99,7 +98,15 @@ class StarvationReservations:
                 self._kept[resources] = kept = self._keep(demand, held, np.maximum(free[held], 0))
                 zones = ", ".join(kept.reserved.zones)
                 return NoPlace(refused.reason, f"{refused.detail}; {len(held)} nodes of zone {zones} are held for it")
-        return self._explained(demand, refused)
+        for kept in (*self._kept.values(), *self._claimed.values()):  # would it have room if this were not held?
+            then = np.array(free)
+            then[kept.rows] += kept.room
+            for zone in sorted(set(kept.reserved.zones) & set(kind.allowed)):
+                if _fits(run, kind, run.table.zones[zone], then, When.NOW):
+                    why = "for which others leave" if kept.claims else "which is STARVING"
+                    detail = f"{len(kept.rows)} nodes of zone {zone} are held for {kept.reserved.gang}, {why}"
+                    return NoPlace(Reason.RESERVED, detail)
+        return refused
 
     def _keep(self, demand: GangDemand, rows: Ints, room: Ints, *, claims: bool = False) -> _ReservedRoom:
         run = self._run
@@ -107,19 +114,6 @@ class StarvationReservations:
         names = tuple(run.table.names[row] for row in rows.tolist())
         reserved = Reservation(demand.gang.key, zones=run.view.zones_of(names), nodes=frozenset(names))
         return _ReservedRoom(reserved, rows, room, claims)
-
-    def _explained(self, demand: GangDemand, refused: NoPlace) -> NoPlace:
-        """The refusal, as `Reason.RESERVED` where the gang would have room if nothing were held."""
-        run, kind = self._run, kind_of(self._run, demand)
-        for kept in (*self._kept.values(), *self._claimed.values()):
-            free = np.array(run.capacity.room.free)
-            free[kept.rows] += kept.room
-            for zone in sorted(set(kept.reserved.zones) & set(kind.allowed)):
-                if _fits(run, kind, run.table.zones[zone], free, When.NOW):
-                    why = "for which others leave" if kept.claims else "which is STARVING"
-                    detail = f"{len(kept.rows)} nodes of zone {zone} are held for {kept.reserved.gang}, {why}"
-                    return NoPlace(Reason.RESERVED, detail)
-        return refused
 
     def _former(self, demand: GangDemand, kind: MemberSet) -> Ints | None:
         """Rows of the gang's reservation in the previous plan, if it can still serve."""
@@ -194,10 +188,7 @@ def reserved_nodes(reservations: Mapping[GangKey, Reservation], *, besides: Gang
 
 
 def promised_first(demands: list[GangDemand], promise: Reservation | None, snapshot: Snapshot) -> list[GangDemand]:
-    """The same order, but the promised gang is first within its priority: else a later arrival would overtake it.
-
-    Behind what is committed, what has a claim, and gangs that run in part.
-    """
+    """The same order, but the promised gang is first within its priority: else a later arrival would overtake it."""
     first = next((one for one in demands if promise is not None and one.gang.key == promise.gang), None)
     if first is None or not first.need or first.siblings:
         return demands

@@ -29,6 +29,7 @@ from scoring.selection import select_on_grid
 from scoring.selection.demand import Demand, Selected, at_rows, in_places, on_grid, placed_gain, rooms
 from scoring.selection.greedy import fit, quick_value
 
+_MOST_DEMANDS = 8192
 _FEW = 512
 _SPARE = 2
 _SMALL = 128  # Up to so many nodes, the ranks of all pairs are at hand anyway
@@ -46,11 +47,6 @@ class RunScores:
         self._ranks: dict[int, Floats] = {}  # Number → rank of all pairs
         self._common: dict[object, ScorePolicy] = {}  # (zones, score policy) → it with one reference rate for all
 
-    def knows(self, zones: tuple[ZoneName, ...], score: ScorePolicy) -> bool:
-        """Whether `links` costs nothing now."""
-        view = self._view
-        return (view.snapshot.network.version, view.names(zones), score) in view.cache.scores
-
     def links(self, zones: tuple[ZoneName, ...], score: ScorePolicy) -> Links:
         """Pair scores among the zones' nodes, ranks on the grid. Cost: as `among` when the network data is new."""
         number = self._number.setdefault((zones, score), len(self._number))
@@ -62,12 +58,11 @@ class RunScores:
 
     def compare(self, zones: tuple[ZoneName, ...], score: ScorePolicy) -> None:
         """Make `links` ready, quicker than all pairs for several zones."""
-        view = self._view
-        names, network = view.names(zones), view.snapshot.network
-        if not self.knows(zones, score) and len(zones) > 1 and not network.estimates:
+        view, names, network = self._view, self._view.names(zones), self._view.snapshot.network
+        key = (network.version, names, score)
+        if key not in view.cache.scores and len(zones) > 1 and not network.estimates:
             sets = view.zone_number[view.rows(zones)]
-            made = partial(among_sets, network, names, sets, self.crossings(), score)
-            view.cache.links((network.version, names, score), made)
+            view.cache.links(key, partial(among_sets, network, names, sets, self.crossings(), score))
         self.links(zones, score)
 
     def common_reference(self, zones: Sequence[ZoneName], score: ScorePolicy) -> ScorePolicy:
@@ -288,8 +283,10 @@ def begin_run(snapshot: Snapshot, policy: Policy, cache: PlannerCache) -> Run:
     view = ClusterView(snapshot, policy, cache)
     capacity = Capacity(view)
     search = NodeSearch(view, capacity)
-    kinds = cache.kinds_of(view.table, snapshot.network.version, policy)
-    return Run(snapshot, policy, cache, view, capacity, search.scores, search, view.table, view.zones, kinds)
+    stamp = (view.table.version, snapshot.network.version, policy)
+    if stamp != cache.kinds.stamp or len(cache.kinds.by_demand) > _MOST_DEMANDS:
+        cache.kinds = MemberSets(stamp)
+    return Run(snapshot, policy, cache, view, capacity, search.scores, search, view.table, view.zones, cache.kinds)
 
 
 def take_commitments(run: Run, *, besides: GangKey | None = None) -> None:
@@ -310,12 +307,13 @@ def _take_pending(run: Run, places: Mapping[GangKey, Mapping[PodUid, NodeName]])
 
 
 def take_members(run: Run, members: Iterable[tuple[MemberClass, NodeName]]) -> None:
-    """Take the room of members on nodes, all of a class together."""
-    nodes_of: dict[MemberClass, list[NodeName]] = {}  # class → its members' nodes
+    """Take the room of members on nodes, all of a class together; unknown nodes and resources take nothing."""
+    rows_of: dict[MemberClass, list[int]] = {}  # class → its members' nodes
     for member_class, node in members:
-        nodes_of.setdefault(member_class, []).append(node)
-    for member_class, nodes in nodes_of.items():
-        run.capacity.take(member_class, nodes)
+        if node in run.table.index:
+            rows_of.setdefault(member_class, []).append(run.table.index[node])
+    for member_class, rows in rows_of.items():
+        run.capacity.take_rows(member_class, rows)
 
 
 def warmed(snapshot: Snapshot, network: NetworkMatrix, policy: Policy) -> PlannerCache:

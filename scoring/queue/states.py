@@ -42,8 +42,6 @@ def waiting_since_s(gang: Gang) -> float | None:
     >>> from tests.builders import gang, pod
     >>> waiting_since_s(gang("g", members=[pod(f"p{i}", created_s=10.0 * i) for i in range(4)], min_member=3))
     20.0
-    >>> waiting_since_s(gang("g", 2, min_member=3)) is None
-    True
     """
     born = [pod.created_s for pod in gang.members if not pod.deleting and pod.phase is not Phase.FAILED]
     if len(born) <= gang.min_member:

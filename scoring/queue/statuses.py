@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from scoring.model import Gang, GangSource, GroupStatus, Phase, Pod, Reason
 
@@ -48,61 +49,45 @@ def wanted_status(gang: Gang | None, before: GroupStatus, *, admitted: bool) -> 
     """
     if gang is None:
         return before if before.phase in _FINAL else GroupStatus(phase=GroupPhase.PENDING.value)
-    phase = _phase(gang, admitted=admitted)
+    now = GroupStatus(
+        scheduled=len(gang.placed),
+        running=sum(p.phase is Phase.RUNNING and not p.deleting for p in gang.members),
+        succeeded=sum(p.phase is Phase.SUCCEEDED for p in gang.members),
+        failed=sum(p.phase is Phase.FAILED for p in gang.members),
+        occupied_by=",".join(sorted({str(p.job) for p in gang.members if p.job is not None})),
+    )
+    phase = _phase(gang, now, admitted=admitted)
     ended = before.phase in _FINAL and not any(map(_alive, gang.members))
     if ended and (phase.value not in _FINAL or phase.value == before.phase):
         return before
-    return GroupStatus(
-        phase=phase.value,
-        scheduled=len(gang.placed),
-        running=_running(gang),
-        succeeded=_count(gang, Phase.SUCCEEDED),
-        failed=_count(gang, Phase.FAILED),
-        occupied_by=",".join(sorted({str(p.job) for p in gang.members if p.job is not None})),
-        schedule_start_s=_start_s(gang, before, phase),
-    )
+    start_s: int | None = None  # When the min-th oldest pod was created; once written it stays, until the gang restarts
+    if phase is not GroupPhase.PENDING:
+        begins_anew, start_s = before.phase in _FINAL and phase.value not in _FINAL, before.schedule_start_s
+        if start_s is None or begins_anew:
+            created_s = sorted(p.created_s for p in gang.members if not begins_anew or _alive(p))
+            start_s = int(created_s[min(gang.min_member, len(created_s)) - 1])
+    return replace(now, phase=phase.value, schedule_start_s=start_s)
 
 
-def _phase(gang: Gang, *, admitted: bool) -> GroupPhase:
-    least, placed = gang.min_member, len(gang.placed)
-    succeeded, failed = _count(gang, Phase.SUCCEEDED), _count(gang, Phase.FAILED)
-    possible = succeeded + sum(map(_alive, gang.members))
-    if succeeded >= least:
+def _phase(gang: Gang, now: GroupStatus, *, admitted: bool) -> GroupPhase:
+    least, possible = gang.min_member, now.succeeded + sum(map(_alive, gang.members))
+    if now.succeeded >= least:
         return GroupPhase.FINISHED
-    if failed and possible < least:
+    if now.failed and possible < least:
         return GroupPhase.FAILED
-    if _running(gang) + succeeded >= least:
+    if now.running + now.succeeded >= least:
         return GroupPhase.RUNNING
-    if placed >= least:
+    if now.scheduled >= least:
         return GroupPhase.SCHEDULED
-    if placed:
+    if now.scheduled:
         return GroupPhase.SCHEDULING
     if gang.problem is not None or possible < least:
         return GroupPhase.PENDING
     return GroupPhase.SCHEDULING if admitted else GroupPhase.PRE_SCHEDULING
 
 
-def _start_s(gang: Gang, before: GroupStatus, phase: GroupPhase) -> int | None:
-    """When the min-th oldest pod was created; once written it stays, until the gang restarts."""
-    if phase is GroupPhase.PENDING:
-        return None
-    begins_anew = before.phase in _FINAL and phase.value not in _FINAL
-    if before.schedule_start_s is not None and not begins_anew:
-        return before.schedule_start_s
-    created_s = sorted(p.created_s for p in gang.members if not begins_anew or _alive(p))
-    return int(created_s[min(gang.min_member, len(created_s)) - 1])
-
-
 def _alive(pod: Pod) -> bool:
     return not pod.terminal and not pod.deleting
-
-
-def _running(gang: Gang) -> int:
-    return sum(p.phase is Phase.RUNNING and not p.deleting for p in gang.members)
-
-
-def _count(gang: Gang, phase: Phase) -> int:
-    return sum(p.phase is phase for p in gang.members)
 
 
 CONDITION: Final = "netgang.io/Admitted"
@@ -130,11 +115,9 @@ def admitted_condition(pod: Pod, cause: str | None, why: str, *, said: str) -> A
     """
     if pod.terminal or pod.deleting:
         return None
-    if pod.node is not None:
-        return (
-            AdmittedCondition("True", "Admitted", "The gang was admitted and the pod has its node.") if said else None
-        )
-    if cause is None:
+    if pod.node is not None and said:
+        return AdmittedCondition("True", "Admitted", "The gang was admitted and the pod has its node.")
+    if pod.node is not None or cause is None:
         return None
     return AdmittedCondition("False", cause, why if len(why) <= MESSAGE_CHARS else f"{why[: MESSAGE_CHARS - 1]}…")
 

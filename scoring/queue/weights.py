@@ -7,9 +7,9 @@ requested, each divided by the cluster's total of it. A small job with many work
 first. The paper does not say which requests are summed: here those of one worker (the mean, where workers differ), as
 with those of the whole minimum set the number of workers would nearly cancel.
 
-The published weight has CPU and memory only, by which a job of GPUs alone would weigh infinitely. Two kinds of gangs
-weigh 0, the least: one that asks for nothing, and one that asks for more than the cluster has (a pod for more than any
-node has, or the minimum for more than all together), which could lead permanently.
+The published weight has CPU and memory only, by which a job of GPUs alone would weigh infinitely. A gang weighs 0, the
+least, if it asks for nothing, or for more than the cluster has (a pod than any node, or the minimum than all together):
+it could lead permanently.
 
 Rule: ω′ is an exact fraction, finite and not negative, so that equal jobs tie exactly on every machine. ω is for
 people: above ω′ = 37 it is 1.0 in floating point.
@@ -81,7 +81,7 @@ class Weight(msgspec.Struct, frozen=True, eq=False):
 class Load(msgspec.Struct, frozen=True):
     """What a gang's weight follows from, apart from the cluster's totals: these change with every node that comes."""
 
-    workers: int  # w_min
+    workers: int  # w_min: how many workers the gang cannot do without; at least 1
     asked: tuple[tuple[ResourceName, int], ...]  # (resource of the formula, of all counted together), by name, no zeros
     counted: int  # Pods through whose number `asked` is divided
     needed: tuple[tuple[ResourceName, int, int], ...] = ()  # Resource, of it the minimum together, its largest member
@@ -125,7 +125,10 @@ def load_of(gang: Gang) -> Load:
     of_workers = together if len(counted) == len(members) else _sums(counted)[0]
     asked = [item for item in sorted(of_workers.items()) if item[0] in (CPU, MEMORY) or is_extended(item[0])]
     needed = [(name, amount, most[name]) for name, amount in sorted(together.items())]
-    return Load(least_workers(gang), tuple(asked), len(counted), tuple(needed))
+    leaders = len({(p.role, p.index, p.name if p.index is None else "") for p in gang.members if p.role in LEADERS})
+    if not any(pod.role is Role.WORKER for pod in gang.members):
+        leaders = 0  # a gang that is all masters, or of unknown roles: every member works
+    return Load(max(gang.min_member - leaders, 1), tuple(asked), len(counted), tuple(needed))
 
 
 def _sums(members: Iterable[Pod]) -> tuple[dict[ResourceName, int], dict[ResourceName, int]]:
@@ -138,14 +141,6 @@ def _sums(members: Iterable[Pod]) -> tuple[dict[ResourceName, int], dict[Resourc
             together[name] = together.get(name, 0) + count * amount
             most[name] = max(most.get(name, 0), amount)
     return together, most
-
-
-def least_workers(gang: Gang) -> int:
-    """`w_min`: how many workers the gang cannot do without; at least 1."""
-    others = len({(p.role, p.index, p.name if p.index is None else "") for p in gang.members if p.role in LEADERS})
-    if not any(pod.role is Role.WORKER for pod in gang.members):
-        others = 0  # a gang that is all masters, or of unknown roles: every member works
-    return max(gang.min_member - others, 1)
 
 
 _HOUR_S = 3600.0

@@ -84,27 +84,23 @@ def grow_mixed(demand: Demand, free: Ints, rank: Floats, *, starts: Ints) -> Int
     by_request = order_by_request(demand, free)
     by_count = sorted(by_request, key=lambda c: -demand.classes[c].count)
     orders = [by_request] if by_count == by_request else [by_request, by_count]
-    counts = np.concatenate([_grow_in_order(demand, free, rank, order, starts=starts) for order in orders])
-    return counts[whole(demand, counts)]
+    grown = np.zeros((len(orders), len(starts), len(demand.classes), len(free)), np.int64)
+    for order, counts in zip(orders, grown, strict=True):
+        gain = np.zeros((len(starts), len(free)))  # towards all members so far: the same for each class
+        for c in order:
+            room = batch_rooms(demand, counts, c, free)
+            own = gain if demand.placed is None else gain + demand.placed[c]
+            at = starts if c == order[0] else None
+            counts[:, c] = grow(rank, room, demand.classes[c].count, starts=at, gain=own)
+            if c != order[-1]:
+                gain = gain + counts[:, c] @ rank
+    plans = grown.reshape(-1, *grown.shape[2:])
+    return plans[whole(demand, plans)]
 
 
 def whole(demand: Demand, counts: Ints) -> NDArray[np.bool_]:
     """Which of the placements (s, classes, n) hold all members; (s,)."""
     return np.array(np.all(counts.sum(axis=2) == [one.count for one in demand.classes], axis=1))
-
-
-def _grow_in_order(demand: Demand, free: Ints, rank: Floats, order: list[int], *, starts: Ints) -> Ints:
-    size, n = len(starts), len(free)
-    counts = np.zeros((size, len(demand.classes), n), np.int64)
-    gain = np.zeros((size, n))  # towards all members so far: the same for each class
-    for position, c in enumerate(order):
-        one = demand.classes[c]
-        room = batch_rooms(demand, counts, c, free)
-        own = gain if demand.placed is None else gain + demand.placed[c]
-        counts[:, c] = grow(rank, room, one.count, starts=starts if position == 0 else None, gain=own)
-        if c != order[-1]:
-            gain = gain + counts[:, c] @ rank
-    return counts
 
 
 def different(plans: Ints, order: Ints, *, most: int) -> list[int]:
@@ -230,22 +226,17 @@ def _around_ps(demand: Demand, free: Ints, rank: Floats) -> Ints | None:
 def fit(demand: Demand, free: Ints) -> Ints | None:
     """Members per class and node (classes, n) by first or careful fit; `None`. Cost: O(members·classes·n·r)."""
     own, largest_first = list(range(len(demand.classes))), order_by_request(demand, free)
-    for order in (largest_first, own):
-        if (found := _first_fit(demand, free, order)) is not None:
-            return found
+    for order in (largest_first, own):  # class after class, each on the first nodes with room
+        left, counts = free.copy(), np.zeros((len(order), len(free)), np.int64)
+        for c in order:
+            room, count = rooms(demand.classes[c], left), demand.classes[c].count
+            counts[c] = np.minimum(np.maximum(count - (np.cumsum(room) - room), 0), room)
+            if int(counts[c].sum()) < count:
+                break
+            left -= counts[c][:, None] * demand.classes[c].request
+        else:
+            return counts
     return _careful_fit(demand, free, largest_first) if len(own) > 1 else None
-
-
-def _first_fit(demand: Demand, free: Ints, order: list[int]) -> Ints | None:
-    """Class after class in `order`, each on the first nodes with room."""
-    left, counts = free.copy(), np.zeros((len(order), len(free)), np.int64)
-    for c in order:
-        room, count = rooms(demand.classes[c], left), demand.classes[c].count
-        counts[c] = np.minimum(np.maximum(count - (np.cumsum(room) - room), 0), room)
-        if int(counts[c].sum()) < count:
-            return None
-        left -= counts[c][:, None] * demand.classes[c].request
-    return counts
 
 
 def _careful_fit(demand: Demand, free: Ints, order: list[int]) -> Ints | None:

@@ -69,8 +69,13 @@ def _search(demand: Demand, free: Ints, rank: Floats, exact_size: int) -> Ints |
     alike = (near == near.flat[:1]).all() and ((rank == rank[0, -1]) | np.eye(len(rank), dtype=np.bool_)).all()
     if alike:  # no node is better connected than another, to the others or to members that are placed
         found = [pack_idle(demand, free)]
+    elif demand.all_reduce and len(free) <= exact_size and (small := exact_mixed(demand, free, rank)) is not None:
+        found = [small]
     elif demand.all_reduce:
-        found = _around_all(demand, free, rank, exact_size)
+        steps = demand.size if len(room) == 1 else 8 * demand.size
+        grown = grow_mixed(demand, free, rank, starts=choose_starts(rank, room[0], budget=GROW_BUDGET // steps))
+        by_value = np.argsort(-values_of(demand, grown, rank), kind="stable")
+        found = _improved(demand, free, rank, grown[by_value])
     else:
         plans, optimal = star(demand, free, rank, budget=STAR_BUDGET)
         if optimal and len(plans):
@@ -80,15 +85,6 @@ def _search(demand: Demand, free: Ints, rank: Floats, exact_size: int) -> Ints |
     if not known:
         return fit(demand, free)
     return max(known, key=lambda plan: value_of(demand, plan, rank))  # the first of equals
-
-
-def _around_all(demand: Demand, free: Ints, rank: Floats, exact_size: int) -> list[Ints | None]:
-    if len(free) <= exact_size and (small := exact_mixed(demand, free, rank)) is not None:
-        return [small]
-    steps = demand.size if len(demand.classes) == 1 else 8 * demand.size
-    starts = choose_starts(rank, rooms(demand.classes[0], free), budget=GROW_BUDGET // steps)
-    grown = grow_mixed(demand, free, rank, starts=starts)
-    return _improved(demand, free, rank, grown[np.argsort(-values_of(demand, grown, rank), kind="stable")])
 
 
 def _improved(demand: Demand, free: Ints, rank: Floats, plans: Ints) -> list[Ints | None]:
@@ -136,10 +132,7 @@ def placements(room: tuple[int, ...], count: int) -> Ints:
 
 
 def exact_mixed(demand: Demand, free: Ints, rank: Floats) -> Ints | None:
-    """The best placement where all pairs count, (classes, n); `None`: too many to try, or none fits.
-
-    Ties: fuller first rows.
-    """
+    """The best placement where all pairs count, (classes, n), ties to fuller first rows; `None`: too many, or none."""
     bounds = [placements_of(tuple(rooms(one, free).tolist()), one.count) for one in demand.classes]
     if prod(bounds) > MOST_PLACEMENTS or prod(bounds[:-1]) > MOST_TABLES:
         return None
@@ -165,9 +158,13 @@ def star(demand: Demand, free: Ints, rank: Floats, *, budget: int) -> tuple[Ints
     centre = [c for c in order if demand.classes[c].role is Role.PS]
     rim = [c for c in order if demand.classes[c].role is not Role.PS]
     places, complete = _centres(demand, free, rank, centre, budget=budget)
-    tried = [_around(demand, places, one, free, rank) for one in ((rim,) if len(rim) < 2 else (rim, rim[::-1]))]
-    counts = np.concatenate([plans for plans, _ in tried])
-    values = np.concatenate([sums for _, sums in tried])
+    ways = [rim] if len(rim) < 2 else [rim, rim[::-1]]  # everything else around these places, class after class
+    counts = np.concatenate([places] * len(ways))
+    values = np.zeros(len(counts)) if demand.placed is None else (counts * demand.placed).sum(axis=(1, 2))
+    for way, plans, sums in zip(ways, np.split(counts, len(ways)), np.split(values, len(ways)), strict=True):
+        for c in way:
+            sums += _place(demand, plans, c, free, rank)
+    values[~whole(demand, counts)] = -np.inf
     optimal = complete and len(rim) == 1
     kept = different(counts, np.argsort(-values, kind="stable"), most=1 if optimal else STAR_KEPT)
     counts, values = counts[kept], values[kept]
@@ -184,15 +181,6 @@ def star(demand: Demand, free: Ints, rank: Floats, *, budget: int) -> tuple[Ints
         values = np.where(better, new_values, values)
     best_first = np.argsort(-values, kind="stable")
     return counts[best_first[values[best_first] > -np.inf]], optimal
-
-
-def _around(demand: Demand, places: Ints, rim: list[int], free: Ints, rank: Floats) -> tuple[Ints, Floats]:
-    """Everything else around these places of the ps, class after class; and the values, −∞ where it does not fit."""
-    counts = places.copy()
-    values = np.zeros(len(counts)) if demand.placed is None else (counts * demand.placed).sum(axis=(1, 2))
-    for c in rim:
-        values = values + _place(demand, counts, c, free, rank)
-    return counts, np.where(whole(demand, counts), values, -np.inf)
 
 
 def _place(demand: Demand, counts: Ints, c: int, free: Ints, rank: Floats) -> Floats:

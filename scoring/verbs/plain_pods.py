@@ -62,7 +62,16 @@ class ReservedRoom:
         free = table.allocatable[self._rows] - snapshot.used[self._rows]
         self._limit: Ints = np.where(taken > 0, np.maximum(free - taken, 0), _NO_LIMIT)
         for reserved in saved:
-            self._save_up(reserved, free - taken)
+            gang = snapshot.gangs.get(reserved.gang)
+            at = [self._at[table.index[name]] for name in reserved.nodes if name in table.index]
+            for member_class in {pod.member_class for pod in gang.pending} if gang is not None else ():
+                for column in np.flatnonzero(table.vector(member_class.requests)).tolist():
+                    if table.axis[column] != PODS:
+                        self._limit[at, column] = 0
+            if gang is not None and PODS in table.axis:
+                column = table.axis.index(PODS)
+                beside = np.maximum((free - taken)[at, column] - len(gang.pending), 0)
+                self._limit[at, column] = np.minimum(self._limit[at, column], beside)
         self._closed: dict[object, frozenset[NodeName]] = {}
 
     def closed_to(self, member_class: MemberClass) -> frozenset[NodeName]:
@@ -96,17 +105,3 @@ class ReservedRoom:
         asked = table.vector(member_class.requests)
         fits = ((asked <= table.allocatable[rows] - used[rows]) | (asked == 0)).all(axis=1)
         return any(node_allows(table.nodes[row], member_class.constraints) for row in rows[fits].tolist())
-
-    def _save_up(self, reserved: Reservation, left: Ints) -> None:
-        table, gang = self._snapshot.table, self._snapshot.gangs.get(reserved.gang)
-        if gang is None:
-            return
-        places = [self._at[table.index[name]] for name in reserved.nodes if name in table.index]
-        for member_class in {pod.member_class for pod in gang.pending}:
-            for column in np.flatnonzero(table.vector(member_class.requests)).tolist():
-                if table.axis[column] != PODS:
-                    self._limit[places, column] = 0
-        if PODS in table.axis:
-            column = table.axis.index(PODS)
-            beside = np.maximum(left[places, column] - len(gang.pending), 0)
-            self._limit[places, column] = np.minimum(self._limit[places, column], beside)

@@ -52,7 +52,17 @@ def prefer(
     packing, reservation = np.zeros(nodes), np.zeros(nodes)
     near = {node for _, node in others_of(plan, pod, gang)}
     packing[[snapshot.table.index[n] for n in near if n in snapshot.table.index]] = PACKING_POINTS
-    reservation[_reserved_rows(snapshot, plan, gang)] = -RESERVATION_POINTS
+    # A pod without a planned gang is behind all of them.
+    own = (plan.admitted.get(gang.key) or plan.waiting.get(gang.key)) if gang is not None else None
+    ahead = [a for a in plan.admitted.values() if own is None or a.rank < own.rank]
+    held = reserved_nodes(plan.reservations, besides=gang.key if gang is not None else None)
+    if plan.version == snapshot.version:
+        held.update(node for one in ahead for node in one.members.values())
+    else:  # an older plan still names members that are bound by now: they reserve nothing
+        gangs = (snapshot.gangs.get(admission.gang) for admission in ahead)
+        waiting = {pod.uid for one in gangs if one is not None for pod in one.pending}
+        held.update(node for one in ahead for uid, node in one.members.items() if uid in waiting)
+    reservation[[snapshot.table.index[n] for n in held if n in snapshot.table.index]] = -RESERVATION_POINTS
     return Preference(np.clip(network + packing + reservation, 0.0, 100.0), network, packing, reservation)
 
 
@@ -108,20 +118,3 @@ def _outlook(run: Run, score: ScorePolicy) -> Floats:
         points[rows] = run.scores.links((zone,), common).mean_points_to_others()
     points.flags.writeable = False
     return points
-
-
-def _reserved_rows(snapshot: Snapshot, plan: Plan, gang: Gang | None) -> list[int]:
-    """Rows of nodes planned for gangs ahead of the pod's own; a pod without a planned gang is behind all of them.
-
-    A plan that is a moment older than the snapshot still names members that are bound by now: they reserve nothing.
-    """
-    own = (plan.admitted.get(gang.key) or plan.waiting.get(gang.key)) if gang is not None else None
-    ahead = [a for a in plan.admitted.values() if own is None or a.rank < own.rank]
-    if plan.version == snapshot.version:
-        nodes = {node for admission in ahead for node in admission.members.values()}
-    else:
-        gangs = (snapshot.gangs.get(admission.gang) for admission in ahead)
-        waiting = {pod.uid for one in gangs if one is not None for pod in one.pending}
-        nodes = {node for one in ahead for uid, node in one.members.items() if uid in waiting}
-    nodes |= reserved_nodes(plan.reservations, besides=gang.key if gang is not None else None)
-    return sorted(snapshot.table.index[node] for node in nodes if node in snapshot.table.index)

@@ -200,7 +200,7 @@ async def test_the_queue_of_a_running_service() -> None:
 
 A, B = NodeName("a"), NodeName("b")
 LINKED = [node("a", zone="one"), node("b", zone="two"), node("c", zone="two")]
-POLICY = ScorePolicy(soft_ttl_s=Ttl.same(100.0), hard_ttl_s=Ttl.same(200.0))
+POLICY = ScorePolicy(soft_ttl_s=Ttl(100.0, 100.0, 100.0), hard_ttl_s=Ttl(200.0, 200.0, 200.0))
 
 
 def link(*measured: tuple[str, str, str, float, float], zones: bool = False) -> "Part":

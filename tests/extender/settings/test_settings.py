@@ -157,8 +157,8 @@ ENVIRONMENT = {  # case: (setting, expected value, text)
     "debug port": ("debug_port", 9001, "9001"),
     "no debug port": ("debug_port", None, "null"),
     "debug host": ("debug_host", "::1", "::1"),
-    "nothing": ("network.soft_ttl_s", Ttl.same(None), "null"),
-    "one for all metrics": ("network.hard_ttl_s", Ttl.same(60.0), "60"),
+    "nothing": ("network.soft_ttl_s", Ttl(None, None, None), "null"),
+    "one for all metrics": ("network.hard_ttl_s", Ttl(60.0, 60.0, 60.0), "60"),
     "one metric": ("network.hard_ttl_s.delay", 60.0, "60"),
     "ratios": ("score.ratios", Ratios(1.0, 1.0, 2.0), "1:1:2"),
     "switch": ("sees_all_nodes", False, "false"),
@@ -237,7 +237,7 @@ def test_the_policy_carries_every_choice() -> None:
     policy = Settings.load(overrides={"score": score, **plain, **ages}).policy()
     assert {name: getattr(policy, name) for name in plain} == plain
     assert {name: getattr(policy.score, name) for name in score} == score | {"ratios": Ratios(1.0, 2.0, 3.0)}
-    assert (policy.score.soft_ttl_s, policy.score.hard_ttl_s) == (Ttl.same(10.0), Ttl.same(20.0))
+    assert (policy.score.soft_ttl_s, policy.score.hard_ttl_s) == (Ttl(10.0, 10.0, 10.0), Ttl(20.0, 20.0, 20.0))
 
 
 def test_the_queues_settings_reach_the_planner() -> None:
@@ -278,9 +278,9 @@ def test_the_mapping_is_by_metric() -> None:
 
 TTLS = {  # case: (soft TTLs, hard TTLs, what is set)
     "defaults": (Ttl(5400.0, 5400.0, 93_600.0), Ttl(10_800.0, 10_800.0, 172_800.0), {}),
-    "one number": (Ttl.same(10.0), Ttl.same(20.0), {"soft_ttl_s": 10, "hard_ttl_s": 20}),
-    "never": (Ttl.same(None), Ttl.same(None), {"soft_ttl_s": None, "hard_ttl_s": None}),
-    "only a short hard one": (Ttl.same(60.0), Ttl.same(60.0), {"hard_ttl_s": 60}),
+    "one number": (Ttl(10.0, 10.0, 10.0), Ttl(20.0, 20.0, 20.0), {"soft_ttl_s": 10, "hard_ttl_s": 20}),
+    "never": (Ttl(None, None, None), Ttl(None, None, None), {"soft_ttl_s": None, "hard_ttl_s": None}),
+    "only a short hard one": (Ttl(60.0, 60.0, 60.0), Ttl(60.0, 60.0, 60.0), {"hard_ttl_s": 60}),
     "one metric": (Ttl(5400.0, 5400.0, 7.0), Ttl(9e3, 10_800.0, 172_800.0),
                    {"soft_ttl_s": {"throughput": 7}, "hard_ttl_s": {"loss": 9000}}),
 }  # fmt: skip

@@ -14,7 +14,7 @@ from tests.builders import mesh, node, snapshot
 
 NODES = [node(f"n{i}", zone="ab"[i // 3]) for i in range(6)]
 BAD = {"n4": {"loss_ratio": 0.02, "delay_ms": 50.0, "throughput_bps": 1e6}}
-POLICY = ScorePolicy(soft_ttl_s=Ttl.same(60.0), hard_ttl_s=Ttl.same(600.0))
+POLICY = ScorePolicy(soft_ttl_s=Ttl(60.0, 60.0, 60.0), hard_ttl_s=Ttl(600.0, 600.0, 600.0))
 
 
 def shown(network: NetworkMatrix, metric: Metric, zone: str | None = None) -> dict[str, Any]:

@@ -233,7 +233,7 @@ def test_how_good_and_how_far() -> None:
 # -- its network -------------------------------------------------------------------------------------------------------
 
 NOW_S = 1000.0
-POLICY = Policy(score=ScorePolicy(soft_ttl_s=Ttl.same(100.0), hard_ttl_s=Ttl.same(200.0)))
+POLICY = Policy(score=ScorePolicy(soft_ttl_s=Ttl(100.0, 100.0, 100.0), hard_ttl_s=Ttl(200.0, 200.0, 200.0)))
 NAMES = [f"n{i}" for i in range(4)]
 NODES = [node(name, cpu="1") for name in NAMES]
 Link = tuple[str, str, Metric, float, float]

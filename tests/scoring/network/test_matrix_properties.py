@@ -17,7 +17,7 @@ from scoring.score.pairs import PairScores, pair_scores
 NOW_S = 100_000.0
 NODES = [NodeName(name) for name in "abcd"]
 ENDS = {metric: {node: EndpointId(node) for node in NODES} for metric in METRICS}
-POLICY = ScorePolicy(reference_bps=1e9, soft_ttl_s=Ttl.same(1000.0), hard_ttl_s=Ttl.same(3000.0))
+POLICY = ScorePolicy(reference_bps=1e9, soft_ttl_s=Ttl(1000.0, 1000.0, 1000.0), hard_ttl_s=Ttl(3000.0, 3000.0, 3000.0))
 ZONES = Zones({node: ZoneName("left" if node in "ab" else "right") for node in NODES}, dict.fromkeys(METRICS, 3000.0))
 VALUES = {  # metric → values in the range where points move, worst first
     Metric.LOSS: [0.5, 0.02, 0.01, 0.001, 0.0],

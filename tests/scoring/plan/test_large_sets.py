@@ -59,7 +59,7 @@ def test_estimates_of_zones_are_those_made_from_nothing(taken: list[tuple[str, i
     asks = run.view.demand(ONE_ZONE)
     members, zones = run.view.member_set(asks.need, asks), [ZoneName(zone) for zone in "abc"]
     for zone, number, back in [("a", 0, False), *taken]:
-        run.capacity.take(members.classes[0][0], [NodeName(f"{zone}{number}")])
+        run.capacity.take_rows(members.classes[0][0], [run.table.index[NodeName(f"{zone}{number}")]])
         if back:
             amounts = np.ones_like(run.capacity.room.free)
             run.capacity.room.shift(amounts)

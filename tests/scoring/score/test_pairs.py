@@ -16,7 +16,9 @@ from scoring.score.pairs import PairScores, extender_scores, pair_scores
 from tests.builders import mesh
 from tests.strategies import DELAY_MS, LOSS_RATIO, THROUGHPUT_BPS, blocks, score_policies
 
-REFERENCE = ScorePolicy(reference_bps=100e6, soft_ttl_s=Ttl.same(900.0), hard_ttl_s=Ttl.same(3600.0))
+REFERENCE = ScorePolicy(
+    reference_bps=100e6, soft_ttl_s=Ttl(900.0, 900.0, 900.0), hard_ttl_s=Ttl(3600.0, 3600.0, 3600.0)
+)
 NAMES = [NodeName(name) for name in ("n1", "n2", "n3")]
 ENDS = {metric: {name: EndpointId(name) for name in NAMES} for metric in METRICS}
 """Each node is its own endpoint, for all metrics."""
@@ -162,7 +164,7 @@ AGES = {  # case: (points of a delay of 0 ms beside unknown others, age in s, so
 
 @pytest.mark.parametrize(("want", "age_s", "soft_s", "hard_s"), AGES.values(), ids=AGES)
 def test_age(want: float, age_s: float, soft_s: float | None, hard_s: float | None) -> None:
-    policy = replace(REFERENCE, soft_ttl_s=Ttl.same(soft_s), hard_ttl_s=Ttl.same(hard_s))
+    policy = replace(REFERENCE, soft_ttl_s=Ttl(soft_s, soft_s, soft_s), hard_ttl_s=Ttl(hard_s, hard_s, hard_s))
     scores = pair_scores(square(delay_ms=0.0, age_s=age_s), None, policy)
     assert scores.delay_points[0, 1] == pytest.approx(want)
     assert np.isnan(scores.delay_ms[0, 1]) == (hard_s is not None and age_s >= hard_s)
@@ -334,7 +336,7 @@ _AGED = ("loss", "delay", "throughput")
 @given(blocks(4), score_policies())
 def test_unknown_is_never_the_best(block: Block, policy: ScorePolicy) -> None:
     """Where a term counts and is known somewhere, a pair without it has less of it than the best known fresh one."""
-    policy = replace(policy, soft_ttl_s=Ttl.same(None), unknown_penalty_ratio=0.05)
+    policy = replace(policy, soft_ttl_s=Ttl(None, None, None), unknown_penalty_ratio=0.05)
     scores = pair_scores(block, None, policy)
     total = policy.ratios.loss + policy.ratios.delay + policy.ratios.bandwidth
     for known, points, ratio in (
