@@ -1,9 +1,8 @@
 """Nodes: their table, and how much of each is taken, by pods that are there or about to come, or kept for DaemonSets.
 
 Equal `NodeTable.version` means equal content. A change of labels, taints or readiness alone, by far the most frequent
-one, keeps rows, columns and arrays. Room is counted pod by pod, by node name and not only as a matrix: pods may be on a
-node that is not known yet, or request a resource that no node offers at present; both count as soon as the node table
-shows them. Amounts are exact integers.
+one, keeps rows, columns and arrays. Room is counted by node name, too: a pod on a node, or with a resource, that is not
+known yet counts as soon as the node table shows it. Amounts are exact integers.
 
 Kept for a DaemonSet is the request of its template, on each node that it selects and has no pod on, for `settle_s` from
 when the pod became missing (docs/safety.md S12, S26). Tenants write DaemonSets as well, and their pods may be

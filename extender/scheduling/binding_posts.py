@@ -5,17 +5,17 @@ timeout has passed since the hold limit of the call that asked for it, and takes
 waits for that (`extender.settings.settings`). A gang that became invalid or too small meanwhile posts no further one
 (docs/safety.md S24), and after a long wait all of its places must still do before the first.
 
-Why a limiter: a Binding that waits inside the client uses up its time limit there. When the API server is slow, a burst
-of a thousand then fails in the queue, is looked up (which makes it slower still) and comes again. So as many are under
-way as the API server answers in time: the number grows with answers, most with quick ones, and is halved when one is
-slow or does not come. Those asked for together stay together, those of partly bound gangs go first, else first come,
-first served. A gang of which none was sent when its time is over fails whole; one that has started has more time.
+Why a limiter: a Binding that waits inside the client uses up its time limit there; a burst of a thousand fails, is
+looked up (which makes a slow API server slower still) and comes again. So as many are under way as it answers in time:
+the number grows with answers, most with quick ones, and is halved when one is slow or does not come. Those asked for
+together stay together, those of partly bound gangs go first, else first come, first served. A gang of which none was
+sent when its time is over fails whole; one that has started has more time.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 
 import msgspec
 
@@ -174,21 +174,31 @@ class Posts:
     _: KW_ONLY
     hold_s: float
     commit_s: float
+    alone_max: int
+    _alone: int = field(default=0, init=False)  # Calls of pods without a gang that wait or are under way
 
     def __post_init__(self) -> None:
         self.limiter = InFlightLimiter(self.context.clock)
 
     async def alone(self, binding: Binding) -> Reason | None:
         """Post the Binding of a pod without a gang. `None`: the API server confirmed it."""
+        if self.limiter.closed:
+            return Reason.NOT_LEADER
+        if self._alone >= self.alone_max:
+            return Reason.TOO_MANY_HELD
         begin_by_s = self.context.clock.monotonic_s() + self.hold_s
-        if not await self.limiter.take(Turns(begin_by_s, begin_by_s)):
-            return Reason.COMMIT_FAILED
-        began_s = self.context.clock.monotonic_s()
-        error: Exception | None = TimeoutError()
+        self._alone += 1
         try:
-            error = await self.tried(binding)
+            if not await self.limiter.take(Turns(begin_by_s, begin_by_s)):
+                return Reason.COMMIT_FAILED
+            began_s = self.context.clock.monotonic_s()
+            error: Exception | None = TimeoutError()
+            try:
+                error = await self.tried(binding)
+            finally:
+                self.limiter.give_back(began_s=began_s, answered=error is None or was_answered(error))
         finally:
-            self.limiter.give_back(began_s=began_s, answered=error is None or was_answered(error))
+            self._alone -= 1
         return None if error is None else self.failed(binding, error)
 
     async def tried(self, binding: Binding) -> Exception | None:

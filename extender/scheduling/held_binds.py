@@ -104,11 +104,11 @@ class Binds:
     _numbers: "count[int]" = field(default_factory=count, init=False)
     _timers: dict[GangKey, tuple[float, asyncio.TimerHandle]] = field(default_factory=dict, init=False)
     """gang → when its machine next needs the time, and the timer for it"""
-    _alone: int = field(default=0, init=False)  # Calls of pods without a gang that wait or are under way
 
     def __post_init__(self) -> None:
         self._unknown = PermitState(self.planner.policy.partial_timeout_s)
-        self.posts = Posts(self.context, hold_s=self.planner.policy.hold_limit_s, commit_s=self.commit_s)
+        hold_s = self.planner.policy.hold_limit_s
+        self.posts = Posts(self.context, hold_s=hold_s, commit_s=self.commit_s, alone_max=self.held_max)
         self._posting = self.context.background("post")
         self.evictions = Evictions(self.context, refused=self._eviction_refused)
 
@@ -134,18 +134,6 @@ class Binds:
         """Gangs admitted, at bind, with a clock running, and those remembered whose pods are gone."""
         cache, states = self.context.cache, self._states.items()
         return frozenset(self.admissions.open).union(k for k, one in states if _active(one) or cache.gang(k) is None)
-
-    async def bind_alone(self, binding: Binding) -> Reason | None:
-        """Post the Binding of a pod without a gang. `None`: the API server confirmed it."""
-        if self.posts.limiter.closed:
-            return Reason.NOT_LEADER
-        if self._alone >= self.held_max:
-            return Reason.TOO_MANY_HELD
-        self._alone += 1
-        try:
-            return await self.posts.alone(binding)
-        finally:
-            self._alone -= 1
 
     async def bind_member(self, pod: Pod, gang: Gang, node: NodeName, gone: asyncio.Future[None]) -> Reason | None:
         """Hold the call until the gang's machine answers it. `None`: the Binding is confirmed."""
