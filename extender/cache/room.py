@@ -69,7 +69,7 @@ class Nodes(Watched[Node]):
                 self._offers = +self._offers  # without those that no node has now
         self._changed.add(name)
         self._daemons.node_changed(name, before, after)
-        self._state.forget_node(name)
+        self._state.drop_refusals(lambda node, _: node == name)  # to be learned again (docs/safety.md S7)
         return True
 
     def settled(self) -> NodeTable:
