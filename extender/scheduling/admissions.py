@@ -362,8 +362,7 @@ class Admissions:
     def _drop_refused_places(self, gang: Gang, plan: Plan, at_bind: frozenset[PodUid], now_s: float) -> None:
         """Other filters may refuse all nodes of the pod before kube-scheduler asks us (docs/safety.md S6).
 
-        Believed after a while, and of all nodes: where the admission named nodes another look at each would take as
-        long again, and the pod's successor is not to be sent to any of them (docs/safety.md S27).
+        Believed after a while, and of all named nodes: its successor is not to be sent there (docs/safety.md S27).
         """
         for pod in gang.pending:
             if not pod.unschedulable or pod.obstacle or pod.uid in at_bind:

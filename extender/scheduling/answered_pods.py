@@ -134,10 +134,7 @@ class Learning:
 
 
 FIRST_LOOK_S = 10.0  # A pod that was not refused by us is not disturbed before
-INHERITED_S = 1.0
-"""A planned pod that another process may have refused is woken so long after we began. Not at once: callers are led to
-a new leader a moment after it began, and a pod that asks before waits out an error.
-"""
+INHERITED_S = 1.0  # After our start, for pods that another process may have refused: callers must be led to us first
 QUIET_S = 0.5  # Without another inherited pod for so long, those that have not come are not in the queue any more
 INHERITED_LATEST_S = 5.0  # After the start inherited pods are woken at the latest then
 RETRY_S = 1.1  # The planned node was not asked: two refusals so far apart are believed (docs/safety.md S7)
@@ -251,10 +248,7 @@ class Parking:
 
 
 AFTER = 3  # Ordinary refusals for one reason within `WINDOW_S`; one that follows later than `BURST_S` is an error
-BURST_S = 5.0
-"""Within this time all refusals stay ordinary: ten pods that end together are twenty events in a second or two, and a
-gang that is refused at the first must be free to start at the last.
-"""
+BURST_S = 5.0  # Within it all are ordinary: of ten pods that end together the last may make the room
 WINDOW_S = 10.0
 PER_POD_S = 0.1  # The window is at least this long for each pod that is being refused: 30 s for 300 of them
 CALM_S = 30.0

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from extender.cache.state import MOST_UNREADABLE, UnreadableKind
+from extender.cache.state import MOST_UNREADABLE as MOST
+from extender.cache.state import UnreadableKind
 from extender.errors import ApiError, ApiUnavailableError, GoneError, TooLongError
 from extender.kube.calls import NODES, POD_GROUPS, PODS
 from extender.kube.client import KubeClient
@@ -129,7 +130,7 @@ async def test_an_object_that_can_be_read_again_is_not_called_unreadable() -> No
 @pytest.mark.looptime
 async def test_the_book_and_the_log_are_bounded(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
-    names = [f"bad-{number}" for number in range(MOST_UNREADABLE + 50)]
+    names = [f"bad-{number}" for number in range(MOST + 50)]
     api, sink, book = FakeClusterApi(*(pod(name) for name in names)), RecordingSink(), UnreadableKind("v1", "Pod")
 
     def reduced(_: bytes) -> Item | None:
@@ -137,11 +138,7 @@ async def test_the_book_and_the_log_are_bounded(caplog: pytest.LogCaptureFixture
 
     async with playing(reflector_of(api, sink, reduced=reduced, unreadable=book).run()):
         await settle()
-    assert (len(book.now), len(caplog.records), book.readings) == (
-        MOST_UNREADABLE,
-        MOST_UNREADABLE,
-        MOST_UNREADABLE + 50,
-    )
+    assert (len(book.now), len(caplog.records), book.readings) == (MOST, MOST, MOST + 50)
     assert max(len(record.getMessage()) for record in caplog.records) < 400
     assert max(len(one.why) for one in book.now.values()) <= 300
 
