@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 import msgspec
 
 from extender.cache import ClusterCache
-from extender.cache.unreadable import UnreadableObjects
+from extender.cache.state import UnreadableObjects
 from extender.controllers.context import ControllerContext
 from extender.controllers.elastic.kinds import KINDS
 from extender.controllers.elastic.records import FollowedJobs, reduce_by, target_from_json

@@ -81,7 +81,7 @@ class ClusterCache(ClusterState):
     def expire(self, now_s: float) -> None:
         """Forget what has expired by `now_s` (Unix seconds); to be called first, and then every second or so."""
         before, self.back_offs = self.back_offs, {gang: s for gang, s in self.back_offs.items() if s > now_s}
-        expired = self._drop_refusals(lambda _, refusal: refusal.until_s <= now_s)
+        expired = self.drop_refusals(lambda _, refusal: refusal.until_s <= now_s)
         self.note(any([self.daemon_sets.expire(now_s), expired, len(self.back_offs) < len(before)]))
 
     def snapshot(self) -> Snapshot:

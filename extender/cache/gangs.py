@@ -148,17 +148,14 @@ class Gangs:
 
     def changed_owners(self) -> list[GangKey]:
         """Gangs whose age, or runs, may be others by what is known of owners now. Cost: O(pods of gangs)."""
-        return [
-            key
-            for key, gang in self.all().items()
-            if gang.later or self.owners.created_s(gang.members) not in (None, gang.created_s) or self._says_news(gang)
-        ]
-
-    def _says_news(self, gang: Gang) -> bool:
-        if (said := self.owners.says(gang.members)) is None:
-            return False
-        unread = said.expected != "" and EXPECTED_DURATION not in dict(gang.options)
-        return unread or length_s(gang, said) != gang.length_s
+        changed = []
+        for key, gang in self.all().items():
+            said = self.owners.says(gang.members)
+            unread = said is not None and said.expected != "" and EXPECTED_DURATION not in dict(gang.options)
+            other_age = self.owners.created_s(gang.members) not in (None, gang.created_s)
+            if gang.later or other_age or unread or (said is not None and length_s(gang, said) != gang.length_s):
+                changed.append(key)
+        return changed
 
     def settle(self) -> None:
         """Build now what is to be built again."""
@@ -283,10 +280,9 @@ def continued(
 ) -> Gang:
     """The gang with what is known of its past: whether it has started. Cost: O(n), O(n log n) when it becomes whole.
 
-    It has when the watch shows its minimum on nodes; then for as long as one of those that counted counts; and when a
-    note of ours says so. An invalid gang does not start: its minimum is not known. `shown`: members that count by what
-    the watch shows; `noted`: pods by which a former process noted the start of their gang. Confirmed Bindings prove
-    nothing: a member may be deleted between its own and the last one.
+    It has when the watch shows its minimum on nodes (`shown`: those that count so; a confirmed Binding proves nothing:
+    a member may be deleted before the last one); then for as long as one of those counts; and when a note of ours says
+    so (`noted`: pods by which a former process noted it). An invalid gang does not start: its minimum is not known.
 
     >>> from tests.builders import bound, gang, pod
     >>> a, b = bound(pod("a"), "n1"), bound(pod("b"), "n2")
@@ -360,8 +356,7 @@ def _differing(pods: Sequence[Pod], what: Callable[[Pod], object]) -> str:
 class Owners:
     """What was read of the owners of gangs' pods, by uid (docs/safety.md S8, S14, S23).
 
-    A job that is resumed has new pods and often no PodGroup, and keeps its place; only the Jobs show whether two of
-    them are one gang or two runs of it; and pods that succeeded on a deleted node are collected. Bounded by the gangs.
+    A resumed job has new pods, and only the Jobs show whether two of them are one gang or two runs. Bounded by gangs.
     """
 
     def __init__(self) -> None:

@@ -1,9 +1,8 @@
 """Nodes: their table, and how much of each is taken, by pods that are there or about to come, or kept for DaemonSets.
 
 Equal `NodeTable.version` means equal content. A change of labels, taints or readiness alone, by far the most frequent
-one, keeps rows, columns and arrays. Room is counted pod by pod, by node name and not only as a matrix: pods may be on a
-node that is not known yet, or request a resource that no node offers at present; both count as soon as the node table
-shows them. Amounts are exact integers.
+one, keeps rows, columns and arrays. Room is counted by node name, too: a pod on a node, or with a resource, that is not
+known yet counts as soon as the node table shows it. Amounts are exact integers.
 
 Kept for a DaemonSet is the request of its template, on each node that it selects and has no pod on, for `settle_s` from
 when the pod became missing (docs/safety.md S12, S26). Tenants write DaemonSets as well, and their pods may be
@@ -70,7 +69,7 @@ class Nodes(Watched[Node]):
                 self._offers = +self._offers  # without those that no node has now
         self._changed.add(name)
         self._daemons.node_changed(name, before, after)
-        self._state.forget_node(name)
+        self._state.drop_refusals(lambda node, _: node == name)  # to be learned again (docs/safety.md S7)
         return True
 
     def settled(self) -> NodeTable:

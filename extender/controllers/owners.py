@@ -18,7 +18,7 @@ from urllib.parse import quote
 import msgspec
 
 from extender.cache.room import RoomForDaemons
-from extender.cache.unreadable import words
+from extender.cache.state import words
 from extender.controllers.context import ControllerContext, ControlLoop
 from extender.controllers.failure_budget import KINDS, controller_of, decoded, desired_pods, forbidding, runs_left
 from extender.controllers.removal.removals import of_this_run, read_members, read_owner

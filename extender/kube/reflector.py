@@ -20,7 +20,7 @@ from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Final, Generic, NoReturn, Protocol, TypeVar
 
-from extender.cache.unreadable import LONGEST_KEY, UnreadableKind, words
+from extender.cache.state import LONGEST_KEY, UnreadableKind, words
 from extender.convert.decode import Head, head_of
 from extender.errors import ApiError, ApiUnavailableError, GoneError, NotFoundError, TooLongError
 from extender.kube.transport import refusal_in_stream

@@ -1,9 +1,8 @@
 """Admissions: which gangs have the word to start, when their gates go, and what follows if they do not come.
 
 Why recorded: a removed gate cannot be put back, so from the first patch on the gang's places are a commitment
-(docs/safety.md S4) although no member is at bind yet. It ends when all members are bound or gone, or lapses
-(docs/safety.md S5). What is sent is derived from commitment and cache at the moment of sending, so a lost patch is
-simply made again; lost places are taken from the next plan; after a restart the notes on the pods are recovered.
+(docs/safety.md S4) until all members are bound or gone, or it lapses (docs/safety.md S5). A patch is derived from
+commitment and cache at the moment of sending; lost places are taken from the next plan; a restart recovers pods' notes.
 
 A gang whose admission lapsed backs off: to reserve room without a start, again and again, would keep it from others.
 
@@ -327,8 +326,7 @@ class Admissions:
         members = {pod.uid for pod in gang.pending}
         planned = {uid: node for uid, node in admission.members.items() if uid in members}
         planned = self.context.cache.free_to_commit(gang.key, {**planned, **self._assigned(gang.key)})
-        snapshot = self.context.cache.snapshot()
-        if members_without_room(snapshot, gang, planned):
+        if members_without_room(self.context.cache.snapshot(), gang, planned):
             self.planner.mark_dirty()
             return False
         self.open[gang.key] = _OpenAdmission(self.context.clock.monotonic_s() + self.timeout_s, {})
@@ -364,8 +362,7 @@ class Admissions:
     def _drop_refused_places(self, gang: Gang, plan: Plan, at_bind: frozenset[PodUid], now_s: float) -> None:
         """Other filters may refuse all nodes of the pod before kube-scheduler asks us (docs/safety.md S6).
 
-        Believed after a while, and of all nodes: where the admission named nodes another look at each would take as
-        long again, and the pod's successor is not to be sent to any of them (docs/safety.md S27).
+        Believed after a while, and of all named nodes: its successor is not to be sent there (docs/safety.md S27).
         """
         for pod in gang.pending:
             if not pod.unschedulable or pod.obstacle or pod.uid in at_bind:

@@ -3,8 +3,7 @@
 Offers, so that /bind is not a back door (docs/safety.md S2): a Binding is posted only for a pair that is in here. A
 member of a gang has the one node that the plan gives it; a pod without a gang has those that kube-scheduler asked
 about, of a native group those in its zone. Only calls of kube-scheduler about our own pods write offers. After a
-restart kube-scheduler asks again. Names stay JSON: a call of 5,000 nodes has 100 kB of names, and reading them again
-would cost more than the rest of the answer. They are searched once, at /bind; one pushed out costs its pod an attempt.
+restart kube-scheduler asks again. Names stay JSON, searched once, at /bind: a call of 5,000 nodes has 100 kB of them.
 
 Parked pods: kube-scheduler retries a pod that an extender refused only at a cluster event; what changes inside netgang
 alone is no event, and the pod would sleep for five minutes (measured on 1.36.3). A patch of an annotation wakes it in
@@ -15,16 +14,14 @@ alone is no event, and the pod would sleep for five minutes (measured on 1.36.3)
 - A pod refused with a reason of the moment (not planned yet) is woken once when the real one is known, for people.
 - A pod without a gate that neither we nor kube-scheduler refused is in kube-scheduler's queue: left alone, however long
   that takes. Writing a refusal wakes the pod, so none is missed between two looks.
-- Pods that were there before us may be parked under a process that is gone: planned ones that have not come are woken
-  once, soon after we began, but not while others of them still come: kube-scheduler is working off its queue then, and
-  a thousand patches would cost the API server as much as the Bindings.
+- Pods that were there before us may be parked under a process that is gone: planned ones are woken once, soon after we
+  began, but not while others of them still come, from kube-scheduler's queue: patches cost as much as Bindings.
 
 Storms: at every cluster event, without backoff when it is idle, kube-scheduler retries every refused pod: 300 of them
 beside 5 new ones a second made 1,379 filter calls a second (measured on 1.36.3). A pod that is answered with `Error` is
-retried by its timer alone. Rules of `StormGuard`: the first refusals are ordinary ones, so in quiet a pod starts when
-there is room; another reason, or `CALM_S` without a change in the cluster, ends the guard for the pod. The more pods
-are refused, the longer is the time within which a few refusals of one are too many, so that ordinary ones stay below
-`AFTER` / `PER_POD_S` = 30 a second, however slowly each comes.
+retried by its timer alone. Rules of `StormGuard`: the first refusals are ordinary ones; another reason, or `CALM_S`
+without a change in the cluster, ends the guard for the pod. The window grows with the pods that are refused, so that
+ordinary refusals stay below `AFTER` / `PER_POD_S` = 30 a second, however slowly each comes.
 """
 
 from collections import OrderedDict
@@ -79,7 +76,11 @@ class Offers:
         offer = self._offers.get(uid)
         if offer is None or offer.until_s <= now_s:
             return False
-        return offer.node == node if offer.node is not None else _names(offer.asked, node)
+        if offer.node is not None:
+            return offer.node == node
+        if b"\\" in offer.asked:
+            return node in msgspec.json.decode(offer.asked, type=list[str])
+        return msgspec.json.encode(node) in offer.asked  # without a backslash no name has a quote inside
 
     def alone(self, uid: PodUid) -> bool:
         """Whether the pod was offered nodes as one that has no gang."""
@@ -90,21 +91,6 @@ class Offers:
         """Know nothing, as after a restart."""
         self._offers.clear()
         self._asked_bytes = 0
-
-
-def _names(asked: bytes, node: NodeName) -> bool:
-    r"""Whether a JSON array of strings has this one.
-
-    An array without a backslash has no quote inside a name, so a quoted name is an element.
-
-    >>> _names(b'["n1", "n2"]', NodeName("n2")), _names(b'["n1","n22"]', NodeName("n2"))
-    (True, False)
-    >>> _names(b'["n1","n2"]', NodeName('n1","n2')), _names(b'["a\\"n2"]', NodeName("n2"))
-    (False, False)
-    """
-    if b"\\" in asked:
-        return node in msgspec.json.decode(asked, type=list[str])
-    return msgspec.json.encode(node) in asked
 
 
 APART_S = 1.0  # Two refusals closer together than this may be lag
@@ -148,10 +134,7 @@ class Learning:
 
 
 FIRST_LOOK_S = 10.0  # A pod that was not refused by us is not disturbed before
-INHERITED_S = 1.0
-"""A planned pod that another process may have refused is woken so long after we began. Not at once: callers are led to
-a new leader a moment after it began, and a pod that asks before waits out an error.
-"""
+INHERITED_S = 1.0  # After our start, for pods that another process may have refused: callers must be led to us first
 QUIET_S = 0.5  # Without another inherited pod for so long, those that have not come are not in the queue any more
 INHERITED_LATEST_S = 5.0  # After the start inherited pods are woken at the latest then
 RETRY_S = 1.1  # The planned node was not asked: two refusals so far apart are believed (docs/safety.md S7)
@@ -265,10 +248,7 @@ class Parking:
 
 
 AFTER = 3  # Ordinary refusals for one reason within `WINDOW_S`; one that follows later than `BURST_S` is an error
-BURST_S = 5.0
-"""Within this time all refusals stay ordinary: ten pods that end together are twenty events in a second or two, and a
-gang that is refused at the first must be free to start at the last.
-"""
+BURST_S = 5.0  # Within it all are ordinary: of ten pods that end together the last may make the room
 WINDOW_S = 10.0
 PER_POD_S = 0.1  # The window is at least this long for each pod that is being refused: 30 s for 300 of them
 CALM_S = 30.0

@@ -5,17 +5,17 @@ timeout has passed since the hold limit of the call that asked for it, and takes
 waits for that (`extender.settings.settings`). A gang that became invalid or too small meanwhile posts no further one
 (docs/safety.md S24), and after a long wait all of its places must still do before the first.
 
-Why a limiter: a Binding that waits inside the client uses up its time limit there. When the API server is slow, a burst
-of a thousand then fails in the queue, is looked up (which makes it slower still) and comes again. So as many are under
-way as the API server answers in time: the number grows with answers, most with quick ones, and is halved when one is
-slow or does not come. Those asked for together stay together, those of partly bound gangs go first, else first come,
-first served. A gang of which none was sent when its time is over fails whole; one that has started has more time.
+Why a limiter: a Binding that waits inside the client uses up its time limit there; a burst of a thousand fails, is
+looked up (which makes a slow API server slower still) and comes again. So as many are under way as it answers in time:
+the number grows with answers, most with quick ones, and is halved when one is slow or does not come. Those asked for
+together stay together, those of partly bound gangs go first, else first come, first served. A gang of which none was
+sent when its time is over fails whole; one that has started has more time.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field
 
 import msgspec
 
@@ -23,10 +23,8 @@ from extender.controllers.context import ControllerContext
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from extender.ports import Binding, Clock
 from extender.runtime.decision_lines import Decision
-from scoring.feasibility.recheck import members_without_room
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Gang, Reason
-from scoring.permit import BindFailed, MemberBound
 
 MOST = 24  # The client has 32 connections; patches that let pods go use up to 16
 _FIRST = 8
@@ -35,7 +33,6 @@ _SLOW_S = 2.5  # The client waits three seconds for an answer
 _FAIR_S = 1.5
 _QUICK_S = 0.25
 _FORGET_S = 10.0  # After so long without a slow answer the number may grow quickly again
-_STALE_S = 1.0  # Places that were looked at longer ago are looked at again
 
 
 class Turns(msgspec.Struct, eq=False):
@@ -174,63 +171,37 @@ class Posts:
     """Puts pods on nodes, each as soon as it has its turn."""
 
     context: ControllerContext
-    lost: Callable[[Iterable[NodeName]], Collection[NodeName]]  # Those of them that are lost
-    may_go_on: Callable[[GangTurns], bool]  # Whether the gang may still be bound, though it changed
     _: KW_ONLY
     hold_s: float
     commit_s: float
+    alone_max: int
+    _alone: int = field(default=0, init=False)  # Calls of pods without a gang that wait or are under way
 
     def __post_init__(self) -> None:
         self.limiter = InFlightLimiter(self.context.clock)
 
     async def alone(self, binding: Binding) -> Reason | None:
         """Post the Binding of a pod without a gang. `None`: the API server confirmed it."""
+        if self.limiter.closed:
+            return Reason.NOT_LEADER
+        if self._alone >= self.alone_max:
+            return Reason.TOO_MANY_HELD
         begin_by_s = self.context.clock.monotonic_s() + self.hold_s
-        if not await self.limiter.take(Turns(begin_by_s, begin_by_s)):
-            return Reason.COMMIT_FAILED
-        began_s = self.context.clock.monotonic_s()
-        error: Exception | None = TimeoutError()
+        self._alone += 1
         try:
-            error = await self._tried(binding)
+            if not await self.limiter.take(Turns(begin_by_s, begin_by_s)):
+                return Reason.COMMIT_FAILED
+            began_s = self.context.clock.monotonic_s()
+            error: Exception | None = TimeoutError()
+            try:
+                error = await self.tried(binding)
+            finally:
+                self.limiter.give_back(began_s=began_s, answered=error is None or was_answered(error))
         finally:
-            self.limiter.give_back(began_s=began_s, answered=error is None or was_answered(error))
-        return None if error is None else self._post_failed(binding, error)
+            self._alone -= 1
+        return None if error is None else self.failed(binding, error)
 
-    def turns(self, key: GangKey, places: Mapping[PodUid, NodeName], *, due_s: float, partly_bound: bool) -> GangTurns:
-        """For these Bindings: the first by `due_s` and a quarter of the commit timeout, the others by half of it."""
-        return GangTurns(
-            due_s + self.commit_s / 4.0,
-            due_s + self.commit_s / 2.0,
-            urgent=partly_bound,
-            key=key,
-            places=places,
-            asked_s=self.context.clock.monotonic_s(),
-            gang=self.context.cache.gang(key),
-        )
-
-    async def member(self, uid: PodUid, turns: GangTurns) -> MemberBound | BindFailed:
-        """Post the Binding of one of these."""
-        if not await self.limiter.take(turns):
-            return self.failed(uid, "it got no turn")
-        began_s, answered = self.context.clock.monotonic_s(), True
-        try:
-            pod = self.context.cache.pod(uid)
-            if pod is None:
-                return self.failed(uid, "the pod is gone", terminal=True)
-            if not self._still_good(turns, now_s=began_s):
-                return self.failed(uid, "its gang changed, or its places are gone")
-            turns.posting = True
-            binding = Binding(pod.namespace, pod.name, uid, turns.places[uid])
-            error = await self._tried(binding)
-            if error is None:
-                return MemberBound(uid, binding.node, self.context.clock.monotonic_s())
-            answered = was_answered(error)
-            self._post_failed(binding, error)
-            return self.failed(uid, str(error), terminal=isinstance(error, ApiError) and error.status in (404, 422))
-        finally:
-            self.limiter.give_back(began_s=began_s, answered=answered)
-
-    async def _tried(self, binding: Binding) -> Exception | None:
+    async def tried(self, binding: Binding) -> Exception | None:
         """One Binding within the commit timeout. `None`: the API server confirmed it."""
         try:
             async with asyncio.timeout(self.commit_s):
@@ -241,26 +212,8 @@ class Posts:
         self.context.telemetry.binding_posted("bound")
         return None
 
-    def _still_good(self, turns: GangTurns, *, now_s: float) -> bool:
-        """Whether the gang still may start, and its places are what they were; these are looked at once, if late."""
-        if turns.over:
-            return False
-        gang, places = self.context.cache.gang(turns.key), turns.places
-        good = gang is turns.gang or self.may_go_on(turns)
-        turns.gang = gang
-        if good and not turns.looked_at and now_s - turns.asked_s > _STALE_S:
-            turns.looked_at = True
-            room = gang is not None and not members_without_room(self.context.cache.snapshot(), gang, places)
-            good = room and not self.lost(places.values())
-        if not good:
-            self.limiter.refuse(turns)
-        return good
-
-    def failed(self, uid: PodUid, error: str, *, terminal: bool = False) -> BindFailed:
-        """What became of a Binding that was not confirmed."""
-        return BindFailed(uid, error, terminal=terminal, now_s=self.context.clock.monotonic_s())
-
-    def _post_failed(self, binding: Binding, error: Exception) -> Reason:
+    def failed(self, binding: Binding, error: Exception) -> Reason:
+        """Count and log a Binding that was not confirmed; what its call is answered."""
         conflict, pod = isinstance(error, ConflictError), f"{binding.namespace}/{binding.name}"
         self.context.telemetry.binding_posted("conflict" if conflict else "error")
         self.context.decided(Decision("post", pod, node=binding.node, reason=Reason.COMMIT_FAILED))

@@ -6,8 +6,7 @@ somewhat better link gains; but a job that starts on a node that loses most of i
 - A node is unusable when more than half of its known links to its zone's nodes lose half of the packets or more, by
   the worse direction and not counting what is older than the hard TTL.
 - Only a node that was usable when it was committed to is given up, and only if there is room on usable ones instead,
-  for the members that lose their place where the gang is, or for the whole gang in another zone: so a gang for which
-  nothing better exists starts all the same, also where the measurement hosts of a whole zone are away.
+  for the members that lose their place where the gang is, or for the whole gang in another zone; else it starts there.
 - The node is left out for the gang's kind of pods for a while; a gang gives places up at most `MOST_TIMES`.
 """
 

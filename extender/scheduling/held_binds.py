@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import KW_ONLY, dataclass, field
 from itertools import count
-from typing import Any
 
 import msgspec
 
@@ -17,11 +16,12 @@ from extender.cache import ClusterCache
 from extender.controllers.context import ControllerContext
 from extender.controllers.removal.losses import Evictions
 from extender.controllers.ungate_queue import UngateQueue
+from extender.errors import ApiError
 from extender.ports import Binding, Clock
 from extender.runtime.decision_lines import Decision
 from extender.scheduling.admissions import Admissions
 from extender.scheduling.answered_pods import Parking
-from extender.scheduling.binding_posts import GangTurns, Posts
+from extender.scheduling.binding_posts import GangTurns, Posts, was_answered
 from extender.scheduling.planner_loop import Planner
 from scoring import permit
 from scoring.feasibility.quorum import NO_MEMBERS, Quorum, Quorums
@@ -31,6 +31,8 @@ from scoring.model import Gang, Pod, Reason
 from scoring.model.policy import ZonePolicy, gang_options
 from scoring.permit import Held, PermitState, Posting, handle, next_deadline_s
 from scoring.plan import Plan
+
+_STALE_S = 1.0  # Places that were looked at longer ago are looked at again before the first Binding
 
 
 @dataclass(eq=False, repr=False)
@@ -95,17 +97,18 @@ class Binds:
     _states: dict[GangKey, PermitState] = field(default_factory=dict, init=False)
     _quorums: Quorums = field(default_factory=Quorums, init=False)
     _calls: dict[permit.RequestId, _Call] = field(default_factory=dict, init=False)
-    _looked: dict[GangKey, tuple[Any, ...]] = field(default_factory=dict, init=False)
+    _looked: dict[GangKey, tuple[Gang | None, int, bytes, frozenset[NodeName]]] = field(
+        default_factory=dict, init=False
+    )
     """gang → gang, node table, room taken on its nodes and lost nodes at the last `reconcile`"""
     _numbers: "count[int]" = field(default_factory=count, init=False)
     _timers: dict[GangKey, tuple[float, asyncio.TimerHandle]] = field(default_factory=dict, init=False)
     """gang → when its machine next needs the time, and the timer for it"""
-    _alone: int = field(default=0, init=False)  # Calls of pods without a gang that wait or are under way
 
     def __post_init__(self) -> None:
         self._unknown = PermitState(self.planner.policy.partial_timeout_s)
         hold_s = self.planner.policy.hold_limit_s
-        self.posts = Posts(self.context, self.health.lost, self._may_go_on, hold_s=hold_s, commit_s=self.commit_s)
+        self.posts = Posts(self.context, hold_s=hold_s, commit_s=self.commit_s, alone_max=self.held_max)
         self._posting = self.context.background("post")
         self.evictions = Evictions(self.context, refused=self._eviction_refused)
 
@@ -131,18 +134,6 @@ class Binds:
         """Gangs admitted, at bind, with a clock running, and those remembered whose pods are gone."""
         cache, states = self.context.cache, self._states.items()
         return frozenset(self.admissions.open).union(k for k, one in states if _active(one) or cache.gang(k) is None)
-
-    async def bind_alone(self, binding: Binding) -> Reason | None:
-        """Post the Binding of a pod without a gang. `None`: the API server confirmed it."""
-        if self.posts.limiter.closed:
-            return Reason.NOT_LEADER
-        if self._alone >= self.held_max:
-            return Reason.TOO_MANY_HELD
-        self._alone += 1
-        try:
-            return await self.posts.alone(binding)
-        finally:
-            self._alone -= 1
 
     async def bind_member(self, pod: Pod, gang: Gang, node: NodeName, gone: asyncio.Future[None]) -> Reason | None:
         """Hold the call until the gang's machine answers it. `None`: the Binding is confirmed."""
@@ -342,31 +333,71 @@ class Binds:
         self.context.telemetry.held_binds(len(self._calls))
 
     def _post(self, key: GangKey, state: PermitState, quorum: Quorum, asked: Sequence[permit.PostBinding]) -> None:
-        """Have these Bindings posted, each reported to the machine; they may wait as the first of their calls may."""
+        """Have these posted: the first a quarter of the commit timeout after the first call is due, others a half."""
         if not asked:
             return
         requests = [state.posting[one.uid].request for one in asked]
         due_s = [call.due_s for one in requests if one is not None and (call := self._calls.get(one)) is not None]
         due_s.append(self.context.clock.monotonic_s() + self.planner.policy.hold_limit_s)
-        places = {one.uid: one.node for one in asked}
-        turns = self.posts.turns(key, places, due_s=min(due_s), partly_bound=bool(quorum.placed or state.bound))
-        for uid in places:
+        turns = GangTurns(
+            min(due_s) + self.commit_s / 4.0,
+            min(due_s) + self.commit_s / 2.0,
+            urgent=bool(quorum.placed or state.bound),
+            key=key,
+            places={one.uid: one.node for one in asked},
+            asked_s=self.context.clock.monotonic_s(),
+            gang=self.context.cache.gang(key),
+        )
+        for uid in turns.places:
             self._posting.start(self._post_member(uid, turns), f"bind {key}")
 
     async def _post_member(self, uid: PodUid, turns: GangTurns) -> None:
         """Post one Binding, and tell the machine the outcome exactly once, whatever happens."""
         outcome: permit.MemberBound | permit.BindFailed | None = None
         try:
-            outcome = await self.posts.member(uid, turns)
+            outcome = await self._posted(uid, turns)
         finally:
-            self._feed(turns.key, outcome or self.posts.failed(uid, "broken off"))
+            self._feed(turns.key, outcome or self._failed(uid, "broken off"))
 
-    def _may_go_on(self, turns: GangTurns) -> bool:
-        """Whether Bindings may still be posted: of a valid gang of its minimum; before the first, of a whole one."""
-        quorum, state = self.quorum(turns.key), self._states.get(turns.key)
-        if quorum.problem is not None or quorum.incomplete or state is None:
-            return False
-        return turns.posting or quorum.reached_by(quorum.placed | state.bound.keys() | state.posting.keys())
+    async def _posted(self, uid: PodUid, turns: GangTurns) -> permit.MemberBound | permit.BindFailed:
+        if not await self.posts.limiter.take(turns):
+            return self._failed(uid, "it got no turn")
+        began_s, answered = self.context.clock.monotonic_s(), True
+        try:
+            pod = self.context.cache.pod(uid)
+            if pod is None:
+                return self._failed(uid, "the pod is gone", terminal=True)
+            if turns.over or not self._may_go_on(turns, now_s=began_s):
+                self.posts.limiter.refuse(turns)
+                return self._failed(uid, "its gang changed, or its places are gone")
+            turns.posting = True
+            binding = Binding(pod.namespace, pod.name, uid, turns.places[uid])
+            error = await self.posts.tried(binding)
+            if error is None:
+                return permit.MemberBound(uid, binding.node, self.context.clock.monotonic_s())
+            answered = was_answered(error)
+            self.posts.failed(binding, error)
+            return self._failed(uid, str(error), terminal=isinstance(error, ApiError) and error.status in (404, 422))
+        finally:
+            self.posts.limiter.give_back(began_s=began_s, answered=answered)
+
+    def _failed(self, uid: PodUid, error: str, *, terminal: bool = False) -> permit.BindFailed:
+        return permit.BindFailed(uid, error, terminal=terminal, now_s=self.context.clock.monotonic_s())
+
+    def _may_go_on(self, turns: GangTurns, *, now_s: float) -> bool:
+        """Whether the gang may still be bound, if it changed, and its places, looked at once if late, still do."""
+        gang, places = self.context.cache.gang(turns.key), turns.places
+        if gang is not turns.gang:
+            turns.gang, quorum, state = gang, self.quorum(turns.key), self._states.get(turns.key)
+            if quorum.problem is not None or quorum.incomplete or state is None:
+                return False
+            if not turns.posting and not quorum.reached_by(quorum.placed | state.bound.keys() | state.posting.keys()):
+                return False
+        if turns.looked_at or now_s - turns.asked_s <= _STALE_S:
+            return True
+        turns.looked_at = True
+        stands = gang is not None and not members_without_room(self.context.cache.snapshot(), gang, places)
+        return stands and not self.health.lost(places.values())
 
     def _set_timer(self, key: GangKey) -> None:
         due_s = next_deadline_s(self._state(key))

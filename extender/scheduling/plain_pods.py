@@ -5,10 +5,9 @@ that each leave reserved room alone might not do so together. Where nothing is r
 Rules: `scoring.verbs.plain_pods` decides what is reserved; only own pods are refused and woken (docs/safety.md S1),
 once, if their refusal ends for reasons inside netgang: kube-scheduler cannot know of those.
 
-Kubernetes' own groups are tried by zone: only the same answer for all members keeps a group together, for as long as
-they are asked about without a break; a member for which kube-scheduler offers no node there loses the try. The next one
-has another zone (`scoring.verbs.places`), and begins after a break, or soon after the loss: kube-scheduler may try a
-group again at once, hundreds of times a second (seen on 1.36.3), and would then never leave a break.
+Kubernetes' own groups are tried by zone: only the same answer for all members keeps a group together. A member for
+which kube-scheduler offers no node there loses the try; the next one has another zone (`scoring.verbs.places`), and
+begins after a break, or soon after the loss: kube-scheduler may ask again hundreds of times a second (seen on 1.36.3).
 """
 
 from collections import OrderedDict

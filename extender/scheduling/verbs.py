@@ -178,11 +178,11 @@ class Verbs:
         gang, binding = self.context.cache.gang_of(pod.uid), Binding(pod.namespace, pod.name, pod.uid, args.node)
         if gang is None or gang.source is GangSource.NATIVE:
             with self.plain.binding(pod, args.node) as may_go:
-                refused = await self.binds.bind_alone(binding) if may_go else Reason.RESERVED
+                refused = await self.binds.posts.alone(binding) if may_go else Reason.RESERVED
         elif gang.problem is not None or _is_of_later_run(pod, gang):
             return gang.problem or Reason.OTHER_RUN
         elif gang.source.is_native:  # kube-scheduler has found nodes for all that must start together
-            refused = await self.binds.bind_alone(binding)
+            refused = await self.binds.posts.alone(binding)
         else:
             refused = await self.binds.bind_member(pod, gang, args.node, gone)
         if refused is None:
@@ -339,15 +339,13 @@ _REMEMBERED_MAX = 20_000
 class CatchUp:
     """Waits for changes of the cache, before a pod is refused, on behalf of questions that are ahead of it.
 
-    Why: kube-scheduler asks at the very event that makes room, and its question often overtakes our copy of that event.
-    A "no" then costs the pod its backoff, seconds, although a millisecond later the answer is yes. The question shows
-    that the cache is behind: it names a node that we do not know, or one that is full in our view only, or a pod that
-    we have not seen. Rule: look again after each change of the cache, for at most `LONGEST_S`, once per pod and version
-    of the cache, and never more than a fifth of the time. At /bind kube-scheduler goes on, so it may be longer.
-
-    The first pods of a new gang are tried while its owner still creates the others, and each "no" is an Event that
-    looks like a failure. So the question about one waits for the others, too, by a fifth of its own, and only while
-    kube-scheduler has nothing else to do: after `LONGEST_S` without a question. In a burst no question waits for that.
+    Why: kube-scheduler asks at the very event that makes room, and its question often overtakes our copy of that event:
+    it names a node that we do not know or that is full in our view only, or a pod that we have not seen. A "no" then
+    costs the pod its backoff, seconds. Rule: look again after each change of the cache, for at most `LONGEST_S`, once
+    per pod and version of the cache, and never more than a fifth of the time. At /bind kube-scheduler goes on, so it
+    may be longer. The first pods of a new gang are tried while its owner still creates the others, and each "no" is an
+    Event that looks like a failure: the question waits for these, too, by a fifth of its own, and only where
+    kube-scheduler asked nothing for `LONGEST_S`.
     """
 
     def __init__(self, cache: ClusterCache, clock: Clock, change: asyncio.Event) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Self, cast
 
 from extender.bootstrap import empty_cache, reflectors_of
 from extender.bootstrap.common import feeds_of
-from extender.cache.unreadable import UnreadableObjects
+from extender.cache.state import UnreadableObjects
 from extender.kube.reflector import Reflector
 from extender.notes import UncheckedNotes
 from extender.ports import ClusterApi, Page, WatchEvent

@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from extender.cache.unreadable import Unreadable, UnreadableObjects
+from extender.cache.state import Unreadable, UnreadableObjects
 from extender.controllers.context import ControllerContext, ControlLoop
 from extender.controllers.events.recorder import Happening, Subject, owner_subject, pod_subject
 from extender.notes import Bearer, Flaw, NoteKind

@@ -49,8 +49,7 @@ class Desk:
         self.cache.expire(now_s)
 
     def look(self) -> None:
-        for _ in self.cache.daemon_sets.look_at_nodes():
-            pass
+        list(self.cache.daemon_sets.look_at_nodes())
 
     def used(self, where: str = "n1") -> int:
         assert_consistent(self.cache)
@@ -128,15 +127,10 @@ def test_it_ends_with_the_settle_time() -> None:
 
 
 READY, LABELLED = node("n1"), node("n1", labels={"gpu": "yes"})
+ENDED = daemon(CNI, node="n1", phase=Phase.FAILED)
 BEGINS = {  # case: (DaemonSet, node at first, what happens, millicores before and after)
     "its pod went": (CNI, READY, lambda cache: cache.pods.remove("kube-system/d"), 1000, 1000),
-    "its pod failed": (
-        CNI,
-        READY,
-        lambda cache: cache.pods.put(daemon(CNI, node="n1", phase=Phase.FAILED)),
-        1000,
-        1000,
-    ),
+    "its pod failed": (CNI, READY, lambda cache: cache.pods.put(ENDED), 1000, 1000),
     "the node is ready": (CNI, replace(READY, ready=False), lambda cache: cache.nodes.put(READY), 0, 1000),
     "the node has the label": (ON_GPUS, READY, lambda cache: cache.nodes.put(LABELLED), 0, 1000),
     "the template is another": (CNI, READY, lambda cache: cache.daemon_sets.put(daemon_set(cpu="2")), 0, 2000),

@@ -76,6 +76,7 @@ def test_size_and_age(want: Declared, pods: list[Pod], groups: list[PodGroup]) -
 
 BAD = GroupRef(G, GangSource.LABELS, None, "label x is 'y'")
 MIXED = [labelled("a"), labelled("b", scheduler_name="default-scheduler")]
+UNEQUAL = [labelled("a"), labelled("b", priority=9)]
 BY_TWO = [grouped("a", GangSource.ANNOTATION, 3), grouped("b", GangSource.ANNOTATION)]
 PROBLEMS = {  # what the detail must hold: (reason, the same, pods, PodGroups)
     one[1]: one
@@ -87,12 +88,7 @@ PROBLEMS = {  # what the detail must hold: (reason, the same, pods, PodGroups)
         (Reason.INVALID_GROUP, "3 (a), none (b)", BY_TWO, ()),
         (Reason.INVALID_GROUP, "in different ways", [labelled("a"), grouped("b")], (PodGroup(G, 2),)),
         (Reason.MIXED_SCHEDULERS, "spec.schedulerName differs: netgang (a), default-scheduler (b)", MIXED, ()),
-        (
-            Reason.MIXED_PRIORITIES,
-            "spec.priority differs: 0 (a), 9 (b)",
-            [labelled("a"), labelled("b", priority=9)],
-            (),
-        ),
+        (Reason.MIXED_PRIORITIES, "spec.priority differs: 0 (a), 9 (b)", UNEQUAL, ()),
     ]
 }
 

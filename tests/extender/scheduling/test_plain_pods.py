@@ -257,17 +257,11 @@ async def test_a_lost_try_ends_though_kube_scheduler_leaves_no_break() -> None:
         assert lost > 10, "a group of many members is not torn apart in the middle"
 
 
-async def test_without_a_zone_policy_there_is_none() -> None:
-    async with grouped(annotations={"netgang.io/zone-policy": "preferred"}) as (world, names):
-        assert zones(world, names[0]) == {"a", "b"}
-
-
-async def test_a_person_who_asks_begins_no_try() -> None:
+@pytest.mark.parametrize(("policy", "debug"), [("preferred", False), ("required", True)])
+async def test_without_a_zone_policy_and_for_a_person_there_is_no_try(policy: str, debug: bool) -> None:
     """docs/safety.md S2: a debugging call changes nothing, and sees all nodes."""
-    async with grouped() as (world, names):
-        answer = world.filter(names[0], debug=True)
-        assert isinstance(answer, Passed)
-        assert len(answer.names) == 6
+    async with grouped(annotations={"netgang.io/zone-policy": policy}) as (world, names):
+        assert len(world.passed(names[0], unless=Reason.OTHER_ZONE, debug=debug)) == 6
 
 
 NATIVE: dict[str, Any] = {"schedulingGroup": {"podGroupName": "native"}}

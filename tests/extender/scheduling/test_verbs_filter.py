@@ -33,13 +33,6 @@ def ask(world: World, pod: Object, **how: Any) -> FilterAnswer:
     return world.service.verbs.filter(args_of(pod, nodes=world.node_names(), **how))
 
 
-async def test_a_member_is_answered_its_planned_node() -> None:
-    async with running(N1, N2) as world:
-        first, second = await world.planned_gang("g", 2, cpu="3")
-        assert {world.offered(first), world.offered(second)} == {"n1", "n2"}
-        assert world.offered(first) == world.plan.node_of[world.uid(first)]
-
-
 PASSED: dict[str, dict[str, Any]] = {  # case: a pod that keeps all its nodes
     "plain, ours": {},
     "plain, of another scheduler": {"scheduler": "default-scheduler"},
@@ -227,16 +220,12 @@ async def test_a_pod_that_keeps_coming_back_is_sent_to_the_timer() -> None:
         assert world.refusal(name) is Reason.NO_ROOM
 
 
-async def test_a_new_pod_is_answered_at_its_first_question() -> None:
-    """The question overtakes the watch by a moment: it waits that moment, and gets its node."""
+async def test_a_new_pod_and_room_that_is_just_made_are_answered_at_the_first_question() -> None:
+    """It overtakes the watch by a moment and waits that moment; of room it passes a node that is full in our view."""
     async with running(N1) as world:
         world.pod("g-0", gang="g")
         assert await world.ask("g-0") == Passed([NodeName("n1")])
-
-
-async def test_room_that_is_just_made_is_given_at_once() -> None:
-    """kube-scheduler passes a node that is full in our view: its pod has just gone, and we are about to hear of it."""
-    async with running(N1) as world:
+        world.delete("g-0")
         world.occupy("n1")
         [name] = await world.planned_gang("g", 1)
         assert world.refusal(name) is Reason.NO_ROOM

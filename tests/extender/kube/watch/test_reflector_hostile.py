@@ -11,7 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from extender.cache.unreadable import MOST, UnreadableKind
+from extender.cache.state import MOST_UNREADABLE as MOST
+from extender.cache.state import UnreadableKind
 from extender.errors import ApiError, ApiUnavailableError, GoneError, TooLongError
 from extender.kube.calls import NODES, POD_GROUPS, PODS
 from extender.kube.client import KubeClient
