@@ -117,7 +117,9 @@ def configs(settings: Settings, service: Service) -> Iterator[tuple[str, uvicorn
         context = None if is_loopback(settings.debug_host) else for_people
         yield "debug_port", port_config(service.debug_app, settings.debug_host, settings.debug_port, tls=context)
     if settings.health_port is not None:
-        yield "health_port", port_config(service.health_app, settings.health_host or host, settings.health_port)
+        # The kubelet and Prometheus come from elsewhere.
+        anywhere = "0.0.0.0" if is_loopback(host) else host  # noqa: S104
+        yield "health_port", port_config(service.health_app, anywhere, settings.health_port)
     if reports.port is not None and service.reports_app is not None:
         # No client certificate is asked for: pods have none.
         yield "reports.port", port_config(service.reports_app, host, reports.port, tls=for_people)

@@ -199,9 +199,8 @@ class Settings(Policy, frozen=True, kw_only=True):
     """`debug_host` may be more than the loopback: every client that reaches it sees every job of the cluster."""
     health_port: Port | None = None
     """A port with /healthz, /readyz and /metrics alone, always plain HTTP: for probes and Prometheus, which show no
-    client certificate. `null`: none, they are at `port`; 0: a free one."""
-    health_host: Text | None = None
-    """Address of `health_port`; `null`: the same as `host`."""
+    client certificate. At `host`, or at 0.0.0.0 where that is on the loopback: they ask from elsewhere. `null`: none,
+    they are at `port`; 0: a free one."""
     tls: TlsSettings = TlsSettings()
     """Certificates of `port`, and of `debug_port` where that is not on the loopback."""
     kubeconfig: Path | None = None

@@ -369,7 +369,7 @@ CLOSED_DOORS: dict[str, dict[str, Any]] = {
     "names": {"tls": {**GUARDED, "client_names": "a, b"}, "health_port": 0},
     "open because a setting says so": {**ANYWHERE, "debug_open": True},
     "a host without a port": {"debug_host": "0.0.0.0"},
-    "health without TLS": {"health_port": 0, "health_host": "0.0.0.0"},
+    "health without TLS": {"health_port": 0},
 }
 
 
