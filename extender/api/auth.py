@@ -1,9 +1,8 @@
 """Who may report: a service account, by its token (TokenReview), which every pod has already.
 
 Rules:
-- A pod reports for jobs of its own namespace, which its token's service account names; an agent of the probe at the
-  probe's address alone.
-- No answer means no: what cannot be checked now is refused with 503, never let through.
+- A pod reports for jobs of its token's namespace; an agent of the probe at the probe's address alone.
+- What cannot be checked now is refused with 503, never let through.
 - An answer is remembered for a short time, a yes longer than a no; a token only as its SHA-256. Unknown tokens have
   a memory of their own, so that they cannot push out what is known of others.
 - Only so many questions are asked at a time, and so many callers wait for theirs. Each address may cause a bounded
@@ -98,7 +97,6 @@ class TokenAuth:
             await self._app(scope, receive, send)
 
     async def _caller(self, scope: Scope) -> Identity | Response:
-        """Whose the token is, or why it is nobody's or that cannot be said."""
         shown = [value.decode("latin-1") for name, value in scope["headers"] if name == b"authorization"]
         scheme, _, token = (shown[0] if len(shown) == 1 else "").partition(" ")
         if scheme.lower() != "bearer" or not (token := token.strip()):
@@ -164,10 +162,7 @@ class _Memory(msgspec.Struct, Generic[_Value]):
 
 
 class Questions:
-    """Questions that each peer may cause that are answered no (docs/safety.md S28): some, and now and then one more.
-
-    Of too many peers the one that asked longest ago is forgotten.
-    """
+    """Questions that each peer may cause that are answered no (docs/safety.md S28): some, and now and then one more."""
 
     def __init__(self, now_s: Callable[[], float], *, peers_max: int = 4096) -> None:
         self._now_s = now_s
@@ -197,5 +192,4 @@ def _unavailable(detail: str) -> Response:
 
 
 def _refused(status: HTTPStatus, detail: str, headers: Mapping[str, str] | None = None) -> Response:
-    """The body of a refused request is not read, so what follows on its connection is not either."""
     return problem_response(status, detail, headers={**(headers or {}), **LAST})

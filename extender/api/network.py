@@ -5,7 +5,6 @@ shows what the scores use and where it is from, and leaves out nothing that was 
 among the nodes of the zone: bandwidth is compared with its best rate, what is unknown with its median.
 """
 
-from collections.abc import Iterable
 from itertools import islice
 from math import isnan
 from typing import Final
@@ -119,7 +118,7 @@ def _neighbours(snapshot: Snapshot, *ends: NodeName) -> list[NodeName]:
     found = dict.fromkeys(ends)
     zones = sorted({table.nodes[table.index[end]].zone for end in ends})
     for number, zone in enumerate(zones):
-        others: Iterable[NodeName] = (table.names[row] for row in table.zones[zone])
+        others = (name for row in table.zones[zone] if (name := table.names[row]) not in found)
         most = MOST_NODES * (number + 1) // len(zones)
-        found.update(dict.fromkeys(islice((name for name in others if name not in found), most - len(found))))
+        found.update(dict.fromkeys(islice(others, most - len(found))))
     return list(found)

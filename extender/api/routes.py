@@ -56,13 +56,14 @@ def create_documents_app(
 ) -> FastAPI:
     """Build the app: the documents, and `routers`. `failed` hears of each error of ours."""
     mistakes: Responses = {"default": problem("A mistake in the request, or of ours")}
+    silent = {"tracing": False, "metrics": False, "logs": False}  # else each call looks for exporters
     offline = FastAPIOffline(
         title="netgang",
         description=_VERBS,
         redoc_url=None,
         responses=mistakes,
         redirect_slashes=False,
-        telemetry={"tracing": False, "metrics": False, "logs": False},  # else each call looks for exporters
+        telemetry=silent,
     )
     app = with_schemas(offline)
     answer_with_problems(app, failed=failed)
@@ -111,7 +112,7 @@ def _documents(views: Views) -> APIRouter:
     async def explain(namespace: Name, name: Name) -> Response:
         document = await views.explain(namespace, name)
         if document is None:
-            why = views.unreadable(namespace, name) or f"no gang or pod {namespace}/{name} is known"
+            why = views.unreadable_objects.named(namespace, name) or f"no gang or pod {namespace}/{name} is known"
             return problem_response(HTTPStatus.NOT_FOUND, why)
         return document_response(document)
 
@@ -162,7 +163,6 @@ def _documents(views: Views) -> APIRouter:
 
 
 def _jobs(jobs: JobsView | None) -> APIRouter:
-    """/v1/jobs and /v1/jobs/{namespace}/{name}; without `jobs` (elastic jobs are switched off) they say so."""
     router = APIRouter(prefix="/v1", tags=["documents"])
 
     @router.get(

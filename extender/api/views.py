@@ -118,10 +118,6 @@ class Views:
         found = gangs.get(gang_key(namespace, name))
         return gangs.get(pod.group.key) if found is None and pod is not None and pod.group is not None else found
 
-    def unreadable(self, namespace: str, name: str) -> str | None:
-        """What is wrong with objects of that name that cannot be read; `None`: there are none."""
-        return self.unreadable_objects.named(namespace, name)
-
     def network_status(self, *, most: int = MOST_NAMED) -> schemas.SourcesStatus | None:
         """How sources and mapping do, with `most` names of each list; `None`: there are no sources."""
         return self.refresh.status(most=most) if self.refresh is not None else None

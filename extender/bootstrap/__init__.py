@@ -95,12 +95,10 @@ def reflectors_of(
     }
     newest, *older = NATIVE_GROUPS
     found[f"{newest.plural}.{newest.group}"] = follow(
-        path=newest.collection(),
-        other_versions=[one.collection() for one in older],
-        reduce=convert.pod_group_from_json,
-        sink=cache.native_groups,
+        path=newest.collection(), other_versions=[one.collection() for one in older],
+        reduce=convert.pod_group_from_json, sink=cache.native_groups,
         unreadable=unreadable.of(newest.api_version, "PodGroup"),
-    )
+    )  # fmt: skip
     return found
 
 
@@ -111,9 +109,8 @@ def sources_of(settings: Settings) -> list[Polled]:
     for one in settings.network.sources:
         seen[one.kind] += 1
         name = one.kind if seen[one.kind] == 1 else f"{one.kind}-{seen[one.kind]}"
-        interval_s = (
-            5.0 if isinstance(one, network.FileSource) else one.interval_s
-        )  # one `stat` of a file costs nothing
+        # One `stat` of a file costs nothing.
+        interval_s = 5.0 if isinstance(one, network.FileSource) else one.interval_s
         found.append(Polled(source_of(one, name), interval_s))
     return found
 

@@ -143,7 +143,6 @@ class _Crowded(H11Protocol):
     """uvicorn's protocol, with at most so many connections: files must be left for those to the API server."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
-        """A client connected."""
         super().connection_made(transport)
         if len(self.connections) > _CROWD:
             transport.abort()

@@ -5,7 +5,7 @@ The order of these lines is the order of listeners. Nothing runs before `Service
 
 import asyncio
 import gc
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
@@ -15,7 +15,7 @@ from starlette.types import ASGIApp
 
 from extender.api.auth import Reporters
 from extender.api.problems import PROBES, only
-from extender.api.reports import ProbePort, create_reports_app, reports_door
+from extender.api.reports import create_reports_app, reports_door
 from extender.api.views import Views
 from extender.api.what_if import WhatIfs
 from extender.bootstrap.common import Common, empty_cache
@@ -24,7 +24,7 @@ from extender.controllers.owners import Circumstances
 from extender.decision_log import Recorder
 from extender.kube.reflector import Reflector
 from extender.leadership.lease_loop import Duties
-from extender.network.refresh import NetworkRefresh, Polled, RefreshOptions
+from extender.network.refresh import NetworkRefresh, RefreshOptions
 from extender.runtime.memory import collect_when_grown, give_back_each_minute
 from extender.runtime.telemetry import Telemetry
 from extender.scheduling.degraded_nodes import Degrading
@@ -49,14 +49,29 @@ class Service:
         self.binds, self.verbs, self.restarts = common.binds, common.verbs, controllers.restarts
         self._probing = Probing(common) if settings.probe.enabled else None
         probed = [self._probing.polled] if self._probing is not None else []
-        self._refresh = _refresh_of(common, [*common.sources, *probed])
+        options = RefreshOptions(network=settings.network, zone_fallback=settings.probe.enabled)  # its pairs take turns
+        refresh = NetworkRefresh(
+            [*common.sources, *probed], options, clock=common.clock, nodes=lambda: common.cache.snapshot().table.nodes,
+            publish=common.cache.set_network, jitter=common.rng.random, prepare=planner.prepare,
+        )  # fmt: skip
+        self._refresh = refresh if common.sources or probed else None
         self._planned = asyncio.Event()
         self._table_version = -1  # Of the nodes at the last plan
         self._recorder: Recorder | None = None
         if settings.record.enabled:
             self._recorder = Recorder(planner.policy, failed=self.telemetry.internal_error)
             planner.recorded = self._recorder.record
-        self._listen()
+        self.cache.on_change = planner.mark_dirty
+        for heard in (
+            self.binds.plan_made,
+            lambda _: common.wakes.add(self.verbs.plain.woken()),
+            Degrading(common.context, common.binds).look,
+            lambda _: common.context.quiet.look(),
+            lambda _: controllers.overcommits.wake(),
+            controllers.waiting_times.plan_made,
+            self._look_at_nodes,
+        ):
+            planner.subscribe(heard)
         if self.leadership is not None:
             self.leadership.duties = Duties(self._take_up, self._lay_down, heard=common.heard, over=self._over)
         self.views = self._views()
@@ -68,7 +83,7 @@ class Service:
         self.debug_app = for_people(app)
         elsewhere = "this port has /healthz, /readyz and /metrics; documents are at debug_port"
         self.health_app = only(app, PROBES, elsewhere=elsewhere)
-        self.reports_app = self._reports_app(self._probing.port if self._probing is not None else None)
+        self.reports_app = self._reports_app()
         certified = settings.tls.cert_file is not None
         self.tls = Rotation(settings.tls, common.clock, common.telemetry) if certified else None
         self.tasks = self._tasks()  # name → coroutine function that runs until cancelled
@@ -88,19 +103,8 @@ class Service:
         if self.leadership is not None:
             await self.leadership.resign()
 
-    def _listen(self) -> None:
-        planner, common, controllers = self.planner, self._common, self._controllers
-        self.cache.on_change = planner.mark_dirty
-        planner.subscribe(self.binds.plan_made)
-        planner.subscribe(lambda _: common.wakes.add(self.verbs.plain.woken()))
-        planner.subscribe(Degrading(common.context, common.binds).look)
-        planner.subscribe(lambda _: common.context.quiet.look())
-        planner.subscribe(lambda _: controllers.overcommits.wake())
-        planner.subscribe(controllers.waiting_times.plan_made)
-        planner.subscribe(self._look_at_nodes)
-
     def _look_at_nodes(self, _: Plan) -> None:
-        """At a plan with another node table: nodes may have got another endpoint."""
+        """With another node table nodes may have got another endpoint."""
         before, self._table_version = self._table_version, self.cache.snapshot().table.version
         if self._refresh is not None and self._table_version != before:
             self._refresh.nodes_changed()
@@ -215,28 +219,16 @@ class Service:
             demo=settings.snapshot is not None,
         )
 
-    def _reports_app(self, probe: ProbePort | None) -> ASGIApp | None:
+    def _reports_app(self) -> ASGIApp | None:
         """For training jobs and the probe's agents alone: what they report. `None`: they cannot."""
         common, resizing, chosen = self._common, self._controllers.resizing, self._common.settings.reports
+        probe = self._probing.port if self._probing is not None else None
         if chosen.port is None or (resizing is None and probe is None):
             return None
         assert common.reviews is not None  # the settings refuse a port of reports over a saved cluster
         app = create_reports_app(resizing.reports if resizing is not None else None, acting=common.acting, probe=probe)
         reporters = Reporters(common.reviews, chosen.audiences, agents=probe.account if probe is not None else None)
-        telemetry = common.telemetry
-        count, count_probe = telemetry.reported, telemetry.probe_reported
-        return reports_door(app, reporters, common.clock, count=count, count_probe=count_probe)
-
-
-def _refresh_of(common: Common, polled: Sequence[Polled]) -> NetworkRefresh | None:
-    """What fetches from the sources and publishes a matrix into the cache; `None`: there are no sources."""
-    cache, settings = common.cache, common.settings
-    options = RefreshOptions(network=settings.network, zone_fallback=settings.probe.enabled)  # its pairs take turns
-    refresh = NetworkRefresh(
-        polled, options, clock=common.clock, nodes=lambda: cache.snapshot().table.nodes,
-        publish=cache.set_network, jitter=common.rng.random, prepare=common.planner.prepare,
-    )  # fmt: skip
-    return refresh if polled else None
+        return reports_door(app, reporters, common.clock, common.telemetry)
 
 
 def _statuses(reflectors: Mapping[str, Reflector[Any]]) -> dict[str, Watch]:
@@ -245,10 +237,7 @@ def _statuses(reflectors: Mapping[str, Reflector[Any]]) -> dict[str, Watch]:
 
 @dataclass(eq=False, repr=False)
 class Reporting:
-    """Carries the counts that reflectors and sources keep over into metrics: those parts know none, and stand alone.
-
-    Counters only grow: each look adds what came since the last one.
-    """
+    """Carries the counts that reflectors and sources keep over into metrics: those parts know none, and stand alone."""
 
     telemetry: Telemetry
     _: KW_ONLY
@@ -263,7 +252,7 @@ class Reporting:
             await asyncio.sleep(5.0)
 
     def look(self) -> None:
-        """One look."""
+        """Add what came since the last look."""
         telemetry = self.telemetry
         for kind, status in self.sync().items():
             if more := self._more("errors", kind, status.errors):

@@ -166,7 +166,13 @@ class VerbsApp:
         if looks:
             return VerbReply(wire.encode_bind(DEBUG_BINDS_NOTHING), "debug")
         gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        watch = asyncio.create_task(_set_when_gone(gone, receive))
+
+        async def wait_for_hang_up() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            gone.set_result(None)
+
+        watch = asyncio.create_task(wait_for_hang_up())
         try:
             refusal = await self.verbs.bind(args, gone)
         finally:
@@ -179,12 +185,6 @@ class VerbsApp:
 def for_people(app: ASGIApp) -> ASGIApp:
     """The same service, documents and readiness, for another port: every call of a verb there only looks."""
     return lambda scope, receive, send: app({**scope, _LOOKS: True}, receive, send)
-
-
-async def _set_when_gone(gone: asyncio.Future[None], receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-    gone.set_result(None)
 
 
 def _malformed(verb: str, body: bytes, error: str, *, last: bool = False) -> VerbReply:

@@ -3,9 +3,7 @@
 Why: the extender protocol knows no credentials, so a client certificate is the only proof that a Binding is asked for
 by kube-scheduler; and certificates are renewed while the process runs, where a restart would fail every held gang.
 Why a context of contexts: a server is given its context once, and loading a new pair into a living one is not atomic: a
-certificate whose key does not fit stays in it, and authorities can only be added. So every change makes a new context,
-checked beforehand: OpenSSL finds some mistakes, and shows a certificate's dates, only in a connection, so the first
-client is one in this process (`_shown_until_s`).
+certificate whose key does not fit stays in it, and authorities can only be added. So every change makes a new context.
 
 Rules: a connection whose client may not speak never reaches HTTP: names are checked at the end of the handshake. A
 refused client gets a TLS alert, so that its own log names the cause. Files are looked at by device, inode, time and
@@ -181,7 +179,10 @@ def _with_pair(cert_file: Path, key_file: Path) -> ssl.SSLContext:
 
 
 def _shown_until_s(context: ssl.SSLContext, cert_file: Path) -> float:
-    """When the certificate ends that `context` shows (Unix seconds): asked by a client that trusts just that one."""
+    """When the certificate ends that `context` shows (Unix seconds).
+
+    OpenSSL finds some mistakes, and shows dates, only in a connection: the first client is one that trusts just it.
+    """
     asking = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     asking.check_hostname = False
     asking.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
@@ -268,7 +269,6 @@ class Rotation:
         return loaded
 
     def _refused(self, why: str) -> None:
-        """Say why a client was refused, at most once in ten seconds."""
         now_s = self._clock.monotonic_s()
         if now_s - self._said_at_s >= _SAID_AGAIN_S:
             self._said_at_s = now_s

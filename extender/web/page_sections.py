@@ -50,16 +50,17 @@ async def sections_of(views: Views) -> Sections:
     """Every section as JSON. Cost: as /v1/queue, and O(nodes)."""
     made: dict[str, bytes] = {}
     snapshot = views.planner.snapshot or views.context.cache.snapshot()
-    small = {"status": _status, "zones": _zones, "gates": _gates, "network": _network, "decisions": _decisions}
-    for name, section in small.items():
+    for name, section in {"status": _status, "zones": _zones, "gates": _gates, "network": _network}.items():
         made[name] = msgspec.json.encode(section(views, snapshot))
         await next_slice()
+    told = ("what", "gang", "pod", "node", "reason")
+    decisions = [{"at_s": at_s, **_shown(one, *told)} for at_s, one in views.recent.changes()]
+    made["decisions"] = msgspec.json.encode({"rows": decisions})
     if views.jobs is not None:
         jobs = await views.jobs.listed(limit=MOST_JOBS)
         shown = ("job", "kind", "state", "workers", "network", "refusal", "wish", "last_change")
         made["jobs"] = msgspec.json.encode({"rows": [_shown(one, *shown) for one in jobs.jobs], "of": jobs.of})
-    queue = await views.queue()
-    made["queue"] = msgspec.json.encode(queue_section(queue))
+    made["queue"] = msgspec.json.encode(queue_section(await views.queue()))
     return made
 
 
@@ -67,30 +68,27 @@ def _shown(source: object, *names: str) -> Document:
     return {name: getattr(source, name) for name in names}
 
 
-def _decisions(views: Views, _: Snapshot) -> Document:
-    shown = ("what", "gang", "pod", "node", "reason")
-    return {"rows": [{"at_s": at_s, **_shown(one, *shown)} for at_s, one in views.recent.changes()]}
-
-
 def _status(views: Views, snapshot: Snapshot) -> Document:
-    readiness = views.readiness()
-    usable = sum(node.ready and not node.unschedulable and not node.leaving for node in snapshot.table.nodes)
     return {
-        "ready": readiness.ready,
-        "reasons": readiness.reasons,
+        **_shown(views.readiness(), "ready", "reasons"),
         "leading": views.context.acting(),
         "nodes": len(snapshot.table.names),
-        "usable_nodes": usable,
+        "usable_nodes": int(_usable(snapshot).sum()),
         "held_binds": views.binds.held_count,
         "plan_version": views.planner.current.version,
         "demo": views.demo,
     }
 
 
+def _usable(snapshot: Snapshot) -> Bools:
+    nodes = snapshot.table.nodes
+    return np.array([node.ready and not node.unschedulable and not node.leaving for node in nodes], np.bool_)
+
+
 def _zones(views: Views, snapshot: Snapshot) -> Document:
     """Per zone: nodes, what is free of each resource on usable nodes, and for which gangs room is reserved."""
     table = snapshot.table
-    usable = np.array([node.ready and not node.unschedulable and not node.leaving for node in table.nodes], np.bool_)
+    usable = _usable(snapshot)
     spread = (table.allocatable > 0).sum(axis=0)
     usual = (CPU, MEMORY, PODS, "ephemeral-storage")
     extended = [one for one in np.argsort(-spread, kind="stable").tolist() if table.axis[one] not in usual]

@@ -45,9 +45,7 @@ class Shown:
                 body = b",".join(b"%s:%s" % (msgspec.json.encode(name), text) for name, text in sections.items())
                 self._number += b"{%s}" % body != self._body
                 self._body = b"{%s}" % body
-                self._again_s = now_s + min(
-                    max(cost_s * 25.0, 1.0), 5.0
-                )  # all open pages take at most 1/25 of the time
+                self._again_s = now_s + min(max(cost_s * 25.0, 1.0), 5.0)  # pages take at most 1/25 of the time
             return self._body, f'"{self._number}"'
 
 

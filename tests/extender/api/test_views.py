@@ -330,8 +330,8 @@ async def test_people_are_told_which_and_why() -> None:
         assert (event["regarding"]["kind"], event["regarding"]["name"], event["type"]) == ("PodGroup", "bad", "Warning")
         [said] = notes(world)
         assert said.startswith("PodGroup default/bad cannot be read and is left out: ")
-        assert views.unreadable("default", "bad") == said
-        assert views.unreadable("default", "good") is None
+        assert views.unreadable_objects.named("default", "bad") == said
+        assert views.unreadable_objects.named("default", "good") is None
         assert world.counted("unreadable_objects", kind="podgroups") == 1.0
         world.api.add(group("bad", cpu="1"))
         await world.settle(10.0)
