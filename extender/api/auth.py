@@ -33,8 +33,6 @@ WAY_OUT: Final = (
 )
 IN_HAND: Final = 10.0  # Questions of an address that has not asked for long
 REFILL_S: Final = 5.0  # Seconds for one more
-_AGENTS_YES_S: Final = 300.0  # With agents on each node: 1,000 of them cost three TokenReviews a second, not 17
-_TOO_MANY: Final = "this address has shown too many tokens that the API server does not know; come again"
 _NAMESPACE_WAY_OUT: Final = (
     "a service account reports for jobs of its own namespace alone, and people for none: let a pod of the job's "
     "namespace report with its own token"
@@ -80,7 +78,7 @@ class TokenAuth:
         self._waiting, self._waiting_max = 0, waiting_max
         now_s = clock.monotonic_s
         self._questions = Questions(now_s)
-        yes_s = 60.0 if reporters.agents is None else _AGENTS_YES_S
+        yes_s = 60.0 if reporters.agents is None else 300.0  # 1,000 agents cost three TokenReviews a second, not 17
         self._yes = _Memory[Identity](yes_s, remembered_max, now_s)  # Hash of a token → whose it is
         self._yes_once = _Memory[bool](3600.0, remembered_max, now_s)  # As long as a pod's token is good
         self._no = _Memory[bool](10.0, remembered_max, now_s)
@@ -119,7 +117,8 @@ class TokenAuth:
             return _unavailable("too many callers are being checked; come again in a moment")
         counts = self._yes_once.get(key) is None
         if counts and not self._questions.take(peer):
-            return _refused(HTTPStatus.TOO_MANY_REQUESTS, _TOO_MANY, {"retry-after": f"{REFILL_S:g}"})
+            why = "this address has shown too many tokens that the API server does not know; come again"
+            return _refused(HTTPStatus.TOO_MANY_REQUESTS, why, {"retry-after": f"{REFILL_S:g}"})
         self._waiting += 1
         refused = False
         try:

@@ -1,7 +1,4 @@
-"""The documents behind /v1/jobs, of one moment: from the controller's records, the queue, the plan and the reports.
-
-Nothing here decides or changes anything. Times are Unix seconds.
-"""
+"""The documents behind /v1/jobs, of one moment: from the controller's records, the queue, the plan and the reports."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -129,7 +126,5 @@ def _state(view: JobView, moment: _Moment) -> str:
 
 def _change(change: Resize) -> schemas.WorkerChange:
     intent, times = change.intent, (change.gone_s, change.ended_s, change.took_s, change.lost_pod_s)
-    who, gang = intent.requester.value, intent.beneficiary
-    return schemas.WorkerChange(
-        intent.before, intent.goal, who, intent.why, gang, change.stage.value, intent.at_s, *times
-    )
+    decided = (intent.before, intent.goal, intent.requester.value, intent.why, intent.beneficiary)
+    return schemas.WorkerChange(*decided, change.stage.value, intent.at_s, *times)

@@ -1,8 +1,7 @@
 """The network in numbers: sources, mapping, and the values between a few nodes, for people and `netgang network`.
 
 Why bounded: 5,000 nodes have 25 million pairs, which neither the event loop nor a reader could take. Of one link it
-shows what the scores use and where it is from, and leaves out nothing that was measured, however old. Points are as
-among the nodes of the zone: bandwidth is compared with its best rate, what is unknown with its median.
+leaves out nothing that was measured, however old. Points are as among the nodes of the zone.
 """
 
 from itertools import islice

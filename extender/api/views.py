@@ -29,15 +29,13 @@ from scoring.ids import GangKey, NodeName, gang_key
 from scoring.model import Gang
 
 STALE_S: Final = 300.0
-"""Age of the last word about a kind of objects from which `/readyz` says no.
-
-An idle watch brings a bookmark about once a minute; one that was silent for 120 s is opened again, and has then three
-minutes to bring its first. Below 180 an idle cluster could look stale."""
+"""Age of the last word about a kind of objects from which `/readyz` says no. An idle watch brings a bookmark about once
+a minute; one that was silent for 120 s is opened again: below 180 an idle cluster could look stale."""
 
 
 @dataclass(frozen=True, slots=True)
 class Views:
-    """What the service shows. Nothing here changes anything."""
+    """What the service shows."""
 
     context: ControllerContext
     planner: Planner

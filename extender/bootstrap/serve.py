@@ -30,9 +30,8 @@ from extender.settings.settings import Settings, is_loopback
 
 _KEPT_S = 120
 """How long a connection may idle after an answer. Above the 90 s after which kube-scheduler's client drops an idle
-connection: it must never meet a closed one. Go's client repeats no POST of which something was written, and a /filter
-that fails costs its pod a second. Agents of the probe keep theirs, too: 38 KiB each with TLS, a new one costs 1.3 ms of
-CPU (measured)."""
+connection: Go repeats no POST of which something was written, and a /filter that fails costs its pod a second. Agents
+of the probe keep theirs, too: 38 KiB each with TLS, a new one costs 1.3 ms of CPU (measured)."""
 _CROWD = 16384  # Agents of 15,000 nodes each keep one
 _FILES = 65536
 

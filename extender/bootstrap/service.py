@@ -32,7 +32,7 @@ from extender.scheduling.housekeeping import Housekeeping
 from extender.schemas import SourcesStatus, Watch
 from extender.server.app import PATHS, VerbsApp, for_people
 from extender.server.tls import Rotation
-from extender.web.routes import page_router
+from extender.web.page import page_router
 from scoring.plan import Plan
 
 _FIRST_LOOK_S = 10.0  # Longest wait for network data and ages of jobs before the first plan is made without

@@ -68,10 +68,10 @@ class DecisionLog:
         level = logging.DEBUG if decision.what in _STEPS and not decision.reason else logging.INFO
         if _decisions.isEnabledFor(level):  # a line for each pod, made directly: logging would search for the caller
             record = logging.LogRecord(DECISIONS, level, "", 0, decision.what, (), None)
-            record.fields = {name: shown for name in _SHOWN if (shown := getattr(decision, name))}
-            record.fields["snapshot_version"] = decision.snapshot_version
-            late = {"duration_ms": round(decision.duration_ms, 3), "repeated": repeated}
-            record.fields |= {name: value for name, value in late.items() if value}
+            where = {name: shown for name in _SHOWN if (shown := getattr(decision, name))}
+            cost = {"duration_ms": round(decision.duration_ms, 3), "repeated": repeated}
+            cost = {name: value for name, value in cost.items() if value}
+            record.fields = where | {"snapshot_version": decision.snapshot_version} | cost
             _decisions.handle(record)
         return True
 

@@ -7,8 +7,7 @@ certificate whose key does not fit stays in it, and authorities can only be adde
 
 Rules: a connection whose client may not speak never reaches HTTP: names are checked at the end of the handshake. A
 refused client gets a TLS alert, so that its own log names the cause. Files are looked at by device, inode, time and
-size behind all links, so a kubelet's swap is seen; one that happens while they are read is read again. Files that
-cannot be used are a sentence that names the field and the way out: logged once, counted, tried again.
+size behind all links, so a kubelet's swap is seen. Files that cannot be used are logged once, counted, tried again.
 """
 
 import asyncio
@@ -135,23 +134,18 @@ def marks_of(settings: TlsSettings) -> Sequence[object]:
 
 def load(settings: TlsSettings, *, now_s: float) -> Loaded:
     """Read, check and load the files; `now_s` by the wall clock. Blocks: file system. Errors: ConfigError."""
-    marks = marks_of(settings)
+    marks, cert_file, key_file = marks_of(settings), settings.cert_file, settings.key_file
+    assert cert_file is not None
+    assert key_file is not None
     try:
-        return _loaded(settings, marks, now_s=now_s)
+        verbs, people = _with_pair(cert_file, key_file), _with_pair(cert_file, key_file)
+        ends_s = {SERVER: _shown_until_s(people, cert_file)}
+        if settings.client_ca_file is not None:
+            ends_s[CLIENT_CA] = _load_authorities(verbs, settings.client_ca_file, now_s=now_s)
     except ConfigError:
         if marks_of(settings) == marks:
             raise
         return load(settings, now_s=now_s)  # changed while it was read: perhaps a certificate of before, a key of after
-
-
-def _loaded(settings: TlsSettings, marks: Sequence[object], *, now_s: float) -> Loaded:
-    cert_file, key_file = settings.cert_file, settings.key_file
-    assert cert_file is not None
-    assert key_file is not None
-    verbs, people = _with_pair(cert_file, key_file), _with_pair(cert_file, key_file)
-    ends_s = {SERVER: _shown_until_s(people, cert_file)}
-    if settings.client_ca_file is not None:
-        ends_s[CLIENT_CA] = _load_authorities(verbs, settings.client_ca_file, now_s=now_s)
     return Loaded(verbs, people, ends_s, marks)
 
 

@@ -275,10 +275,7 @@ def unfold(flat: Mapping[str, Any]) -> dict[str, Any]:
     """
     nested: dict[str, Any] = {}
     for name, value in flat.items():
-        branch: Any = value
-        for part in reversed(name.split(".")):
-            branch = {part: branch}
-        nested = merge(nested, branch)
+        nested = merge(nested, reduce(lambda branch, part: {part: branch}, reversed(name.split(".")), value))
     return nested
 
 
