@@ -120,8 +120,7 @@ class JobsView(msgspec.Struct, frozen=True):
 def _state(view: JobView, moment: _Moment) -> str:
     """As the queue has it, which knows STARVING; jobs that netgang does not queue by their pods."""
     entry = moment.entries.get(view.job.gang)
-    ended = view.rough_state is JobState.COMPLETED
-    return entry.state if entry is not None and not ended else view.rough_state
+    return view.rough_state if entry is None or view.rough_state is JobState.COMPLETED else entry.state
 
 
 def _change(change: Resize) -> schemas.WorkerChange:

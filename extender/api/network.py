@@ -33,10 +33,7 @@ def network_document(
     degraded: tuple[DegradedLinks, ...] = (),
     probe: schemas.ProbeAgents | UnsetType = UNSET,
 ) -> schemas.Network:
-    """The network as the planner sees it. `status` is `None` without sources. Cost: O(nodes + limit²).
-
-    A zone that does not exist has no nodes. The diagonal and nodes that share their endpoint have no values.
-    """
+    """The network as the planner sees it; nodes that share their endpoint have no values. Cost: O(nodes + limit²)."""
     network, table = snapshot.network, snapshot.table
     rows = () if zone is None else table.zones.get(ZoneName(zone), np.empty(0, np.int64))
     listed = table.names if zone is None else tuple(table.names[row] for row in rows)

@@ -60,7 +60,7 @@ class Telemetry:
             "internal_errors", "Bugs that a supervisor caught; place: a verb, document, or a task", "place"
         )
         self.gangs = current("gangs", "Gangs known; state: admitted or waiting", "state")
-        self._namespaces: set[str] = set()
+        self._namespaces = set[str]()
         self._waited = histogram(
             "gang_wait_duration_seconds",
             "From the moment a gang could start (all of its minimum exists) until its minimum had nodes",

@@ -192,7 +192,7 @@ def _malformed(verb: str, body: bytes, error: str, *, last: bool = False) -> Ver
 
 
 def _failure(verb: str, body: bytes, error: str) -> bytes:
-    """The reply that lets no node pass and binds nothing, to a body that could not be answered, and why."""
+    """The reply that lets no node pass and binds nothing."""
     if verb == "prioritize":
         return wire.encode_equal_scores(wire.readable_names(body) if body else [])
     return wire.encode_bind(error) if verb == "bind" else wire.encode_filter_error(error)

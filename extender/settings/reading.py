@@ -202,11 +202,10 @@ def _why(error: msgspec.ValidationError) -> str:
 
 
 def _holds(values: Any, place: Place) -> bool:
-    try:
+    with suppress(KeyError, IndexError, TypeError):
         reduce(getitem, place, values)
-    except (KeyError, IndexError, TypeError):
-        return False
-    return True
+        return True
+    return False
 
 
 def unknown(name: str, settings: Iterable[str]) -> str:
