@@ -84,8 +84,7 @@ class Views:
         read = await self.circumstances(known) if known is not None else ()
         gang = self._gang(namespace, name)  # as it is once the API server has answered
         if gang is None:
-            pod = cache.pod_by_name(namespace, name)
-            if pod is None:
+            if (pod := cache.pod_by_name(namespace, name)) is None:
                 return None
             return ExplainedPod(pod=PodPlace(name=pod.key, uid=pod.uid, own=cache.is_own(pod), node=pod.node))
         binds, members = self.binds.state(gang.key), [cache.pod(pod.uid) for pod in gang.pending]

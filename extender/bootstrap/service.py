@@ -5,7 +5,7 @@ The order of these lines is the order of listeners. Nothing runs before `Service
 
 import asyncio
 import gc
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
@@ -142,15 +142,14 @@ class Service:
         """Wait for what the first plan needs, then plan until cancelled."""
         for reflector in self._common.reflectors.values():
             await reflector.synced.wait()
-        looks: list[Callable[[], Any]] = [self._controllers.owners.first_look]
-        if self._refresh is not None:  # a source that hangs must not keep jobs from starting
-            self._refresh.nodes_changed()
-            looks.insert(0, self._refresh.first_look.wait)
-        if self._controllers.started is not None:
-            looks.append(self._controllers.started.look)
-        if self._common.feeds is not None:  # rights for jobs may be missing
-            looks.append(self._common.feeds.synced)
-        for look in looks:
+        refresh, started, feeds = self._refresh, self._controllers.started, self._common.feeds
+        if refresh is not None:
+            refresh.nodes_changed()
+        looks: Sequence[Callable[[], Any] | None] = (
+            refresh and refresh.first_look.wait, self._controllers.owners.first_look,
+            started and started.look, feeds and feeds.synced,
+        )  # fmt: skip
+        for look in filter(None, looks):  # a source that hangs, or a right that is missing, keeps no job from starting
             with suppress(TimeoutError):
                 async with asyncio.timeout(_FIRST_LOOK_S):
                     await look()
@@ -260,8 +259,7 @@ class Reporting:
             telemetry.unreadable_objects.labels(kind).set(status.unreadable_now)
             if status.contact_age_s is not None:
                 telemetry.contact_age.labels(kind).set(status.contact_age_s)
-        network = self.network()
-        if network is None:
+        if (network := self.network()) is None:
             return
         for metric, pairs in network.pairs.items():
             for state in ("fresh", "fading", "expired"):

@@ -60,8 +60,7 @@ class DecisionLog:
         if decision.what in _PLANNED and not self.acting():
             return False
         if decision.reason:
-            seen = self._admit(decision, now_s)
-            if seen is None:
+            if (seen := self._admit(decision, now_s)) is None:
                 return False
             repeated, seen.left_out = seen.left_out, 0
         self.heard(decision)

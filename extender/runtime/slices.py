@@ -27,8 +27,7 @@ Steps: TypeAlias = Generator[None, None, _T]
 async def next_slice() -> None:
     """Let other tasks run, and come back in a turn of the loop that no other slice is in."""
     loop = asyncio.get_running_loop()
-    line = _LINES.get(loop)
-    if line is None:
+    if (line := _LINES.get(loop)) is None:
         line = _LINES[loop] = _Line()
     await line.wait(loop)
 
