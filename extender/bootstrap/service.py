@@ -145,7 +145,7 @@ class Service:
         refresh, started, feeds = self._refresh, self._controllers.started, self._common.feeds
         if refresh is not None:
             refresh.nodes_changed()
-        looks: Sequence[Callable[[], Any] | None] = (
+        looks: Sequence[Any] = (
             refresh and refresh.first_look.wait, self._controllers.owners.first_look,
             started and started.look, feeds and feeds.synced,
         )  # fmt: skip
