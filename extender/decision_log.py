@@ -1,9 +1,8 @@
 """The decision log: snapshots and the plans that were made from them, so that `netgang plan FILE` decides them again.
 
-The planner is a pure function: decided again, each plan must be the same, bit for bit. Each decision stands alone, in a
-gzip member of its own: its length in four bytes, then MessagePack. Rules: it is written by a thread beside the event
-loop, because that costs more than half of deciding; what is kept is bounded in bytes, the oldest goes first, and what
-comes too fast is left out; a reader trusts nothing in a log.
+The planner is a pure function: decided again, each plan must be the same, bit for bit. Each decision is a gzip member:
+its length in four bytes, then MessagePack. Rules: it is written by a thread, because that costs more than half of
+deciding; what is kept is bounded in bytes, the oldest goes first; a reader trusts nothing in a log.
 """
 
 import asyncio

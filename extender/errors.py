@@ -2,7 +2,7 @@
 
 
 class NetgangError(Exception):
-    """Base of everything that the outside world can do to us."""
+    """Base of all of them."""
 
 
 class ConfigError(NetgangError):

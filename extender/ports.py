@@ -1,8 +1,7 @@
 """What the service needs of the world, as protocols: time, the Kubernetes API, network measurements.
 
 Why: use cases are tested with fakes (tests/fakes), the simulator drives the same code in virtual time. Rule: a port
-speaks in our own records or in plain JSON values, never in a library's types; its errors are those of
-`extender.errors`.
+speaks in our own records or in plain JSON values, never in a library's types.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -112,13 +111,12 @@ class ClusterApi(Protocol):
 
 async def read_all(api: ClusterApi, path: str) -> list[bytes]:
     """All objects of a collection, consistent, page by page. Errors: ApiError and its kind."""
-    found: list[bytes] = []
-    token = ""
-    while True:
-        page = await api.list_page(path, limit=500, continue_token=token)
+    page = await api.list_page(path, limit=500)
+    found = [*page.items]
+    while page.continue_token:
+        page = await api.list_page(path, limit=500, continue_token=page.continue_token)
         found.extend(page.items)
-        if not (token := page.continue_token):
-            return found
+    return found
 
 
 class StoredText(msgspec.Struct, frozen=True):

@@ -1,9 +1,8 @@
 """Who may report: a service account, by its token (TokenReview), which every pod has already.
 
 Rules:
-- A pod reports for jobs of its own namespace, which its token's service account names; an agent of the probe at the
-  probe's address alone.
-- No answer means no: what cannot be checked now is refused with 503, never let through.
+- A pod reports for jobs of its token's namespace; an agent of the probe at the probe's address alone.
+- What cannot be checked now is refused with 503, never let through.
 - An answer is remembered for a short time, a yes longer than a no; a token only as its SHA-256. Unknown tokens have
   a memory of their own, so that they cannot push out what is known of others.
 - Only so many questions are asked at a time, and so many callers wait for theirs. Each address may cause a bounded
@@ -34,8 +33,6 @@ WAY_OUT: Final = (
 )
 IN_HAND: Final = 10.0  # Questions of an address that has not asked for long
 REFILL_S: Final = 5.0  # Seconds for one more
-_AGENTS_YES_S: Final = 300.0  # With agents on each node: 1,000 of them cost three TokenReviews a second, not 17
-_TOO_MANY: Final = "this address has shown too many tokens that the API server does not know; come again"
 _NAMESPACE_WAY_OUT: Final = (
     "a service account reports for jobs of its own namespace alone, and people for none: let a pod of the job's "
     "namespace report with its own token"
@@ -81,7 +78,7 @@ class TokenAuth:
         self._waiting, self._waiting_max = 0, waiting_max
         now_s = clock.monotonic_s
         self._questions = Questions(now_s)
-        yes_s = 60.0 if reporters.agents is None else _AGENTS_YES_S
+        yes_s = 60.0 if reporters.agents is None else 300.0  # 1,000 agents cost three TokenReviews a second, not 17
         self._yes = _Memory[Identity](yes_s, remembered_max, now_s)  # Hash of a token → whose it is
         self._yes_once = _Memory[bool](3600.0, remembered_max, now_s)  # As long as a pod's token is good
         self._no = _Memory[bool](10.0, remembered_max, now_s)
@@ -98,7 +95,6 @@ class TokenAuth:
             await self._app(scope, receive, send)
 
     async def _caller(self, scope: Scope) -> Identity | Response:
-        """Whose the token is, or why it is nobody's or that cannot be said."""
         shown = [value.decode("latin-1") for name, value in scope["headers"] if name == b"authorization"]
         scheme, _, token = (shown[0] if len(shown) == 1 else "").partition(" ")
         if scheme.lower() != "bearer" or not (token := token.strip()):
@@ -121,7 +117,8 @@ class TokenAuth:
             return _unavailable("too many callers are being checked; come again in a moment")
         counts = self._yes_once.get(key) is None
         if counts and not self._questions.take(peer):
-            return _refused(HTTPStatus.TOO_MANY_REQUESTS, _TOO_MANY, {"retry-after": f"{REFILL_S:g}"})
+            why = "this address has shown too many tokens that the API server does not know; come again"
+            return _refused(HTTPStatus.TOO_MANY_REQUESTS, why, {"retry-after": f"{REFILL_S:g}"})
         self._waiting += 1
         refused = False
         try:
@@ -164,10 +161,7 @@ class _Memory(msgspec.Struct, Generic[_Value]):
 
 
 class Questions:
-    """Questions that each peer may cause that are answered no (docs/safety.md S28): some, and now and then one more.
-
-    Of too many peers the one that asked longest ago is forgotten.
-    """
+    """Questions that each peer may cause that are answered no (docs/safety.md S28): some, and now and then one more."""
 
     def __init__(self, now_s: Callable[[], float], *, peers_max: int = 4096) -> None:
         self._now_s = now_s
@@ -197,5 +191,4 @@ def _unavailable(detail: str) -> Response:
 
 
 def _refused(status: HTTPStatus, detail: str, headers: Mapping[str, str] | None = None) -> Response:
-    """The body of a refused request is not read, so what follows on its connection is not either."""
     return problem_response(status, detail, headers={**(headers or {}), **LAST})

@@ -1,12 +1,9 @@
-"""The documents behind /v1/jobs, of one moment: from the controller's records, the queue, the plan and the reports.
-
-Nothing here decides or changes anything. Times are Unix seconds.
-"""
+"""The documents behind /v1/jobs, of one moment: from the controller's records, the queue, the plan and the reports."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import fmean
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec.structs import asdict
@@ -83,9 +80,11 @@ class JobsView(msgspec.Struct, frozen=True):
         last = self.book.last(key, job.uid)
         age_s = round(max(moment.now_s - last.time_s, 0.0), 3) if last is not None else 0.0
         index, nodes = moment.snapshot.table.index, moment.snapshot.table.nodes
-        placed = (
-            Counter(pod.node for pod in gang.placed if pod.node is not None) if gang is not None else Counter[Any]()
-        )
+        placed = Counter(pod.node for pod in (gang.placed if gang is not None else ()) if pod.node is not None)
+        metrics, demand = None, self.book.demand(job) if view.elastic else None
+        if view.elastic:
+            said = () if demand is None else (demand.workers, str(demand.reason), demand.detail)
+            metrics = schemas.MetricsDemand(job.wants.value, *said)
         zones = {str(nodes[index[node]].zone) for node in placed if node in index}
         links = link_points(moment.run, gang, sorted(placed)).values() if gang is not None else ()
         return schemas.Job(
@@ -101,18 +100,10 @@ class JobsView(msgspec.Struct, frozen=True):
             network=round(fmean(links), 3) if links else None,
             refusal=job.refusal,
             wish=view.wish,
-            metrics=self._metrics(view),
+            metrics=metrics,
             reported=None if last is None else schemas.LastReport(**asdict(last), age_s=age_s),
             last_change=_change(changes[-1]) if changes else None,
         )
-
-    def _metrics(self, view: JobView) -> schemas.MetricsDemand | None:
-        if not view.elastic:
-            return None
-        demand, policy = self.book.demand(view.job), view.job.wants.value
-        if demand is None:
-            return schemas.MetricsDemand(policy)
-        return schemas.MetricsDemand(policy, demand.workers, str(demand.reason), demand.detail)
 
     def _long(self, view: JobView, moment: _Moment) -> schemas.JobInFull:
         job, gang = view.job, moment.snapshot.gangs.get(view.job.gang)
@@ -129,13 +120,10 @@ class JobsView(msgspec.Struct, frozen=True):
 def _state(view: JobView, moment: _Moment) -> str:
     """As the queue has it, which knows STARVING; jobs that netgang does not queue by their pods."""
     entry = moment.entries.get(view.job.gang)
-    ended = view.rough_state is JobState.COMPLETED
-    return entry.state if entry is not None and not ended else view.rough_state
+    return view.rough_state if entry is None or view.rough_state is JobState.COMPLETED else entry.state
 
 
 def _change(change: Resize) -> schemas.WorkerChange:
     intent, times = change.intent, (change.gone_s, change.ended_s, change.took_s, change.lost_pod_s)
-    who, gang = intent.requester.value, intent.beneficiary
-    return schemas.WorkerChange(
-        intent.before, intent.goal, who, intent.why, gang, change.stage.value, intent.at_s, *times
-    )
+    decided = (intent.before, intent.goal, intent.requester.value, intent.why, intent.beneficiary)
+    return schemas.WorkerChange(*decided, change.stage.value, intent.at_s, *times)

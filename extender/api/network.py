@@ -1,11 +1,9 @@
 """The network in numbers: sources, mapping, and the values between a few nodes, for people and `netgang network`.
 
 Why bounded: 5,000 nodes have 25 million pairs, which neither the event loop nor a reader could take. Of one link it
-shows what the scores use and where it is from, and leaves out nothing that was measured, however old. Points are as
-among the nodes of the zone: bandwidth is compared with its best rate, what is unknown with its median.
+leaves out nothing that was measured, however old. Points are as among the nodes of the zone.
 """
 
-from collections.abc import Iterable
 from itertools import islice
 from math import isnan
 from typing import Final
@@ -35,10 +33,7 @@ def network_document(
     degraded: tuple[DegradedLinks, ...] = (),
     probe: schemas.ProbeAgents | UnsetType = UNSET,
 ) -> schemas.Network:
-    """The network as the planner sees it. `status` is `None` without sources. Cost: O(nodes + limit²).
-
-    A zone that does not exist has no nodes. The diagonal and nodes that share their endpoint have no values.
-    """
+    """The network as the planner sees it; nodes that share their endpoint have no values. Cost: O(nodes + limit²)."""
     network, table = snapshot.network, snapshot.table
     rows = () if zone is None else table.zones.get(ZoneName(zone), np.empty(0, np.int64))
     listed = table.names if zone is None else tuple(table.names[row] for row in rows)
@@ -119,7 +114,7 @@ def _neighbours(snapshot: Snapshot, *ends: NodeName) -> list[NodeName]:
     found = dict.fromkeys(ends)
     zones = sorted({table.nodes[table.index[end]].zone for end in ends})
     for number, zone in enumerate(zones):
-        others: Iterable[NodeName] = (table.names[row] for row in table.zones[zone])
+        others = (name for row in table.zones[zone] if (name := table.names[row]) not in found)
         most = MOST_NODES * (number + 1) // len(zones)
-        found.update(dict.fromkeys(islice((name for name in others if name not in found), most - len(found))))
+        found.update(dict.fromkeys(islice(others, most - len(found))))
     return list(found)

@@ -41,7 +41,7 @@ def problem_response(status: HTTPStatus, detail: str, *, headers: Mapping[str, s
 
 
 class TooLargeError(Exception):
-    """A body is larger than allowed, and is not read to its end."""
+    """A body is larger than allowed."""
 
 
 async def whole_body(receive: Receive, most_bytes: int, timeout_s: float) -> bytes:
@@ -89,17 +89,16 @@ def answer_with_problems(app: FastAPI, *, failed: Callable[[], None] = lambda: N
         failed()
         return problem_response(HTTPStatus.SERVICE_UNAVAILABLE, "internal error; the log says more")
 
+    async def answer_theirs(_request: Request, error: Exception) -> Response:
+        if isinstance(error, HTTPException):
+            status = HTTPStatus(error.status_code)
+            detail = "" if error.detail == status.phrase else str(error.detail)
+            return problem_response(status, detail, headers=error.headers)
+        wrong = str(error)
+        if isinstance(error, RequestValidationError):
+            wrong = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+        return problem_response(HTTPStatus.BAD_REQUEST, wrong)
+
     for kind in (HTTPException, RequestValidationError, BadRequestError):
-        app.add_exception_handler(kind, _answer)
+        app.add_exception_handler(kind, answer_theirs)
     app.add_exception_handler(Exception, answer_ours)
-
-
-async def _answer(_request: Request, error: Exception) -> Response:
-    if isinstance(error, HTTPException):
-        status = HTTPStatus(error.status_code)
-        detail = "" if error.detail == status.phrase else str(error.detail)
-        return problem_response(status, detail, headers=error.headers)
-    wrong = str(error)
-    if isinstance(error, RequestValidationError):
-        wrong = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
-    return problem_response(HTTPStatus.BAD_REQUEST, wrong)

@@ -24,6 +24,7 @@ from extender.controllers.elastic.reports import Reports
 from extender.errors import ApiError, ApiUnavailableError
 from extender.network.probe_agents import AgentPods, Agents
 from extender.ports import Clock
+from extender.runtime.telemetry import Telemetry
 from extender.schemas import Accepted, ProbeOrders, ProbeReport
 
 MAX_BODY_BYTES: Final = 64 * 2**10  # Several times the 256 points of a report, twice the most links of an agent's
@@ -38,20 +39,15 @@ _PROBE_REFUSALS: Final = {status: word for status, word in _REFUSALS.items() if 
 _log = logging.getLogger("netgang.probe")
 
 
-def reports_door(
-    app: ASGIApp,
-    reporters: Reporters,
-    clock: Clock,
-    *,
-    count: Callable[[str], None],
-    count_probe: Callable[[str], None],
-) -> ASGIApp:
+def reports_door(app: ASGIApp, reporters: Reporters, clock: Clock, telemetry: Telemetry) -> ASGIApp:
     """The whole port: each caller is authenticated first, each outcome is counted."""
     auth = TokenAuth(app, reporters, clock)
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         status = 0
-        counts, refusals = (count_probe, _PROBE_REFUSALS) if scope["path"] == PROBE_PATH else (count, _REFUSALS)
+        count, refusals = telemetry.reported, _REFUSALS
+        if scope["path"] == PROBE_PATH:
+            count, refusals = telemetry.probe_reported, _PROBE_REFUSALS
 
         async def hear(message: Message) -> None:
             nonlocal status
@@ -61,7 +57,7 @@ def reports_door(
 
         await auth(scope, receive, hear)
         if status:
-            counts("accepted" if status == HTTPStatus.OK else refusals.get(status, "other"))
+            count("accepted" if status == HTTPStatus.OK else refusals.get(status, "other"))
 
     return answer
 
@@ -72,16 +68,6 @@ class ProbePort(msgspec.Struct, frozen=True):
     agents: Agents
     pods: AgentPods
     account: str  # User name of the agents' service account
-
-
-def _direct(app: ASGIApp, handle: Callable[[Request], Awaitable[Response]]) -> ASGIApp:
-    """Middleware that calls the handler without FastAPI's routing, a third of a report's CPU: agents report often."""
-
-    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        ours = scope["type"] == "http" and scope["path"] == PROBE_PATH and scope["method"] == "POST"
-        await (await handle(Request(scope, receive)) if ours else app)(scope, receive, send)
-
-    return answer
 
 
 def create_reports_app(
@@ -153,7 +139,16 @@ def _add_probe(app: FastAPI, port: ProbePort, body_of: Callable[[Request], Await
             return document_response(answer)
         return _refused(answer.status, answer.detail, answer.retry_after_s)
 
-    app.add_middleware(_direct, handle=probe)
+    def direct(rest: ASGIApp) -> ASGIApp:
+        """Without FastAPI's routing, a third of a report's CPU: agents report often."""
+
+        async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+            ours = scope["type"] == "http" and scope["path"] == PROBE_PATH and scope["method"] == "POST"
+            await (await probe(Request(scope, receive)) if ours else rest)(scope, receive, send)
+
+        return answer
+
+    app.add_middleware(direct)
 
 
 def _refused(status: HTTPStatus, detail: str, retry_after_s: float | None = None, *, last: bool = False) -> Response:

@@ -56,13 +56,14 @@ def create_documents_app(
 ) -> FastAPI:
     """Build the app: the documents, and `routers`. `failed` hears of each error of ours."""
     mistakes: Responses = {"default": problem("A mistake in the request, or of ours")}
+    silent = {"tracing": False, "metrics": False, "logs": False}  # else each call looks for exporters
     offline = FastAPIOffline(
         title="netgang",
         description=_VERBS,
         redoc_url=None,
         responses=mistakes,
         redirect_slashes=False,
-        telemetry={"tracing": False, "metrics": False, "logs": False},  # else each call looks for exporters
+        telemetry=silent,
     )
     app = with_schemas(offline)
     answer_with_problems(app, failed=failed)
@@ -109,9 +110,8 @@ def _documents(views: Views) -> APIRouter:
         responses=answers(Explained, _PROBLEMS),
     )
     async def explain(namespace: Name, name: Name) -> Response:
-        document = await views.explain(namespace, name)
-        if document is None:
-            why = views.unreadable(namespace, name) or f"no gang or pod {namespace}/{name} is known"
+        if (document := await views.explain(namespace, name)) is None:
+            why = views.unreadable_objects.named(namespace, name) or f"no gang or pod {namespace}/{name} is known"
             return problem_response(HTTPStatus.NOT_FOUND, why)
         return document_response(document)
 
@@ -123,8 +123,7 @@ def _documents(views: Views) -> APIRouter:
         "/network/{source}/{target}", summary="The link between two nodes", responses=answers(LinkInFull, _PROBLEMS)
     )
     async def link(source: Name, target: Name) -> Response:
-        document = views.link(source, target)
-        if document is None:
+        if (document := views.link(source, target)) is None:
             return problem_response(HTTPStatus.NOT_FOUND, f"{source} or {target} is no node that is known")
         return document_response(document)
 
@@ -162,7 +161,6 @@ def _documents(views: Views) -> APIRouter:
 
 
 def _jobs(jobs: JobsView | None) -> APIRouter:
-    """/v1/jobs and /v1/jobs/{namespace}/{name}; without `jobs` (elastic jobs are switched off) they say so."""
     router = APIRouter(prefix="/v1", tags=["documents"])
 
     @router.get(
@@ -184,13 +182,12 @@ def _jobs(jobs: JobsView | None) -> APIRouter:
         if jobs is None:
             return problem_response(HTTPStatus.NOT_FOUND, _NO_JOBS)
         found = await jobs.job(namespace, name, kind=kind)
+        if len(found) == 1:
+            return document_response(found[0])
         if not found:
             said = f"no job {namespace}/{name} of a kind that netgang resizes is known"
             return problem_response(HTTPStatus.NOT_FOUND, said)
-        if len(found) > 1:
-            kinds = ", ".join(one.kind for one in found)
-            said = f"several jobs are named {namespace}/{name}: add ?kind= one of {kinds}"
-            return problem_response(HTTPStatus.CONFLICT, said)
-        return document_response(found[0])
+        said = f"several jobs are named {namespace}/{name}: add ?kind= one of {', '.join(one.kind for one in found)}"
+        return problem_response(HTTPStatus.CONFLICT, said)
 
     return router

@@ -29,15 +29,13 @@ from scoring.ids import GangKey, NodeName, gang_key
 from scoring.model import Gang
 
 STALE_S: Final = 300.0
-"""Age of the last word about a kind of objects from which `/readyz` says no.
-
-An idle watch brings a bookmark about once a minute; one that was silent for 120 s is opened again, and has then three
-minutes to bring its first. Below 180 an idle cluster could look stale."""
+"""Age of the last word about a kind of objects from which `/readyz` says no. An idle watch brings a bookmark about once
+a minute; one that was silent for 120 s is opened again: below 180 an idle cluster could look stale."""
 
 
 @dataclass(frozen=True, slots=True)
 class Views:
-    """What the service shows. Nothing here changes anything."""
+    """What the service shows."""
 
     context: ControllerContext
     planner: Planner
@@ -86,8 +84,7 @@ class Views:
         read = await self.circumstances(known) if known is not None else ()
         gang = self._gang(namespace, name)  # as it is once the API server has answered
         if gang is None:
-            pod = cache.pod_by_name(namespace, name)
-            if pod is None:
+            if (pod := cache.pod_by_name(namespace, name)) is None:
                 return None
             return ExplainedPod(pod=PodPlace(name=pod.key, uid=pod.uid, own=cache.is_own(pod), node=pod.node))
         binds, members = self.binds.state(gang.key), [cache.pod(pod.uid) for pod in gang.pending]
@@ -117,10 +114,6 @@ class Views:
         pod = self.context.cache.pod_by_name(namespace, name)
         found = gangs.get(gang_key(namespace, name))
         return gangs.get(pod.group.key) if found is None and pod is not None and pod.group is not None else found
-
-    def unreadable(self, namespace: str, name: str) -> str | None:
-        """What is wrong with objects of that name that cannot be read; `None`: there are none."""
-        return self.unreadable_objects.named(namespace, name)
 
     def network_status(self, *, most: int = MOST_NAMED) -> schemas.SourcesStatus | None:
         """How sources and mapping do, with `most` names of each list; `None`: there are no sources."""

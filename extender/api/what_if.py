@@ -1,9 +1,8 @@
 """POST /v1/what-if: what is supposed is read as what the API server has, and planned beside the service.
 
 Rules: pods and PodGroups go through the readers with their bounds (docs/safety.md S21) and a cache of their own, so
-that a supposed job is judged as the real one would be. Nothing of the service is changed: a question has a planner's
-cache of its own (docs/safety.md S15). One thread answers one question after the other, as each costs a plan, up to a
-second with a thousand waiting gangs; beyond `MOST_WAITING` that wait the answer is 429.
+that a supposed job is judged as the real one would be; nothing of the service is changed. One thread answers one
+question after the other, as each costs a plan, up to a second with a thousand waiting gangs (docs/safety.md S15).
 """
 
 import re
@@ -54,11 +53,10 @@ class WhatIfs:
         if self._asked > MOST_WAITING:
             raise BusyError("others are being answered")
         base = Situation(planner.snapshot, planner.policy, planner.now_s)
-        cache = planner.cache.borrowed()
-        answer = partial(supposed, base, planner.current, what, self.settings, self.empty_cache, cache=cache)
+        given = (base, planner.current, what, self.settings, self.empty_cache)
         self._asked += 1
         try:
-            return await self._worker(answer)
+            return await self._worker(partial(supposed, *given, cache=planner.cache.borrowed()))
         finally:
             self._asked -= 1
 

@@ -81,27 +81,21 @@ def reflectors_of(
     settings: Settings, cache: ClusterCache, follow: Follow, unreadable: UnreadableObjects, notes: NoteReader
 ) -> dict[str, Reflector[Any]]:
     """Reflectors for every kind that decides, by its plural."""
+    group, native = convert.pod_group_from_json, f"{NATIVE_GROUPS[0].plural}.{NATIVE_GROUPS[0].group}"
     kinds = (
-        (NODES, "Node", partial(convert.node_from_json, zone_label=settings.zone_label), cache.nodes),
-        (PODS, "Pod", partial(convert.pod_from_json, notes=notes), cache.pods),
-        (DAEMON_SETS, "DaemonSet", convert.daemon_set_from_json, cache.daemon_sets),
-        (POD_GROUPS, "PodGroup", convert.pod_group_from_json, cache.pod_groups),
+        ("nodes", [NODES], "Node", partial(convert.node_from_json, zone_label=settings.zone_label), cache.nodes),
+        ("pods", [PODS], "Pod", partial(convert.pod_from_json, notes=notes), cache.pods),
+        ("daemonsets", [DAEMON_SETS], "DaemonSet", convert.daemon_set_from_json, cache.daemon_sets),
+        ("podgroups", [POD_GROUPS], "PodGroup", group, cache.pod_groups),
+        (native, NATIVE_GROUPS, "PodGroup", group, cache.native_groups),
     )
-    found = {
-        where.plural: follow(
-            path=where.collection(), reduce=reduce, sink=sink, unreadable=unreadable.of(where.api_version, kind)
+    return {
+        name: follow(
+            path=newest.collection(), other_versions=[one.collection() for one in older],
+            reduce=reduce, sink=sink, unreadable=unreadable.of(newest.api_version, kind),
         )
-        for where, kind, reduce, sink in kinds
-    }
-    newest, *older = NATIVE_GROUPS
-    found[f"{newest.plural}.{newest.group}"] = follow(
-        path=newest.collection(),
-        other_versions=[one.collection() for one in older],
-        reduce=convert.pod_group_from_json,
-        sink=cache.native_groups,
-        unreadable=unreadable.of(newest.api_version, "PodGroup"),
-    )
-    return found
+        for name, (newest, *older), kind, reduce, sink in kinds
+    }  # fmt: skip
 
 
 def sources_of(settings: Settings) -> list[Polled]:
@@ -111,9 +105,8 @@ def sources_of(settings: Settings) -> list[Polled]:
     for one in settings.network.sources:
         seen[one.kind] += 1
         name = one.kind if seen[one.kind] == 1 else f"{one.kind}-{seen[one.kind]}"
-        interval_s = (
-            5.0 if isinstance(one, network.FileSource) else one.interval_s
-        )  # one `stat` of a file costs nothing
+        # One `stat` of a file costs nothing.
+        interval_s = 5.0 if isinstance(one, network.FileSource) else one.interval_s
         found.append(Polled(source_of(one, name), interval_s))
     return found
 

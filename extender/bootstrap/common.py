@@ -99,19 +99,15 @@ def feeds_of(settings: Settings, follow: Follow, unreadable: UnreadableObjects, 
     jobs = FollowedJobs()
     reflectors = {
         f"{kind.plural}.{kind.group}": follow(
-            path=kind.collection,
-            reduce=reduce_by(kind, notes),
-            sink=jobs.sink(kind),
+            path=kind.collection, reduce=reduce_by(kind, notes), sink=jobs.sink(kind),
             unreadable=unreadable.of(kind.api_version, kind.kind),
         )
         for kind in KINDS.values()
-    }
+    }  # fmt: skip
     reflectors["horizontalpodautoscalers"] = follow(
-        path=AUTOSCALERS.collection(),
-        reduce=target_from_json,
-        sink=jobs.autoscalers,
+        path=AUTOSCALERS.collection(), reduce=target_from_json, sink=jobs.autoscalers,
         unreadable=unreadable.of("autoscaling/v2", "HorizontalPodAutoscaler"),
-    )
+    )  # fmt: skip
     return Feeds(jobs, reflectors)
 
 

@@ -30,7 +30,7 @@ from scoring.model.policy import Policy, Preempting, gang_options
 
 
 class Resizing(ControlLoop):
-    """The controller of elastic jobs, what jobs reported to it, and the reader of its records."""
+    """Elastic jobs: their controller, what they reported, and the reader of its records."""
 
     def __init__(self, common: Common, context: ControllerContext, feeds: Feeds) -> None:
         super().__init__(context)

@@ -30,9 +30,8 @@ from extender.settings.settings import Settings, is_loopback
 
 _KEPT_S = 120
 """How long a connection may idle after an answer. Above the 90 s after which kube-scheduler's client drops an idle
-connection: it must never meet a closed one. Go's client repeats no POST of which something was written, and a /filter
-that fails costs its pod a second. Agents of the probe keep theirs, too: 38 KiB each with TLS, a new one costs 1.3 ms of
-CPU (measured)."""
+connection: Go repeats no POST of which something was written, and a /filter that fails costs its pod a second. Agents
+of the probe keep theirs, too: 38 KiB each with TLS, a new one costs 1.3 ms of CPU (measured)."""
 _CROWD = 16384  # Agents of 15,000 nodes each keep one
 _FILES = 65536
 
@@ -117,7 +116,9 @@ def configs(settings: Settings, service: Service) -> Iterator[tuple[str, uvicorn
         context = None if is_loopback(settings.debug_host) else for_people
         yield "debug_port", port_config(service.debug_app, settings.debug_host, settings.debug_port, tls=context)
     if settings.health_port is not None:
-        yield "health_port", port_config(service.health_app, settings.health_host or host, settings.health_port)
+        # The kubelet and Prometheus come from elsewhere.
+        anywhere = "0.0.0.0" if is_loopback(host) else host  # noqa: S104
+        yield "health_port", port_config(service.health_app, anywhere, settings.health_port)
     if reports.port is not None and service.reports_app is not None:
         # No client certificate is asked for: pods have none.
         yield "reports.port", port_config(service.reports_app, host, reports.port, tls=for_people)
@@ -141,7 +142,6 @@ class _Crowded(H11Protocol):
     """uvicorn's protocol, with at most so many connections: files must be left for those to the API server."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
-        """A client connected."""
         super().connection_made(transport)
         if len(self.connections) > _CROWD:
             transport.abort()

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp
 
 from extender.api.auth import Reporters
 from extender.api.problems import PROBES, only
-from extender.api.reports import ProbePort, create_reports_app, reports_door
+from extender.api.reports import create_reports_app, reports_door
 from extender.api.views import Views
 from extender.api.what_if import WhatIfs
 from extender.bootstrap.common import Common, empty_cache
@@ -24,7 +24,7 @@ from extender.controllers.owners import Circumstances
 from extender.decision_log import Recorder
 from extender.kube.reflector import Reflector
 from extender.leadership.lease_loop import Duties
-from extender.network.refresh import NetworkRefresh, Polled, RefreshOptions
+from extender.network.refresh import NetworkRefresh, RefreshOptions
 from extender.runtime.memory import collect_when_grown, give_back_each_minute
 from extender.runtime.telemetry import Telemetry
 from extender.scheduling.degraded_nodes import Degrading
@@ -32,7 +32,7 @@ from extender.scheduling.housekeeping import Housekeeping
 from extender.schemas import SourcesStatus, Watch
 from extender.server.app import PATHS, VerbsApp, for_people
 from extender.server.tls import Rotation
-from extender.web.routes import page_router
+from extender.web.page import page_router
 from scoring.plan import Plan
 
 _FIRST_LOOK_S = 10.0  # Longest wait for network data and ages of jobs before the first plan is made without
@@ -49,14 +49,29 @@ class Service:
         self.binds, self.verbs, self.restarts = common.binds, common.verbs, controllers.restarts
         self._probing = Probing(common) if settings.probe.enabled else None
         probed = [self._probing.polled] if self._probing is not None else []
-        self._refresh = _refresh_of(common, [*common.sources, *probed])
+        options = RefreshOptions(network=settings.network, zone_fallback=settings.probe.enabled)  # its pairs take turns
+        refresh = NetworkRefresh(
+            [*common.sources, *probed], options, clock=common.clock, nodes=lambda: common.cache.snapshot().table.nodes,
+            publish=common.cache.set_network, jitter=common.rng.random, prepare=planner.prepare,
+        )  # fmt: skip
+        self._refresh = refresh if common.sources or probed else None
         self._planned = asyncio.Event()
         self._table_version = -1  # Of the nodes at the last plan
         self._recorder: Recorder | None = None
         if settings.record.enabled:
             self._recorder = Recorder(planner.policy, failed=self.telemetry.internal_error)
             planner.recorded = self._recorder.record
-        self._listen()
+        self.cache.on_change = planner.mark_dirty
+        for heard in (
+            self.binds.plan_made,
+            lambda _: common.wakes.add(self.verbs.plain.woken()),
+            Degrading(common.context, common.binds).look,
+            lambda _: common.context.quiet.look(),
+            lambda _: controllers.overcommits.wake(),
+            controllers.waiting_times.plan_made,
+            self._look_at_nodes,
+        ):
+            planner.subscribe(heard)
         if self.leadership is not None:
             self.leadership.duties = Duties(self._take_up, self._lay_down, heard=common.heard, over=self._over)
         self.views = self._views()
@@ -68,7 +83,7 @@ class Service:
         self.debug_app = for_people(app)
         elsewhere = "this port has /healthz, /readyz and /metrics; documents are at debug_port"
         self.health_app = only(app, PROBES, elsewhere=elsewhere)
-        self.reports_app = self._reports_app(self._probing.port if self._probing is not None else None)
+        self.reports_app = self._reports_app()
         certified = settings.tls.cert_file is not None
         self.tls = Rotation(settings.tls, common.clock, common.telemetry) if certified else None
         self.tasks = self._tasks()  # name → coroutine function that runs until cancelled
@@ -88,19 +103,8 @@ class Service:
         if self.leadership is not None:
             await self.leadership.resign()
 
-    def _listen(self) -> None:
-        planner, common, controllers = self.planner, self._common, self._controllers
-        self.cache.on_change = planner.mark_dirty
-        planner.subscribe(self.binds.plan_made)
-        planner.subscribe(lambda _: common.wakes.add(self.verbs.plain.woken()))
-        planner.subscribe(Degrading(common.context, common.binds).look)
-        planner.subscribe(lambda _: common.context.quiet.look())
-        planner.subscribe(lambda _: controllers.overcommits.wake())
-        planner.subscribe(controllers.waiting_times.plan_made)
-        planner.subscribe(self._look_at_nodes)
-
     def _look_at_nodes(self, _: Plan) -> None:
-        """At a plan with another node table: nodes may have got another endpoint."""
+        """With another node table nodes may have got another endpoint."""
         before, self._table_version = self._table_version, self.cache.snapshot().table.version
         if self._refresh is not None and self._table_version != before:
             self._refresh.nodes_changed()
@@ -138,15 +142,14 @@ class Service:
         """Wait for what the first plan needs, then plan until cancelled."""
         for reflector in self._common.reflectors.values():
             await reflector.synced.wait()
-        looks: list[Callable[[], Any]] = [self._controllers.owners.first_look]
-        if self._refresh is not None:  # a source that hangs must not keep jobs from starting
-            self._refresh.nodes_changed()
-            looks.insert(0, self._refresh.first_look.wait)
-        if self._controllers.started is not None:
-            looks.append(self._controllers.started.look)
-        if self._common.feeds is not None:  # rights for jobs may be missing
-            looks.append(self._common.feeds.synced)
-        for look in looks:
+        refresh, started, feeds = self._refresh, self._controllers.started, self._common.feeds
+        if refresh is not None:
+            refresh.nodes_changed()
+        looks: Sequence[Any] = (
+            refresh and refresh.first_look.wait, self._controllers.owners.first_look,
+            started and started.look, feeds and feeds.synced,
+        )  # fmt: skip
+        for look in filter(None, looks):  # a source that hangs, or a right that is missing, keeps no job from starting
             with suppress(TimeoutError):
                 async with asyncio.timeout(_FIRST_LOOK_S):
                     await look()
@@ -215,28 +218,16 @@ class Service:
             demo=settings.snapshot is not None,
         )
 
-    def _reports_app(self, probe: ProbePort | None) -> ASGIApp | None:
+    def _reports_app(self) -> ASGIApp | None:
         """For training jobs and the probe's agents alone: what they report. `None`: they cannot."""
         common, resizing, chosen = self._common, self._controllers.resizing, self._common.settings.reports
+        probe = self._probing.port if self._probing is not None else None
         if chosen.port is None or (resizing is None and probe is None):
             return None
         assert common.reviews is not None  # the settings refuse a port of reports over a saved cluster
         app = create_reports_app(resizing.reports if resizing is not None else None, acting=common.acting, probe=probe)
         reporters = Reporters(common.reviews, chosen.audiences, agents=probe.account if probe is not None else None)
-        telemetry = common.telemetry
-        count, count_probe = telemetry.reported, telemetry.probe_reported
-        return reports_door(app, reporters, common.clock, count=count, count_probe=count_probe)
-
-
-def _refresh_of(common: Common, polled: Sequence[Polled]) -> NetworkRefresh | None:
-    """What fetches from the sources and publishes a matrix into the cache; `None`: there are no sources."""
-    cache, settings = common.cache, common.settings
-    options = RefreshOptions(network=settings.network, zone_fallback=settings.probe.enabled)  # its pairs take turns
-    refresh = NetworkRefresh(
-        polled, options, clock=common.clock, nodes=lambda: cache.snapshot().table.nodes,
-        publish=cache.set_network, jitter=common.rng.random, prepare=common.planner.prepare,
-    )  # fmt: skip
-    return refresh if polled else None
+        return reports_door(app, reporters, common.clock, common.telemetry)
 
 
 def _statuses(reflectors: Mapping[str, Reflector[Any]]) -> dict[str, Watch]:
@@ -245,10 +236,7 @@ def _statuses(reflectors: Mapping[str, Reflector[Any]]) -> dict[str, Watch]:
 
 @dataclass(eq=False, repr=False)
 class Reporting:
-    """Carries the counts that reflectors and sources keep over into metrics: those parts know none, and stand alone.
-
-    Counters only grow: each look adds what came since the last one.
-    """
+    """Carries the counts that reflectors and sources keep over into metrics: those parts know none, and stand alone."""
 
     telemetry: Telemetry
     _: KW_ONLY
@@ -263,7 +251,7 @@ class Reporting:
             await asyncio.sleep(5.0)
 
     def look(self) -> None:
-        """One look."""
+        """Add what came since the last look."""
         telemetry = self.telemetry
         for kind, status in self.sync().items():
             if more := self._more("errors", kind, status.errors):
@@ -271,8 +259,7 @@ class Reporting:
             telemetry.unreadable_objects.labels(kind).set(status.unreadable_now)
             if status.contact_age_s is not None:
                 telemetry.contact_age.labels(kind).set(status.contact_age_s)
-        network = self.network()
-        if network is None:
+        if (network := self.network()) is None:
             return
         for metric, pairs in network.pairs.items():
             for state in ("fresh", "fading", "expired"):

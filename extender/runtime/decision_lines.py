@@ -1,7 +1,7 @@
 """Decisions for people: lines of the log, without the same refusal over and over, and the last ones in memory.
 
 kube-scheduler asks again for every refused pod at every cluster event (over a thousand calls a second, measured). What
-the log leaves out is not remembered either; all of it is bounded; callers hand over the moment.
+the log leaves out is not remembered either; all of it is bounded.
 """
 
 import logging
@@ -21,6 +21,7 @@ DECISIONS: Final = "netgang.decisions"
 _decisions = logging.getLogger(DECISIONS)
 _PLANNED: Final = frozenset({"admit", "plan"})  # Decisions of the planner, which runs in a standby too
 _STEPS: Final = frozenset({"filter", "ungate"})  # Steps towards a bind, which says the same and is written
+_SHOWN: Final = ("pod", "gang", "node", "reason", "parts")
 _FORGOTTEN_AFTER: Final = 5.0  # × `repeat_after_s`: longer than kube-scheduler leaves a pod alone
 
 
@@ -59,15 +60,17 @@ class DecisionLog:
         if decision.what in _PLANNED and not self.acting():
             return False
         if decision.reason:
-            seen = self._admit(decision, now_s)
-            if seen is None:
+            if (seen := self._admit(decision, now_s)) is None:
                 return False
             repeated, seen.left_out = seen.left_out, 0
         self.heard(decision)
         level = logging.DEBUG if decision.what in _STEPS and not decision.reason else logging.INFO
         if _decisions.isEnabledFor(level):  # a line for each pod, made directly: logging would search for the caller
             record = logging.LogRecord(DECISIONS, level, "", 0, decision.what, (), None)
-            record.fields = _fields(decision, repeated)
+            where = {name: shown for name in _SHOWN if (shown := getattr(decision, name))}
+            cost = {"duration_ms": round(decision.duration_ms, 3), "repeated": repeated}
+            cost = {name: value for name, value in cost.items() if value}
+            record.fields = where | {"snapshot_version": decision.snapshot_version} | cost
             _decisions.handle(record)
         return True
 
@@ -97,20 +100,6 @@ class DecisionLog:
 class _Seen(msgspec.Struct):
     written_s: float = 0.0
     left_out: int = 0
-
-
-def _fields(decision: Decision, repeated: int) -> dict[str, object]:
-    fields: dict[str, object] = {
-        name: value for name in ("pod", "gang", "node", "reason") if (value := getattr(decision, name))
-    }
-    if decision.parts:
-        fields["parts"] = dict(decision.parts)
-    fields["snapshot_version"] = decision.snapshot_version
-    if duration_ms := round(decision.duration_ms, 3):
-        fields["duration_ms"] = duration_ms
-    if repeated:
-        fields["repeated"] = repeated
-    return fields
 
 
 MOST_GANGS: Final = 5000

@@ -41,13 +41,8 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Write `record` as one line of JSON; a field that JSON cannot say is written as Python shows it."""
-        line = {
-            "time": _timestamp(record),
-            "level": record.levelname,
-            "logger": record.name,
-            "message": record.getMessage(),
-            **_extra(record),
-        }
+        line: dict[str, object] = {"time": _timestamp(record), "level": record.levelname, "logger": record.name}
+        line.update({"message": record.getMessage(), **_extra(record)})
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         return _LINE.encode(line).decode()

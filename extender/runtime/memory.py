@@ -1,19 +1,14 @@
 """Memory of the process: one heap that gives back what is free, and garbage collected when memory grows.
 
-Why one heap: glibc gives each thread one of its own. Beside a busy cluster, with what-if questions all the time, that
-made the process a tenth larger, and larger still every hour (`bench.soak`).
-Why not give back all that is free: what planning a thousand nodes makes and drops cost a thousand page faults a second
-when each half MiB went back, each of which can take milliseconds on a virtual machine: three minutes of `bench.soak`
-had dozens of stalls above 12 ms; 20 minutes have at most one now. With 1 and 8 MiB as bounds the process was 5.4 %
-larger after 20 minutes than once warm.
-Why once a minute on top of that: one small thing that stays, made at the end of a burst, holds all that is free below
-it (7 MiB, for the eight minutes that were left of a `bench.soak`).
+Measured by `bench.soak`, beside a busy cluster with what-if questions all the time:
 
-Why garbage is collected by growth: Python's own collector looks at all that is young in the midst of whatever
-allocates: beside thousands of waiting gangs 5 to 20 ms at a time, which made the slowest planner runs a fifth slower
-and found next to nothing. Instead (`favour_the_loop` in `extender.bootstrap.serve`) everything is looked at once the
-process has half as much memory again as after the last look: a quarter of a second in a cluster of a thousand nodes and
-five thousand pods (measured).
+- glibc's heap for each thread made the process a tenth larger, and larger still every hour.
+- When each free half MiB went back, planning cost a thousand page faults a second, and dozens of stalls above 12 ms in
+  three minutes; 20 minutes have at most one now. With 1 and 8 MiB as bounds the process was 5.4 % larger.
+- One small thing that stays, made at the end of a burst, holds all that is free below it: so, once a minute, a trim.
+- Python's own collector looks in the midst of whatever allocates, 5 to 20 ms at a time beside thousands of gangs, and
+  finds next to nothing. Instead everything is looked at once memory has grown by half: a quarter of a second in a
+  cluster of a thousand nodes and five thousand pods.
 """
 
 import asyncio
@@ -40,8 +35,7 @@ def keep_one_heap() -> bool:
     """Set it in the C library; before the first thread begins. False: it is not glibc, and nothing was changed."""
     mallopt = _of_glibc("mallopt")
     wanted = {_ARENA_MAX: 1, _MMAP_THRESHOLD: _MIB // 4, _TRIM_THRESHOLD: 3 * _MIB, _TOP_PAD: _MIB}
-    taken = [mallopt is not None and mallopt(name, value) == 1 for name, value in wanted.items()]
-    return all(taken)
+    return mallopt is not None and [mallopt(*pair) for pair in wanted.items()] == [1] * len(wanted)
 
 
 def give_back() -> bool:

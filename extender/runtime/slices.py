@@ -1,11 +1,9 @@
 """Keep the event loop free (docs/safety.md S15): long work in a thread, or on the loop in slices of milliseconds.
 
-Why two threads: long questions (expected starts of 64 gangs beside 5,000 nodes take a second) must not hold up plans.
-Rule: works of one thread are done one after the other, on values that do not change; what they find takes effect on
-the event loop.
-Why slices wait for each other: in one turn the loop goes on with all that is ready. Five works that each pause after
-4 ms are together a stall of 20, for calls of kube-scheduler and for the lease as well.
-Rule: one slice in a turn of the loop, first come, first served; the first one of a work that is woken comes on top.
+Threads: works of one are done one after the other, on values that do not change; what they find takes effect on the
+event loop. There are two, so that long questions (expected starts of 64 gangs beside 5,000 nodes take a second) do not
+hold up plans. Slices: one in a turn of the loop, first come, first served, for five works that each pause after 4 ms
+would be a stall of 20; the first one of a work that is woken comes on top.
 """
 
 import asyncio
@@ -29,8 +27,7 @@ Steps: TypeAlias = Generator[None, None, _T]
 async def next_slice() -> None:
     """Let other tasks run, and come back in a turn of the loop that no other slice is in."""
     loop = asyncio.get_running_loop()
-    line = _LINES.get(loop)
-    if line is None:
+    if (line := _LINES.get(loop)) is None:
         line = _LINES[loop] = _Line()
     await line.wait(loop)
 
@@ -59,7 +56,7 @@ async def in_timed_slices(steps: Steps[_T]) -> tuple[_T, float]:
 
 
 class _Line:
-    """The works that wait for a slice on one event loop. Bounded by the works under way. Keeps no unused loop."""
+    """The works that wait for a slice on one event loop."""
 
     def __init__(self) -> None:
         self._waiting: deque[asyncio.Future[None]] = deque()

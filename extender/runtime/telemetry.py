@@ -1,8 +1,7 @@
 """What netgang says about itself in Prometheus metrics.
 
-Why one module: a metric label and a log field (`decision_lines`) that mean the same carry the same name and the same
-words (the reasons of `scoring.model.reasons`), and both have a bound: no pod, node or gang name is in a label.
-Rule: callers hand over facts; nothing here decides or reads a clock. A metric's text names the values of its labels.
+Rules: a label and a log field (`decision_lines`) that mean the same carry the same name and words (the reasons of
+`scoring.model.reasons`); no pod, node or gang name is in a label; a metric's text names the values of its labels.
 """
 
 from collections.abc import Callable, Mapping
@@ -45,10 +44,8 @@ class Telemetry:
             """Shows what is there now, given whole each time."""
             return partial(_replace_all, gauge(name, text, label), {})
 
-        duration = histogram(
-            "request_duration_seconds", "From the request's headers to its reply; verb: filter, prioritize, bind",
-            "verb", buckets=_REQUEST_BUCKETS_S,
-        )  # fmt: skip
+        text = "From the request's headers to its reply; verb: filter, prioritize, bind"
+        duration = histogram("request_duration_seconds", text, "verb", buckets=_REQUEST_BUCKETS_S)
         self._request_duration = cache(duration.labels)
         self._requests = count(
             "requests",
@@ -63,18 +60,15 @@ class Telemetry:
             "internal_errors", "Bugs that a supervisor caught; place: a verb, document, or a task", "place"
         )
         self.gangs = current("gangs", "Gangs known; state: admitted or waiting", "state")
-        self._namespaces: set[str] = set()
+        self._namespaces = set[str]()
         self._waited = histogram(
             "gang_wait_duration_seconds",
             "From the moment a gang could start (all of its minimum exists) until its minimum had nodes",
             "gang_namespace",  # Not `namespace`: Prometheus Operator sets that to the one of the scraped pod
             buckets=_WAIT_BUCKETS_S,
         )
-        self.started_after = histogram(
-            "gang_start_duration_seconds",
-            "From the plan that admits a gang until its minimum has nodes, to the second",
-            buckets=_START_BUCKETS_S,
-        ).observe
+        text = "From the plan that admits a gang until its minimum has nodes, to the second"
+        self.started_after = histogram("gang_start_duration_seconds", text, buckets=_START_BUCKETS_S).observe
         self.held_binds = gauge("held_binds", "Bind calls that wait for their gang").set
         self.planned = histogram("plan_duration_seconds", "One planner run", buckets=_PLAN_BUCKETS_S).observe
         self.binding_posted = count(

@@ -166,7 +166,13 @@ class VerbsApp:
         if looks:
             return VerbReply(wire.encode_bind(DEBUG_BINDS_NOTHING), "debug")
         gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        watch = asyncio.create_task(_set_when_gone(gone, receive))
+
+        async def wait_for_hang_up() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            gone.set_result(None)
+
+        watch = asyncio.create_task(wait_for_hang_up())
         try:
             refusal = await self.verbs.bind(args, gone)
         finally:
@@ -181,18 +187,12 @@ def for_people(app: ASGIApp) -> ASGIApp:
     return lambda scope, receive, send: app({**scope, _LOOKS: True}, receive, send)
 
 
-async def _set_when_gone(gone: asyncio.Future[None], receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-    gone.set_result(None)
-
-
 def _malformed(verb: str, body: bytes, error: str, *, last: bool = False) -> VerbReply:
     return VerbReply(_failure(verb, body, f"netgang: malformed request: {error}"), "malformed", last=last)
 
 
 def _failure(verb: str, body: bytes, error: str) -> bytes:
-    """The reply that lets no node pass and binds nothing, to a body that could not be answered, and why."""
+    """The reply that lets no node pass and binds nothing."""
     if verb == "prioritize":
         return wire.encode_equal_scores(wire.readable_names(body) if body else [])
     return wire.encode_bind(error) if verb == "bind" else wire.encode_filter_error(error)

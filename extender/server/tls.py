@@ -3,14 +3,11 @@
 Why: the extender protocol knows no credentials, so a client certificate is the only proof that a Binding is asked for
 by kube-scheduler; and certificates are renewed while the process runs, where a restart would fail every held gang.
 Why a context of contexts: a server is given its context once, and loading a new pair into a living one is not atomic: a
-certificate whose key does not fit stays in it, and authorities can only be added. So every change makes a new context,
-checked beforehand: OpenSSL finds some mistakes, and shows a certificate's dates, only in a connection, so the first
-client is one in this process (`_shown_until_s`).
+certificate whose key does not fit stays in it, and authorities can only be added. So every change makes a new context.
 
 Rules: a connection whose client may not speak never reaches HTTP: names are checked at the end of the handshake. A
 refused client gets a TLS alert, so that its own log names the cause. Files are looked at by device, inode, time and
-size behind all links, so a kubelet's swap is seen; one that happens while they are read is read again. Files that
-cannot be used are a sentence that names the field and the way out: logged once, counted, tried again.
+size behind all links, so a kubelet's swap is seen. Files that cannot be used are logged once, counted, tried again.
 """
 
 import asyncio
@@ -137,23 +134,18 @@ def marks_of(settings: TlsSettings) -> Sequence[object]:
 
 def load(settings: TlsSettings, *, now_s: float) -> Loaded:
     """Read, check and load the files; `now_s` by the wall clock. Blocks: file system. Errors: ConfigError."""
-    marks = marks_of(settings)
+    marks, cert_file, key_file = marks_of(settings), settings.cert_file, settings.key_file
+    assert cert_file is not None
+    assert key_file is not None
     try:
-        return _loaded(settings, marks, now_s=now_s)
+        verbs, people = _with_pair(cert_file, key_file), _with_pair(cert_file, key_file)
+        ends_s = {SERVER: _shown_until_s(people, cert_file)}
+        if settings.client_ca_file is not None:
+            ends_s[CLIENT_CA] = _load_authorities(verbs, settings.client_ca_file, now_s=now_s)
     except ConfigError:
         if marks_of(settings) == marks:
             raise
         return load(settings, now_s=now_s)  # changed while it was read: perhaps a certificate of before, a key of after
-
-
-def _loaded(settings: TlsSettings, marks: Sequence[object], *, now_s: float) -> Loaded:
-    cert_file, key_file = settings.cert_file, settings.key_file
-    assert cert_file is not None
-    assert key_file is not None
-    verbs, people = _with_pair(cert_file, key_file), _with_pair(cert_file, key_file)
-    ends_s = {SERVER: _shown_until_s(people, cert_file)}
-    if settings.client_ca_file is not None:
-        ends_s[CLIENT_CA] = _load_authorities(verbs, settings.client_ca_file, now_s=now_s)
     return Loaded(verbs, people, ends_s, marks)
 
 
@@ -181,7 +173,10 @@ def _with_pair(cert_file: Path, key_file: Path) -> ssl.SSLContext:
 
 
 def _shown_until_s(context: ssl.SSLContext, cert_file: Path) -> float:
-    """When the certificate ends that `context` shows (Unix seconds): asked by a client that trusts just that one."""
+    """When the certificate ends that `context` shows (Unix seconds).
+
+    OpenSSL finds some mistakes, and shows dates, only in a connection: the first client is one that trusts just it.
+    """
     asking = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     asking.check_hostname = False
     asking.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
@@ -268,7 +263,6 @@ class Rotation:
         return loaded
 
     def _refused(self, why: str) -> None:
-        """Say why a client was refused, at most once in ten seconds."""
         now_s = self._clock.monotonic_s()
         if now_s - self._said_at_s >= _SAID_AGAIN_S:
             self._said_at_s = now_s

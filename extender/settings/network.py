@@ -2,9 +2,9 @@
 
 Each kind of source has its own words. Rule: a secret is never a value here, only the name of the file that holds it.
 
-A rule that says by a node's name where it is measured is a regular expression, and a careless one can take longer than
-the universe lasts. Rule: names of at most 253 characters are matched whole, by patterns in which no group is repeated
-and nothing refers back; at most three parts of open length and eight other choices bound the work for one name.
+A careless regular expression over a node's name can take longer than the universe lasts. Rule: names of at most 253
+characters are matched whole, by patterns in which no group is repeated and nothing refers back; at most three parts of
+open length and eight other choices bound the work for one name.
 """
 
 import re
@@ -51,8 +51,7 @@ class EndpointRule(Section, frozen=True):
     """Metrics for which the rule holds."""
 
     def __post_init__(self) -> None:
-        problem = why_not(self.pattern)
-        if problem is not None:
+        if (problem := why_not(self.pattern)) is not None:
             raise ValueError(f"pattern: {problem}")
         try:
             re.compile(self.pattern).sub(self.endpoint, "")

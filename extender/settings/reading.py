@@ -1,8 +1,8 @@
 """Where values of settings come from, how they become one record, and how a mistake in them is reported.
 
-This knows no setting by name: the records' own types and bounds say what is accepted. Rule: command line over
-environment over file; mappings are merged name by name and lists are replaced whole; a name that is none, or in a
-record's `fixed`, is refused; every refusal is one line with the setting, where it was set, its value, what is accepted.
+This knows no setting by name: the records' types and bounds say what is accepted. Rules: mappings are merged name by
+name, lists are replaced whole; a name that is none, or in a record's `fixed`, is refused; every refusal is one line
+with the setting, where it was set, its value, what is accepted.
 """
 
 import difflib
@@ -29,12 +29,7 @@ NOT_SETTINGS = ("NETGANG_HELM", "NETGANG_KUBECTL", "NETGANG_TESTBED", "NETGANG_T
 """Environment names (and beginnings of names) that belong to the tests, and to commands that ask a running netgang."""
 
 _USER = re.compile(r"//[^/@\s]+@")  # User name and password in an address: never repeated in a text
-_BOUNDS: Final = {
-    ">=": "greater than or equal to",
-    ">": "greater than",
-    "<=": "less than or equal to",
-    "<": "less than",
-}
+_BOUNDS: Final = {">": "greater than", "<": "less than"}
 _TYPES: Final = {"int": "integer", "float": "number", "bool": "boolean", "str": "string"}
 
 Layer: TypeAlias = tuple[str, Mapping[str, Any]]  # Where values come from, in words, and the values
@@ -198,7 +193,7 @@ def _why(error: msgspec.ValidationError) -> str:
     """
     what = str(error)
     if (bound := re.fullmatch(r"Expected `\w+` ([<>]=?) (\S+)", what)) is not None:
-        return f"must be {_BOUNDS[bound[1]]} {float(bound[2]):g}"
+        return f"must be {_BOUNDS[bound[1][0]]}{' or equal to' * (len(bound[1]) > 1)} {float(bound[2]):g}"
     if (length := re.fullmatch(r"Expected `str` of length (>=|<=) (\d+)", what)) is not None:
         return f"must have at {'least' if length[1] == '>=' else 'most'} {length[2]} characters"
     if (kind := re.match(r"Expected `(\w+)", what)) is not None and "got" in what:
@@ -207,11 +202,10 @@ def _why(error: msgspec.ValidationError) -> str:
 
 
 def _holds(values: Any, place: Place) -> bool:
-    try:
+    with suppress(KeyError, IndexError, TypeError):
         reduce(getitem, place, values)
-    except (KeyError, IndexError, TypeError):
-        return False
-    return True
+        return True
+    return False
 
 
 def unknown(name: str, settings: Iterable[str]) -> str:
@@ -280,10 +274,7 @@ def unfold(flat: Mapping[str, Any]) -> dict[str, Any]:
     """
     nested: dict[str, Any] = {}
     for name, value in flat.items():
-        branch: Any = value
-        for part in reversed(name.split(".")):
-            branch = {part: branch}
-        nested = merge(nested, branch)
+        nested = merge(nested, reduce(lambda branch, part: {part: branch}, reversed(name.split(".")), value))
     return nested
 
 

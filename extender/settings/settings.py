@@ -1,16 +1,10 @@
 """What an operator may choose: one value, read once at start, refused as a whole when any part of it is wrong.
 
-Why one place: a setting that is read where it is used cannot be checked before the first pod waits for it. Only
-`Settings.load` reads the environment. Relative paths are relative to the working directory. What evicts pods of a
-running gang or costs money is off by default, and so are elastic jobs: a user that declared a minimum for another
-autoscaler's sake must not find the job shrunk after an upgrade.
-
-Rule: a bind call in all takes less than kube-scheduler's `httpTimeout`; a later Binding puts the pod where it is no
-longer wanted. The settings are refused by it, `netgang doctor` compares the running kube-scheduler with it, and the
-client of the API server keeps to its part of it.
-Rule: what would leave a port open to others, let tokens cross a network readable, or close a port to a probe that must
-be answered, is refused here, in sentences that say the way out. Whether files can be used is found out at start
-(`extender.server.tls`), because only the process itself sees them.
+Rules: what evicts pods of a running gang or costs money is off by default, and so are elastic jobs: a user that
+declared a minimum for another autoscaler's sake must not find the job shrunk after an upgrade. A bind call takes less
+than kube-scheduler's `httpTimeout`, for a later Binding puts the pod where it is no longer wanted. What would leave a
+port open to others, let tokens cross a network readable, or close a port to a probe that must be answered, is refused
+here, in sentences that say the way out; whether files can be used is found out at start (`extender.server.tls`).
 """
 
 import os
@@ -199,9 +193,8 @@ class Settings(Policy, frozen=True, kw_only=True):
     """`debug_host` may be more than the loopback: every client that reaches it sees every job of the cluster."""
     health_port: Port | None = None
     """A port with /healthz, /readyz and /metrics alone, always plain HTTP: for probes and Prometheus, which show no
-    client certificate. `null`: none, they are at `port`; 0: a free one."""
-    health_host: Text | None = None
-    """Address of `health_port`; `null`: the same as `host`."""
+    client certificate. At `host`, or at 0.0.0.0 where that is on the loopback: they ask from elsewhere. `null`: none,
+    they are at `port`; 0: a free one."""
     tls: TlsSettings = TlsSettings()
     """Certificates of `port`, and of `debug_port` where that is not on the loopback."""
     kubeconfig: Path | None = None

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from extender.web.page_sections import queue_section
+from extender.web.page import queue_section
 from scoring.explain.queue_report import report
 from tests.browser.conftest import Watched
 from tests.scoring.explain.cases import CASES, Case, explained

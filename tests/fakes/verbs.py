@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 from extender.api.network import link_document, network_document
@@ -78,7 +79,9 @@ class FakeViews(Views):
     not_ready: tuple[str, ...]
 
     def __init__(self, not_ready: tuple[str, ...] = ()) -> None:
-        for name, value in {"not_ready": not_ready, "jobs": None, "recorder": None}.items():
+        readable = SimpleNamespace(named=lambda *_: None)
+        shown = {"not_ready": not_ready, "jobs": None, "recorder": None, "unreadable_objects": readable}
+        for name, value in shown.items():
             object.__setattr__(self, name, value)
 
     def plan(self) -> PlanInForce:
@@ -88,9 +91,6 @@ class FakeViews(Views):
         if (namespace, name) != ("team-a", "resnet"):
             return None
         return ExplainedPod(pod=PodPlace(name="team-a/resnet", uid="u", own=True, node=None))
-
-    def unreadable(self, namespace: str, name: str) -> str | None:
-        return "PodGroup team-a/broken cannot be read" if (namespace, name) == ("team-a", "broken") else None
 
     def network(self, *, zone: str | None = None, limit: int = 40) -> Network:
         return network_document(snapshot([]), None, zone=zone, limit=limit)

@@ -44,9 +44,6 @@ tls:
 {{- if or (include "netgang.tls" .) .Values.monitoring.enabled }}
 health_port: 8890 # probes and Prometheus show no client certificate
 {{- end }}
-{{- if .Values.monitoring.enabled }}
-health_host: 0.0.0.0 # Prometheus comes from elsewhere, also in the host's network
-{{- end }}
 {{- if include "netgang.reports" . }}
 reports: {port: 8891}
 {{- end }}

@@ -258,7 +258,7 @@ def test_with_tls_both_sides_show_and_check_certificates(guarded: list[Object], 
     container = container_of(guarded)
     asked = [container[one]["httpGet"] for one in ("livenessProbe", "readinessProbe")]
     assert [(one["port"], one["path"] in PROBES) for one in asked] == [("health", True)] * 2
-    assert (settings.health_port, settings.health_host) == (8890, None)
+    assert settings.health_port == 8890
     assert {port["name"]: port["containerPort"] for port in container["ports"]} == {"http": 8888, "health": 8890}
     name, directory = certificates(guarded, "netgang-scheduler")
     assert name == "netgang-scheduler-tls"
@@ -381,7 +381,7 @@ def test_prometheus_finds_the_metrics_of_all_replicas(mode: str, chart: Chart, t
     objects = chart({"mode": mode, "monitoring": ON})
     settings = mounted_settings(objects, tmp_path)
     ports = {port["name"]: port["containerPort"] for port in container_of(objects)["ports"]}
-    assert (settings.health_port, settings.health_host) == (ports["health"], "0.0.0.0")
+    assert settings.health_port == ports["health"]
     monitor = of_kind(objects, "PodMonitor")["netgang"]["spec"]
     labels = of_kind(objects, "Deployment")["netgang"]["spec"]["template"]["metadata"]["labels"]
     assert monitor["selector"]["matchLabels"].items() <= labels.items()

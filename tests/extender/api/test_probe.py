@@ -56,7 +56,9 @@ class Port:
         probe = ProbePort(self.agents, AgentPods(self._get_pod, self.clock), ACCOUNT)
         app = create_reports_app(None, acting=lambda: self.leads, probe=probe)
         reporters = Reporters(FakeReviews(owners=OWNERS), agents=ACCOUNT)
-        self.door = reports_door(app, reporters, self.clock, count=self._other, count_probe=self._count)
+        telemetry = Telemetry()
+        telemetry.reported, telemetry.probe_reported = self._other, self._count
+        self.door = reports_door(app, reporters, self.clock, telemetry)
 
     def _count(self, outcome: str) -> None:
         self.counted[outcome] += 1

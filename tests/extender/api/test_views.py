@@ -252,29 +252,22 @@ def test_one_link(part: Part, measured: list[tuple[str, str, str, float, float]]
     assert link(*measured, zones=zones) == part
 
 
-def test_points_are_those_of_the_plan() -> None:
-    nodes = [node(name, zone="one") for name in ("a", "b", "c", "d")]
-    found = mesh(["a", "b", "c", "d"], bad={"b": {"delay_ms": 30.0, "throughput_bps": 25e6}})
-    document = link_document(snapshot(nodes, network=found), A, B, POLICY)
-    assert document is not None
-    parts = {name: part.points for name, part in document.metrics.items()}
-    assert parts == {"loss": 20.0, "delay": 10.0, "throughput": 10.0}
-    assert (document.points, document.reference_bps, document.compared_with) == (40.0, 100e6, 4)
-    names = [one.name for one in nodes]
-    assert among(found, names, POLICY).points_among(np.array([0, 1]))[0, 1] == 40.0
+SLOW_B = mesh(["a", "b", "c", "d"], bad={"b": {"delay_ms": 30.0, "throughput_bps": 25e6}})
+POINTS = {  # case: (points of loss, delay and throughput; the network)
+    "measured": ([20.0, 10.0, 10.0], SLOW_B),
+    "nothing: the zone's median, less the penalty": ([19.0, 30.0, 38.0], mesh(["b", "c", "d"], delay_ms=8.0)),
+}
 
 
-def test_what_is_unknown_has_the_points_of_the_zones_median() -> None:
-    """Less the penalty, as in the plan: also for a link of which nothing is known."""
-    nodes = [node(name, zone="one") for name in ("a", "b", "c", "d")]
-    found = mesh(["b", "c", "d"], delay_ms=8.0)
-    document = link_document(snapshot(nodes, network=found), A, B, POLICY)
+@pytest.mark.parametrize(("points", "network"), POINTS.values(), ids=POINTS)
+def test_points_are_those_of_the_plan(points: list[float], network: NetworkMatrix) -> None:
+    names = [NodeName(name) for name in ("a", "b", "c", "d")]
+    cluster = snapshot([node(name, zone="one") for name in names], network=network)
+    document = link_document(cluster, A, B, POLICY)
     assert document is not None
-    parts = [part.points for part in document.metrics.values()]
-    assert parts == pytest.approx([20.0 - 1.0, 32.0 - 2.0, 40.0 - 2.0])
-    assert document.points == pytest.approx(
-        among(found, [one.name for one in nodes], POLICY).points_among(np.array([0, 1]))[0, 1]
-    )
+    assert [part.points for part in document.metrics.values()] == pytest.approx(points)
+    assert document.points == pytest.approx(among(network, names, POLICY).points_among(np.array([0, 1]))[0, 1])
+    assert (document.reference_bps, document.compared_with) == (100e6, 4)
 
 
 @pytest.mark.parametrize(("zones", "compared"), [(1, 100), (2, 100), (5, 100), (500, 2)])
@@ -330,8 +323,8 @@ async def test_people_are_told_which_and_why() -> None:
         assert (event["regarding"]["kind"], event["regarding"]["name"], event["type"]) == ("PodGroup", "bad", "Warning")
         [said] = notes(world)
         assert said.startswith("PodGroup default/bad cannot be read and is left out: ")
-        assert views.unreadable("default", "bad") == said
-        assert views.unreadable("default", "good") is None
+        assert views.unreadable_objects.named("default", "bad") == said
+        assert views.unreadable_objects.named("default", "good") is None
         assert world.counted("unreadable_objects", kind="podgroups") == 1.0
         world.api.add(group("bad", cpu="1"))
         await world.settle(10.0)

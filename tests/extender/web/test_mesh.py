@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from extender.web.page_sections import MOST_ENDS, mesh_document
+from extender.web.page import MOST_ENDS, mesh_document
 from scoring.ids import EndpointId
 from scoring.model.policy import ScorePolicy, Ttl
 from scoring.network.matrix import Measurement, Metric, NetworkMatrix

@@ -8,9 +8,8 @@ from typing import get_type_hints
 
 import pytest
 
-from extender.web import routes
-from extender.web.page_sections import MOST_GANGS
-from extender.web.routes import Shown
+from extender.web import page
+from extender.web.page import MOST_GANGS, Shown
 from scoring.explain.gang import Explained
 from scoring.model.reasons import WaitingCause
 from tests.builders import mesh
@@ -19,7 +18,7 @@ from tests.extender.scheduling.world import node_json, running
 pytestmark = pytest.mark.looptime
 
 NODES = [node_json(f"n{i}", zone="ab"[i % 2]) for i in range(4)]
-STATIC = Path(routes.__file__).parent / "static"
+STATIC = Path(page.__file__).parent / "static"
 
 
 async def test_every_file_of_the_page_is_served_and_no_other() -> None:
@@ -33,7 +32,7 @@ async def test_every_file_of_the_page_is_served_and_no_other() -> None:
             assert "default-src 'none'" in policy
             assert "unsafe" not in policy
         assert (await client.get("/page/secrets.env")).status_code == 404
-        assert (await client.get("/page/../routes.py")).status_code == 404
+        assert (await client.get("/page/../page.py")).status_code == 404
 
 
 def test_the_page_needs_nothing_from_elsewhere() -> None:
@@ -158,7 +157,7 @@ async def test_without_news_and_without_pages_nothing_is_worked_out() -> None:
     assert cluster.looks == 1
 
 
-EXPLAIN = (Path(routes.__file__).parent / "static/explain.js").read_text()
+EXPLAIN = (Path(page.__file__).parent / "static/explain.js").read_text()
 
 
 def test_the_page_reads_fields_that_there_are() -> None:

@@ -46,7 +46,9 @@ class Port:
         self.counted: list[str] = []
         app = create_reports_app(self.reports, acting=lambda: self.leads, body_timeout_s=body_timeout_s)
         reporters = Reporters(self.reviews, audiences)
-        self.door = reports_door(app, reporters, self.clock, count=self.counted.append, count_probe=self.counted.append)
+        telemetry = Telemetry()
+        telemetry.reported = telemetry.probe_reported = self.counted.append
+        self.door = reports_door(app, reporters, self.clock, telemetry)
 
     async def send(
         self, document: Any, path: str = RESNET, *, headers: Mapping[str, str] = TEAM, method: str = "POST"

@@ -1,21 +1,31 @@
-"""What the page shows of one moment, in sections that change apart from each other, all from memory.
+"""What the page shows of one moment, in sections that change apart from each other, all from memory; and its addresses.
 
 Why sections: a cluster of 5,000 nodes changes every second somewhere, and a viewer draws only what is new. So nothing
-in a section moves with the clock alone: times are moments, and the viewer counts. Rule: lists are bounded and say of
-how many they are.
+in a section moves with the clock alone: times are moments, and the viewer counts. Lists say of how many they are, and
+all is below 500 KiB however large the cluster.
 
-The heat-map is of one metric, zone by zone or node by node in one zone: 5,000 nodes have 25 million pairs, and people
-look at which zones are bad, and then into one. Rule: a cell of two zones shows the **median** between them, and beside
-it how many of its pairs are bad, the worst value and the node with most bad pairs: one bad node among nine must be
-seen, and must not look like a bad zone. Units: ratio, ms, bit/s, seconds.
+The heat-map is of one metric, by zone or, in one zone, by node. A cell of two zones shows the **median** between them,
+and beside it how many of its pairs are bad, the worst value and the node with most bad pairs: one bad node among nine
+must be seen, and must not look like a bad zone. Units: ratio, ms, bit/s, seconds.
+
+Rule: the page's own files hold no data and need no right; whatever shows the cluster is below /v1, where the port's
+authority decides. Nothing is loaded from elsewhere, and a header has the browser refuse it (Content-Security-Policy).
 """
 
-from collections.abc import Container, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+import asyncio
+from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from http import HTTPStatus
+from importlib.resources import files
+from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
+from fastapi import APIRouter, Header, Query
+from starlette.responses import Response
 
+from extender.api.problems import problem_response
 from extender.api.views import Views
 from extender.runtime.slices import next_slice
 from scoring.explain.queue_report import Queue
@@ -50,16 +60,17 @@ async def sections_of(views: Views) -> Sections:
     """Every section as JSON. Cost: as /v1/queue, and O(nodes)."""
     made: dict[str, bytes] = {}
     snapshot = views.planner.snapshot or views.context.cache.snapshot()
-    small = {"status": _status, "zones": _zones, "gates": _gates, "network": _network, "decisions": _decisions}
-    for name, section in small.items():
+    for name, section in {"status": _status, "zones": _zones, "gates": _gates, "network": _network}.items():
         made[name] = msgspec.json.encode(section(views, snapshot))
         await next_slice()
+    told = ("what", "gang", "pod", "node", "reason")
+    decisions = [{"at_s": at_s, **_shown(one, *told)} for at_s, one in views.recent.changes()]
+    made["decisions"] = msgspec.json.encode({"rows": decisions})
     if views.jobs is not None:
         jobs = await views.jobs.listed(limit=MOST_JOBS)
         shown = ("job", "kind", "state", "workers", "network", "refusal", "wish", "last_change")
         made["jobs"] = msgspec.json.encode({"rows": [_shown(one, *shown) for one in jobs.jobs], "of": jobs.of})
-    queue = await views.queue()
-    made["queue"] = msgspec.json.encode(queue_section(queue))
+    made["queue"] = msgspec.json.encode(queue_section(await views.queue()))
     return made
 
 
@@ -67,30 +78,27 @@ def _shown(source: object, *names: str) -> Document:
     return {name: getattr(source, name) for name in names}
 
 
-def _decisions(views: Views, _: Snapshot) -> Document:
-    shown = ("what", "gang", "pod", "node", "reason")
-    return {"rows": [{"at_s": at_s, **_shown(one, *shown)} for at_s, one in views.recent.changes()]}
-
-
 def _status(views: Views, snapshot: Snapshot) -> Document:
-    readiness = views.readiness()
-    usable = sum(node.ready and not node.unschedulable and not node.leaving for node in snapshot.table.nodes)
     return {
-        "ready": readiness.ready,
-        "reasons": readiness.reasons,
+        **_shown(views.readiness(), "ready", "reasons"),
         "leading": views.context.acting(),
         "nodes": len(snapshot.table.names),
-        "usable_nodes": usable,
+        "usable_nodes": int(_usable(snapshot).sum()),
         "held_binds": views.binds.held_count,
         "plan_version": views.planner.current.version,
         "demo": views.demo,
     }
 
 
+def _usable(snapshot: Snapshot) -> Bools:
+    nodes = snapshot.table.nodes
+    return np.array([node.ready and not node.unschedulable and not node.leaving for node in nodes], np.bool_)
+
+
 def _zones(views: Views, snapshot: Snapshot) -> Document:
     """Per zone: nodes, what is free of each resource on usable nodes, and for which gangs room is reserved."""
     table = snapshot.table
-    usable = np.array([node.ready and not node.unschedulable and not node.leaving for node in table.nodes], np.bool_)
+    usable = _usable(snapshot)
     spread = (table.allocatable > 0).sum(axis=0)
     usual = (CPU, MEMORY, PODS, "ephemeral-storage")
     extended = [one for one in np.argsort(-spread, kind="stable").tolist() if table.axis[one] not in usual]
@@ -153,8 +161,7 @@ def _letter(pod: Pod, held: Container[PodUid]) -> str:
 
 
 def _network(views: Views, _: Snapshot) -> Document:
-    status = views.network_status()
-    kept = ("name", "last_success_s", "error", "measurements")
+    status, kept = views.network_status(), ("name", "last_success_s", "error", "measurements")
     sources = status.sources if status is not None else ()
     shown = [{**_shown(one, *kept), "problems": len(one.problems)} for one in sources]
     return {"sources": shown, "degraded": views.alarms.bad_now(), "agents": views.probe_agents()}
@@ -211,9 +218,7 @@ def mesh_document(
         "zone": zone,
         "ends": list(cells.ends),
         "of": cells.of,
-        "good": bounds.good,
-        "poor": bounds.poor,
-        "highest_is_best": bounds.highest_is_best,
+        **_shown(bounds, "good", "poor", "highest_is_best"),
         "soft_ttl_s": soft_s,
         "hard_ttl_s": hard_s,
         "grades": _letters(cells, bounds),
@@ -314,3 +319,95 @@ def _worst(cells: _Cells, metric: Metric) -> list[list[int]]:
 def _shortened(values: Floats) -> list[list[float | None]]:
     """Three digits are what a tooltip shows; NaN is null."""
     return [[None if value != value else float(f"{value:.3g}") for value in row] for row in values.tolist()]
+
+
+@dataclass(eq=False, repr=False)
+class Shown:
+    """What the page shows, worked out once for all that look; nothing while no page asks."""
+
+    sections: Callable[[], Awaitable[Sections]]
+    version: Callable[[], object]  # Something else than the last time when there may be news
+    _body: bytes = field(default=b"{}", init=False)
+    _seen: object = field(default=None, init=False)
+    _again_s: float = field(default=0.0, init=False)  # Not before that, by the loop's clock
+    _number: int = field(default=0, init=False)
+    _looking: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+
+    async def look(self) -> tuple[bytes, str]:
+        """All sections as JSON, at most some seconds old, and their entity tag."""
+        async with self._looking:
+            now_s = asyncio.get_running_loop().time()
+            if now_s >= self._again_s and (version := self.version()) != self._seen:
+                self._seen = version
+                sections = await self.sections()
+                cost_s = asyncio.get_running_loop().time() - now_s
+                body = b",".join(b"%s:%s" % (msgspec.json.encode(name), text) for name, text in sections.items())
+                self._number += b"{%s}" % body != self._body
+                self._body = b"{%s}" % body
+                self._again_s = now_s + min(max(cost_s * 25.0, 1.0), 5.0)  # pages take at most 1/25 of the time
+            return self._body, f'"{self._number}"'
+
+
+_TYPES: Final = {
+    "html": "text/html; charset=utf-8", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml",
+}  # fmt: skip
+_FILES: Final = (
+    "page.css", "page.js", "poll.js", "draw.js", "heat.js", "links.js", "panels.js", "explain.js", "icon.svg",
+)  # fmt: skip
+_HEADERS: Final = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cache-control": "no-cache",
+}
+_Zone: TypeAlias = Annotated[str | None, Query(max_length=253, description="Nodes of this zone; else zone by zone")]
+
+
+def page_router(views: Views) -> APIRouter:
+    """The routes. Heat-maps are made once for all that look: of very large meshes one takes tens of milliseconds."""
+    router = APIRouter(tags=["page"])
+    shown = Shown(partial(sections_of, views), partial(version, views))
+    made: dict[tuple[Metric, str | None], tuple[object, object, bytes | None]] = {}
+
+    @router.get("/", include_in_schema=False)
+    async def page() -> Response:
+        return _file("index.html")
+
+    @router.get("/page/{name}", include_in_schema=False)
+    async def part(name: str) -> Response:
+        if name not in _FILES:
+            return problem_response(HTTPStatus.NOT_FOUND, f"the page has no file {name[:64]}")
+        return _file(name)
+
+    @router.get("/v1/page", summary="What the page shows, section by section")
+    async def sections(if_none_match: Annotated[str | None, Header(include_in_schema=False)] = None) -> Response:
+        body, tag = await shown.look()
+        headers = {"etag": tag, "cache-control": "no-cache"}
+        if if_none_match == tag:
+            return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
+        return Response(body, media_type="application/json", headers=headers)
+
+    @router.get("/v1/page/mesh", summary="One metric as a heat-map: zone by zone, or node by node in one zone")
+    async def heat_map(metric: Metric = Metric.LOSS, zone: _Zone = None) -> Response:
+        snapshot = views.planner.snapshot or views.context.cache.snapshot()
+        network, table, body = made.get((metric, zone), (None, None, None))
+        if network is not snapshot.network or table is not snapshot.table:
+            score = views.planner.policy.score
+            found = await asyncio.to_thread(mesh_document, snapshot, score, metric=metric, zone=zone)
+            body = None if found is None else msgspec.json.encode(found)
+            while len(made) >= 8:
+                del made[next(iter(made))]
+            made[metric, zone] = snapshot.network, snapshot.table, body
+        if body is None:
+            return problem_response(HTTPStatus.NOT_FOUND, "no node is in that zone")
+        return Response(body, media_type="application/json")
+
+    return router
+
+
+def _file(name: str) -> Response:
+    body = (files("extender.web") / "static" / name).read_bytes()
+    return Response(body, headers={"content-type": _TYPES[name.rpartition(".")[2]], **_HEADERS})
