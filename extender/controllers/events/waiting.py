@@ -202,10 +202,10 @@ class WaitReasons(ControlLoop):
             if gang is None or plan is None or waiting is None or waiting.reason is not wait.reason:
                 continue  # it is otherwise by now: others had their turn
             left -= 1
-            wait.posted_s = now_s
             explanation = await self.context.planner.ask(
                 explain, snapshot, plan, gang, self.context.planner.policy, now_s=self.context.clock.now_s(), closest=1
             )
+            wait.posted_s = now_s  # after the question: until it is answered nobody shows an empty note
             if note := why_it_waits(explanation, snapshot):
                 wait.note, wait.cause = note, explanation.cause.reason if explanation.cause is not None else ""
                 what = Happening.GANG_STUCK if wait.reason in NEVER else Happening.GANG_WAITING
