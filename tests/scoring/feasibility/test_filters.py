@@ -70,10 +70,7 @@ AFFINITY = {  # case: (allowed, affinity)
     "two names are no field selector": (False, named("In", "n", "m")),
     "other operators are none either": (False, named("Exists", "n")),
     "no other field exists": (False, named("In", "n", key="metadata.uid")),
-    "name and label": (
-        False,
-        (NodeSelectorTerm((Requirement("color", "Exists"),), (Requirement("metadata.name", "In", ("n",)),)),),
-    ),
+    "name and label": (False, (NodeSelectorTerm((Requirement("color", "Exists"),), named("In", "n")[0].fields),)),
 }
 
 SELECTORS = {  # case: (allowed, node selector)
@@ -105,10 +102,8 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
     """core/v1 ToleratesTaint, as its comment says it."""
     effect_matches = toleration.effect in ("", taint.effect)
     key_matches = toleration.key in ("", taint.key)
-    value_matches = {"Exists": True, "Equal": toleration.value == taint.value, "": toleration.value == taint.value}[
-        toleration.operator
-    ]
-    return effect_matches and key_matches and value_matches
+    equal = toleration.value == taint.value
+    return effect_matches and key_matches and {"Exists": True, "Equal": equal, "": equal}[toleration.operator]
 
 
 def holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
@@ -144,11 +139,10 @@ def upstream(on: Node, constraints: Constraints) -> bool:
 
 KEYS, VALUES = st.sampled_from(["a", "b", "c"]), st.sampled_from(["", "1", "2", "-3", "x"])
 EFFECTS = st.sampled_from(["NoSchedule", "NoExecute", "PreferNoSchedule"])
+SOME_EFFECTS = st.just("") | EFFECTS
 TOLERATIONS = st.one_of(
-    st.builds(Toleration, KEYS, st.sampled_from(["", "Equal"]), VALUES, st.one_of(st.just(""), EFFECTS)),
-    st.builds(
-        Toleration, st.one_of(st.just(""), KEYS), st.just("Exists"), st.just(""), st.one_of(st.just(""), EFFECTS)
-    ),
+    st.builds(Toleration, KEYS, st.sampled_from(["", "Equal"]), VALUES, SOME_EFFECTS),
+    st.builds(Toleration, st.just("") | KEYS, st.just("Exists"), st.just(""), SOME_EFFECTS),
     st.just(Toleration(UNSCHEDULABLE, "Exists")),
 )
 REQUIREMENTS = st.one_of(

@@ -90,12 +90,9 @@ DEAD = {"node": "n1", "phase": Phase.FAILED}
 LOOKS_STARTED = {  # case: members of a gang of two that was never whole, with what once was taken for a proof
     "a pod younger than the first Binding": [bound(pod("a", scheduled_s=5.0), "n1"), pod("b", created_s=9.0)],
     "a dead pod in the place of its successor": [
-        bound(W[0], "n1"),
-        worker(1, **DEAD),
-        replace(W[1], uid=PodUid("next")),
-    ],
+        bound(W[0], "n1"), worker(1, **DEAD), replace(W[1], uid=PodUid("next"))],
     "two pods that had a node, one after the other": [pod("a", **DEAD), pod("b", node="n1"), pod("c")],  # type: ignore[arg-type]
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("members", LOOKS_STARTED.values(), ids=LOOKS_STARTED)

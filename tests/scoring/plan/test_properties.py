@@ -43,14 +43,8 @@ def test_members_go_only_where_they_may_and_room_is_given_once(state: Snapshot, 
     What all gangs take together, commitments included, is nowhere more than is free. Also with former places: `known`
     gangs were planned before, when nothing was refused, committed or taken.
     """
-    early = replace(
-        state,
-        gangs=dict(list(state.gangs.items())[:known]),
-        commitments={},
-        exclusions={},
-        host_ports={},
-        used=0 * state.used,
-    )
+    first = dict(list(state.gangs.items())[:known])
+    early = replace(state, gangs=first, commitments={}, exclusions={}, host_ports={}, used=0 * state.used)
     outcome = plan(state, POLICY, now_s=now_s, previous=plan(early, POLICY, now_s=now_s))
     ports: dict[NodeName, list[HostPort]] = {name: list(state.host_ports.get(name, ())) for name in state.table.names}
     taken = {name: Counter[str]() for name in state.table.names}

@@ -112,9 +112,8 @@ def test_nodes_that_cannot_be_used_do_not_matter(case: Case, method: Selection, 
             placed=None if case.demand.placed is None else np.insert(case.demand.placed, position, 1e6, axis=1),
         )
         rank = np.insert(np.insert(case.rank, position, 100.0, axis=0), position, 100.0, axis=1)
-        other = select_on_grid(
-            method, demand, np.insert(case.free, position, 9, axis=0), on_grid(rank), exact_size=exact_size
-        )
+        free = np.insert(case.free, position, 9, axis=0)
+        other = select_on_grid(method, demand, free, on_grid(rank), exact_size=exact_size)
         want = select_on_grid(method, case.demand, case.free, on_grid(case.rank), exact_size=exact_size)
         assert (other is None) == (want is None)
         if other is not None and want is not None:

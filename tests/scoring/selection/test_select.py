@@ -165,9 +165,8 @@ SEVERAL: dict[str, tuple[tuple[tuple[int, ...], ...], Demand, tuple[int, ...], F
 @pytest.mark.parametrize(("want", "demand", "free", "rank"), SEVERAL.values(), ids=SEVERAL)
 def test_subset(want: tuple[tuple[int, ...], ...], demand: Demand, free: tuple[int, ...], rank: Floats) -> None:
     """Pairs count as the job exchanges data; where only one class joins placed members all methods agree."""
-    for method in (
-        Selection if demand.placed is not None and len(demand.classes) == demand.size == 1 else [Selection.SUBSET]
-    ):
+    joins = demand.placed is not None and len(demand.classes) == demand.size == 1
+    for method in Selection if joins else [Selection.SUBSET]:
         assert rows_of(method, demand, free, rank) == want
 
 
@@ -222,11 +221,8 @@ def test_nothing_to_place(method: Selection) -> None:
 
 def test_careful_fit_finds_what_first_fit_cannot() -> None:
     """The chief fits two nodes; first fit takes the workers' room on the first, the careful fit does not."""
-    request = np.array([2, 1])
-    classes = (
-        ClassDemand(Role.CHIEF, request, np.array([True, True]), 1),
-        ClassDemand(Role.WORKER, np.array([1, 1]), np.array([True, True]), 2),
-    )
+    both = np.array([True, True])
+    classes = ClassDemand(Role.CHIEF, np.array([2, 1]), both, 1), ClassDemand(Role.WORKER, np.array([1, 1]), both, 2)
     found = fit(Demand(classes, True), np.array([[2, 2], [2, 1]]))
     assert found is not None
     assert found.tolist() == [[0, 1], [2, 0]]

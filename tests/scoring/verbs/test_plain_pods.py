@@ -61,9 +61,7 @@ def with_promised_port() -> Snapshot:
 
 
 PROMISED, IN_USE = committed("n1"), committed("n1", running=[pod("x", cpu="3", node="n1")])
-BESIDE: dict[
-    str, tuple[list[str], Snapshot, Pod]
-] = {  # case: (nodes closed to the plain pod, promised 4 of 8 CPUs, pod)
+BESIDE: dict[str, tuple[list[str], Snapshot, Pod]] = {  # case: (nodes closed to it, promised 4 of 8 CPUs, plain pod)
     "what is left to the last millicore": ([], PROMISED, pod("p", cpu="4")),
     "a millicore more": (["n1"], PROMISED, pod("p", cpu="4001m")),
     "only what the gang does not ask for": ([], PROMISED, pod("p", cpu="0", memory="32Gi")),

@@ -64,9 +64,8 @@ def test_zones_are_measured_by_one_rate() -> None:
     slow = {name: {"throughput_bps": 10e6} for name in ("a0", "a1")}
     wanted = gang("g", 2)
     state = snapshot(nodes, [wanted], network=mesh(nodes, bad=slow))
-    network = dict(
-        zip(state.table.names, prefer(state, NOTHING, wanted.members[0], wanted, Policy()).network, strict=True)
-    )
+    found = prefer(state, NOTHING, wanted.members[0], wanted, Policy()).network
+    network = dict(zip(state.table.names, found, strict=True))
     assert network["a0"] + 30.0 < network["b0"]
 
 
@@ -88,9 +87,8 @@ def test_far_nodes_are_left_out_when_there_are_too_many_pairs(monkeypatch: pytes
     state = snapshot(nodes, [wanted], network=mesh(nodes))
     assert points(state, wanted.members[1], wanted, part="network")["b0"] == pytest.approx(99.0)
     monkeypatch.setattr(prefer_module, "_PAIRS_MAX", 2)
-    assert points(state, wanted.members[1], wanted, part="network") == pytest.approx(
-        {"a0": 100.0, "a1": 99.0, "b0": 0.0}
-    )
+    got = points(state, wanted.members[1], wanted, part="network")
+    assert got == pytest.approx({"a0": 100.0, "a1": 99.0, "b0": 0.0})
 
 
 DONE = {"phase": Phase.SUCCEEDED}
@@ -99,12 +97,9 @@ TALK = {  # case: (nodes of siblings, role of the pod, nodes, roles and fields o
     "the ps talks to all others": (["n1", "n2"], Role.PS,
         [("n0", Role.PS, {}), ("n1", Role.WORKER, {}), ("n2", Role.CHIEF, {})]),
     "without a ps all talk to all": (["n1", "n2"], Role.WORKER, [("n1", Role.WORKER, {}), ("n2", Role.CHIEF, {})]),
-    "those that are done, going or without a node do not count": (["n1"], Role.OTHER, [
-            ("n1", Role.OTHER, {}),
-            ("n2", Role.OTHER, DONE),
-            ("n3", Role.OTHER, {"deleting": True}),
-            (None, Role.OTHER, {}),
-        ]),
+    "those that are done, going or without a node do not count": (["n1"], Role.OTHER,
+        [("n1", Role.OTHER, {}), ("n2", Role.OTHER, DONE), ("n3", Role.OTHER, {"deleting": True}),
+         (None, Role.OTHER, {})]),
 }  # fmt: skip
 
 
