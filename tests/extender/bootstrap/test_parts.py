@@ -1,21 +1,27 @@
 """Counts that others keep become metrics, each once; what the probe is told of gangs."""
 
+from pathlib import Path
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
+from extender import bootstrap
 from extender.bootstrap.controllers import nodes_of_gangs, zones_of_waiting
+from extender.bootstrap.serve import configs
 from extender.bootstrap.service import Reporting
 from extender.network.mapping import map_nodes
 from extender.ports import EndpointInfo
 from extender.runtime.telemetry import Telemetry
 from extender.schemas import Source, SourcesStatus, Watch
 from extender.settings.network import NetworkSettings
+from extender.settings.settings import Settings
 from scoring.ids import EndpointId
 from scoring.model.policy import Policy
 from scoring.network.matrix import Metric, PairCounts
 from tests.builders import bound, gang, node, pod, snapshot
 
+CLUSTER = Path(__file__).parents[3] / "examples/snapshot/paper-testbed.json"
 ZEROS: dict[str, Any] = dict.fromkeys(Watch.__struct_fields__, 0)
 NEWS = Watch(**ZEROS | {"contact_age_s": None})  # it has just started
 UNKNOWN: dict[str, Any] = dict.fromkeys(SourcesStatus.__struct_fields__)
@@ -70,3 +76,11 @@ def test_gangs_of_others_count_for_bursts_alone_and_waiting_ones_name_zones_or_a
     assert zones_of_waiting(cluster, Policy()) == {"b", "c"}
     assert zones_of_waiting(snapshot(nodes, gangs=[gang("any", 1)]), Policy()) == {"a", "b", "c"}
     assert not zones_of_waiting(snapshot(nodes), Policy())
+
+
+@pytest.mark.parametrize(("host", "health"), [("127.0.0.1", "0.0.0.0"), ("10.0.0.7", "10.0.0.7")])
+async def test_the_kubelet_reaches_the_health_port(host: str, health: str) -> None:
+    settings = Settings(snapshot=CLUSTER, host=host, health_port=0)
+    async with bootstrap.embedded(settings) as service:
+        hosts = {name: config.host for name, config in configs(settings, service)}
+    assert hosts == {"port": host, "health_port": health}

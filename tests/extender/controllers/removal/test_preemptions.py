@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from extender.controllers.removal import preemptions
-from extender.controllers.removal.preemptions import NOTE, TIMEOUT_S
+from extender.controllers.removal.preemption_words import TIMEOUT_S
+from extender.controllers.removal.preemptions import NOTE
 from extender.controllers.removal.removals import QUIET_S
 from extender.controllers.removal.suspensions import RAN_BEFORE
 from extender.errors import ApiError, ApiUnavailableError
