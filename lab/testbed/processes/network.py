@@ -5,6 +5,7 @@ be taken by any outgoing connection before the program listens on it.
 Rule: ports come from below that range, are tried by binding, and all ports of one request differ.
 """
 
+import os
 import random
 import socket
 from contextlib import ExitStack
@@ -12,11 +13,16 @@ from contextlib import ExitStack
 LOOPBACK = "127.0.0.1"
 FIRST_PORT = 20_000
 LAST_PORT = 32_000  # Linux hands out 32768 and up by itself
+_WORKERS = 8
 
 
 def free_ports(count: int) -> tuple[int, ...]:
-    """`count` different ports that are free now, tried at random, so that parallel starts rarely meet."""
-    tried = list(range(FIRST_PORT, LAST_PORT))
+    """`count` different ports that are free now, tried at random; each worker of pytest has every eighth for itself.
+
+    Why: a port is given back before its server listens, and then another worker could choose it.
+    """
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % _WORKERS
+    tried = list(range(FIRST_PORT + worker, LAST_PORT, _WORKERS))
     random.SystemRandom().shuffle(tried)
     found: list[int] = []
     with ExitStack() as held:  # keep each port bound until all are found, so that none is given twice
