@@ -8,33 +8,25 @@ Rule: ports come from below that range, are tried by binding, and all ports of o
 import os
 import random
 import socket
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 LOOPBACK = "127.0.0.1"
 FIRST_PORT = 20_000
 LAST_PORT = 32_000  # Linux hands out 32768 and up by itself
-_WORKERS = 8
 
 
 def free_ports(count: int) -> tuple[int, ...]:
-    """`count` different ports that are free now, tried at random; each worker of pytest has every eighth for itself.
-
-    Why: a port is given back before its server listens, and then another worker could choose it.
-    """
-    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % _WORKERS
-    tried = list(range(FIRST_PORT + worker, LAST_PORT, _WORKERS))
-    random.SystemRandom().shuffle(tried)
-    found: list[int] = []
+    """`count` different ports that are free now, at random; each worker of pytest has every eighth for itself."""
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 8
+    mine, found = range(FIRST_PORT + worker, LAST_PORT, 8), list[int]()
     with ExitStack() as held:  # keep each port bound until all are found, so that none is given twice
-        for port in tried:
+        for port in random.SystemRandom().sample(mine, len(mine)):
             if len(found) == count:
                 break
             holder = held.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
-            try:
+            with suppress(OSError):
                 holder.bind((LOOPBACK, port))
-            except OSError:
-                continue
-            found.append(port)
+                found.append(port)
     if len(found) < count:
         raise OSError(f"no {count} free ports between {FIRST_PORT} and {LAST_PORT}")
     return tuple(found)
