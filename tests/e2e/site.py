@@ -75,11 +75,7 @@ def site_on(nodes: Sequence[Object], settings: Mapping[str, Any], **how: Any) ->
 
 
 def lasting_site_on(
-    nodes: Sequence[Object],
-    settings: Mapping[str, Any],
-    *,
-    schedules: bool = True,
-    kinds: Sequence[str] = ("Job",),
+    nodes: Sequence[Object], settings: Mapping[str, Any], *, schedules: bool = True, kinds: Sequence[str] = ("Job",)
 ) -> tuple[Callable[..., Iterator[Netgang]], Callable[..., AsyncIterator[Stage]]]:
     """Fixtures `lasting` and `site`: as `site_on`, but all tests of a file have the same netgang, one after the other.
 

@@ -16,16 +16,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from cli.doctor.checks import Severity, examine
-from cli.doctor.facts import (
-    Answered,
-    Endpoints,
-    Facts,
-    LeaseSeen,
-    Replica,
-    ServiceAddress,
-    ask_sources,
-    scheduler_of,
-)
+from cli.doctor.facts import Answered, Endpoints, Facts, LeaseSeen, Replica, ServiceAddress, ask_sources, scheduler_of
 from extender.errors import ConfigError
 from extender.runtime.clock import SystemClock
 from extender.schemas import AgentsAmiss, ProbeAgents

@@ -49,10 +49,7 @@ class Fault(msgspec.Struct, frozen=True):
         await stage.cluster.until_ready(self.part)
 
 
-FAULTS = {
-    "netgang killed": Fault(NETGANG),
-    "API server hangs": Fault("kube-apiserver", freezes=True, outage_s=20.0),
-}
+FAULTS = {"netgang killed": Fault(NETGANG), "API server hangs": Fault("kube-apiserver", freezes=True, outage_s=20.0)}
 
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)

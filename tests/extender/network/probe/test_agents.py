@@ -244,11 +244,7 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, str], HTTPStatus]] = {
     "begun in the future": ({"since_s": FAR_S}, {}, HTTPStatus.BAD_REQUEST),
     "a peer twice": ({"sequence": 99, "links": [{"peer": "n2", **GOOD}] * 2}, {}, HTTPStatus.BAD_REQUEST),
     "itself": ({"sequence": 99, "links": [{"peer": "n1", **GOOD}]}, {}, HTTPStatus.BAD_REQUEST),
-    "more lost": (
-        {"sequence": 99, "links": [{"peer": "n2", **DEAD, "lost": 51}]},
-        {},
-        HTTPStatus.BAD_REQUEST,
-    ),
+    "more lost": ({"sequence": 99, "links": [{"peer": "n2", **DEAD, "lost": 51}]}, {}, HTTPStatus.BAD_REQUEST),
     "a pod without an address": ({"sequence": 99}, {"address": ""}, HTTPStatus.SERVICE_UNAVAILABLE),
     "at once again": ({"sequence": 99}, {}, HTTPStatus.TOO_MANY_REQUESTS),
 }
