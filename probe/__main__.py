@@ -37,9 +37,11 @@ EPILOG: Final = "Exit code: 0 after SIGTERM or Ctrl-C; 2 for bad settings; 3 the
 def read(argv: Sequence[str], environment: Mapping[str, str]) -> argparse.Namespace:
     """Settings of a command line. Ends the program with 0 after --help and 2 for what is wrong, as argparse does."""
     parser = argparse.ArgumentParser(
-        prog="netgang-probe", description="Measure this node's links and report them to netgang.", epilog=EPILOG,
+        prog="netgang-probe",
+        description="Measure this node's links and report them to netgang.",
+        epilog=EPILOG,
         allow_abbrev=False,
-    )  # fmt: skip
+    )
     for name, (variable, default, words) in OPTIONS.items():
         parser.add_argument(
             f"--{name}", default=environment.get(variable) or default,

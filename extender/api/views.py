@@ -64,10 +64,13 @@ class Views:
         made = planned_gangs(self.planner.current, self.planner.snapshot or self.context.cache.snapshot())
         commitments = self.context.cache.snapshot().commitments
         return PlanInForce(
-            made.version, made.admitted, made.waiting, held_binds=self.binds.held_count,
+            made.version,
+            made.admitted,
+            made.waiting,
+            held_binds=self.binds.held_count,
             committed={key: len(one.assignment) for key, one in sorted(commitments.items())},
             being_admitted=tuple(sorted(self.binds.admissions.open)),
-        )  # fmt: skip
+        )
 
     async def queue(self) -> Queue:
         """The queue in order."""
@@ -92,10 +95,16 @@ class Views:
         if wants_nodes(planner.current.waiting.get(gang.key)):
             notes += kept_notes(cache.daemon_sets.kept(), now_s=planner.now_s)
         found = await planner.ask(
-            explain, cache.snapshot(), planner.current, gang, planner.policy, now_s=planner.now_s, notes=notes,
+            explain,
+            cache.snapshot(),
+            planner.current,
+            gang,
+            planner.policy,
+            now_s=planner.now_s,
+            notes=notes,
             held=tuple(binds.held) if binds is not None else (),
             refusals={pod.uid: pod.refusal for pod in members if pod is not None and pod.refusal},
-        )  # fmt: skip
+        )
         start = self.expected.of(gang.key) if gang.key in planner.current.waiting else None
         return replace(
             found,

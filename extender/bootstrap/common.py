@@ -99,15 +99,19 @@ def feeds_of(settings: Settings, follow: Follow, unreadable: UnreadableObjects, 
     jobs = FollowedJobs()
     reflectors = {
         f"{kind.plural}.{kind.group}": follow(
-            path=kind.collection, reduce=reduce_by(kind, notes), sink=jobs.sink(kind),
+            path=kind.collection,
+            reduce=reduce_by(kind, notes),
+            sink=jobs.sink(kind),
             unreadable=unreadable.of(kind.api_version, kind.kind),
         )
         for kind in KINDS.values()
-    }  # fmt: skip
+    }
     reflectors["horizontalpodautoscalers"] = follow(
-        path=AUTOSCALERS.collection(), reduce=target_from_json, sink=jobs.autoscalers,
+        path=AUTOSCALERS.collection(),
+        reduce=target_from_json,
+        sink=jobs.autoscalers,
         unreadable=unreadable.of("autoscaling/v2", "HorizontalPodAutoscaler"),
-    )  # fmt: skip
+    )
     return Feeds(jobs, reflectors)
 
 
@@ -176,16 +180,31 @@ class Common:
         self.health = NodeHealth(cache, clock, node_lost_s=limits.node_lost_s)
         self.events = Events(self.api, clock, telemetry, instance=socket.gethostname())
         self.context = ControllerContext(
-            cache, self.api, clock, telemetry, self.log, self.notes,
-            quiet=Quiet(clock, relists=self._interruptions), disruptions=Disruptions(self.api, self.events, cache),
-            events=self.events, planner=self.planner, lost_of=self.health.lost_under, acting=self.acting,
-        )  # fmt: skip
+            cache,
+            self.api,
+            clock,
+            telemetry,
+            self.log,
+            self.notes,
+            quiet=Quiet(clock, relists=self._interruptions),
+            disruptions=Disruptions(self.api, self.events, cache),
+            events=self.events,
+            planner=self.planner,
+            lost_of=self.health.lost_under,
+            acting=self.acting,
+        )
         self.admissions = Admissions(self.context, self.planner, timeout_s=limits.admit_timeout_s)
         self.wakes = UngateQueue(self.context, self.admissions, per_s=limits.writes_per_s, rng=self.rng)
         self.binds = Binds(
-            self.context, self.planner, self.health, self.admissions, Parking(cache), self.wakes,
-            commit_s=limits.commit_timeout_s, held_max=limits.max_held_binds,
-        )  # fmt: skip
+            self.context,
+            self.planner,
+            self.health,
+            self.admissions,
+            Parking(cache),
+            self.wakes,
+            commit_s=limits.commit_timeout_s,
+            held_max=limits.max_held_binds,
+        )
         self.verbs = Verbs(self.context, self.planner, self.binds, sees_all_nodes=self.settings.sees_all_nodes)
 
     @property

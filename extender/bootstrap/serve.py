@@ -129,13 +129,21 @@ def port_config(
 ) -> uvicorn.Config:
     """Of uvicorn's protocols the one for `verbs` is fast and bounds no head; the others' callers may be anybody."""
     return uvicorn.Config(
-        app, host=host, port=port, ws="none", interface="asgi3", lifespan="off", log_config=None, access_log=False,
+        app,
+        host=host,
+        port=port,
+        ws="none",
+        interface="asgi3",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
         http="httptools" if verbs else _Crowded,
         timeout_keep_alive=_KEPT_S,
         timeout_graceful_shutdown=10 if verbs else 1,  # nothing is held for people, who must not delay the end
-        server_header=False, proxy_headers=False,
+        server_header=False,
+        proxy_headers=False,
         ssl_context_factory=(lambda _config, _make: tls) if tls is not None else None,
-    )  # fmt: skip
+    )
 
 
 class _Crowded(H11Protocol):

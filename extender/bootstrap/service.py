@@ -51,9 +51,14 @@ class Service:
         probed = [self._probing.polled] if self._probing is not None else []
         options = RefreshOptions(network=settings.network, zone_fallback=settings.probe.enabled)  # its pairs take turns
         refresh = NetworkRefresh(
-            [*common.sources, *probed], options, clock=common.clock, nodes=lambda: common.cache.snapshot().table.nodes,
-            publish=common.cache.set_network, jitter=common.rng.random, prepare=planner.prepare,
-        )  # fmt: skip
+            [*common.sources, *probed],
+            options,
+            clock=common.clock,
+            nodes=lambda: common.cache.snapshot().table.nodes,
+            publish=common.cache.set_network,
+            jitter=common.rng.random,
+            prepare=planner.prepare,
+        )
         self._refresh = refresh if common.sources or probed else None
         self._planned = asyncio.Event()
         self._table_version = -1  # Of the nodes at the last plan

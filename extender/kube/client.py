@@ -186,9 +186,16 @@ class KubeClient:
         await self._patch_pod(calls.PODS.path(namespace, name), namespace, name, uid, patch, opens_gate=True)
 
     async def _patch_pod(
-        self, path: str, namespace: str, name: str, uid: PodUid, body: bytes, *, content_type: str = _STRATEGIC,
+        self,
+        path: str,
+        namespace: str,
+        name: str,
+        uid: PodUid,
+        body: bytes,
+        *,
+        content_type: str = _STRATEGIC,
         opens_gate: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         try:
             await self.transport.send("PATCH", path, body=body, content_type=content_type, timeout_s=_REQUEST_S)
         except ApiError as error:

@@ -141,9 +141,10 @@ class LastAnswers:
         """
         since_s, left = now_s - FORGET_S, iter(sorted(questions, key=lambda name: self._failed_s.get(name, 0.0)))
         answers = {
-            name: last for name, last in self._answers.items()
+            name: last
+            for name, last in self._answers.items()
             if name in questions or any((of.measured_at_s >= since_s).any() for of in (last.table, last.round_trips))
-        }  # fmt: skip
+        }
         failures = dict.fromkeys(questions, f"was not reached within {self._within_s} s")
 
         async def work() -> None:

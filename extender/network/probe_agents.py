@@ -210,9 +210,17 @@ class Agents:
             for known in links.values():
                 known.waiting = None
             self._agents[node] = agent = AgentState(
-                pod, report.since_s, report.sequence, report.reflector_port, now_s, Attendance(now_s, now_s),
-                answered_s=now_s, ended=ended[-_MOST_ENDED:], resumed=agent is not None, links=links,
-            )  # fmt: skip
+                pod,
+                report.since_s,
+                report.sequence,
+                report.reflector_port,
+                now_s,
+                Attendance(now_s, now_s),
+                answered_s=now_s,
+                ended=ended[-_MOST_ENDED:],
+                resumed=agent is not None,
+                links=links,
+            )
         else:
             began_s, interval_s = agent.attendance.last_s, self.interval_s
             disturbed = self.bursts is not None and self.bursts.disturbs(node, since_s=began_s)

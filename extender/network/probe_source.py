@@ -131,9 +131,14 @@ def _of(amiss: AgentsAmiss) -> str:
 
 
 def _table(
-    measured: list[_Row], rates: list[Measurement], last: MeasurementTable, zone_of: Mapping[NodeName, ZoneName], *,
-    now_s: float, keep_s: float,
-) -> MeasurementTable:  # fmt: skip
+    measured: list[_Row],
+    rates: list[Measurement],
+    last: MeasurementTable,
+    zone_of: Mapping[NodeName, ZoneName],
+    *,
+    now_s: float,
+    keep_s: float,
+) -> MeasurementTable:
     """Loss and delay of links, where known; not by `Measurement`s, which cost half of a table's time; and `rates`."""
     number: dict[NodeName, int] = {}
     source = np.array([number.setdefault(one, len(number)) for one, _, _ in measured], np.int32)

@@ -129,10 +129,19 @@ def pair_scores(
     # nothing measured ranks above two pods on one node
     rank = np.where(same, 100.0 + 1e-3, loss_rank + delay_rank + rate_rank)
     return PairScores(
-        of_loss, of_delay, of_rate, points, rank, loss.value, delay.value, rate.value,
-        stale=loss.stale | delay.stale | rate.stale, same=same, limits=(loss.last, delay.last, rate.last),
+        of_loss,
+        of_delay,
+        of_rate,
+        points,
+        rank,
+        loss.value,
+        delay.value,
+        rate.value,
+        stale=loss.stale | delay.stale | rate.stale,
+        same=same,
+        limits=(loss.last, delay.last, rate.last),
         reference_bps=reference,
-    )  # fmt: skip
+    )
 
 
 class _Value(NamedTuple):
