@@ -48,9 +48,7 @@ def members(world: World, gang: str, *owners: Any) -> None:
 
 
 def gang_of(world: World, name: str) -> Gang:
-    found = world.service.cache.gang(key(name))
-    assert found is not None
-    return found
+    return world.service.cache.snapshot().gangs[key(name)]
 
 
 async def test_a_gang_is_as_old_as_its_owner() -> None:

@@ -195,8 +195,7 @@ async def test_room_that_is_lost_to_others_is_not_waited_for_for_ever() -> None:
     async with full(("two", 2), ("three", 3), settings=ON) as (world, stack, jobs):
         jobs["two"].ends = False
         high = await arrives(world, stack, 2)
-        place = world.node_of("two-0")
-        assert place is not None
+        place = world.bound()["two-0"]
         world.delete("two-0")
         world.occupy(place, cpu="1500m")
         jobs["two"].ends = True
