@@ -82,10 +82,9 @@ async def test_a_life() -> None:
             for name in ("a", "b"):
                 world.api.add(runs(name, phase=phase))
             await world.settle(2.5)
-        world.api.remove("a")
-        await world.settle(2.5)
-        world.api.remove("b")
-        await world.settle(2.5)
+        for name in ("a", "b"):
+            world.api.remove(name)
+            await world.settle(2.5)
         assert phases(world) == ["Pending", "PreScheduling", "Running", "Finished"]
         assert (status(world)["succeeded"], status(world)["scheduleStartTime"]) == (2, start)
 

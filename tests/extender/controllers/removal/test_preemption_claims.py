@@ -14,7 +14,7 @@ from extender.errors import ApiUnavailableError
 from extender.kube.calls import PODS
 from extender.notes import MOST_CHARS, Bearer, NoteKind
 from scoring.ids import GangKey, NodeName, PodUid
-from scoring.model import Gang, Pod
+from scoring.model import Pod
 from scoring.model.snapshot import Reservation
 from tests.builders import gang, pod
 from tests.extender.controllers.removal.test_preemptions import (
@@ -289,8 +289,7 @@ WORTHLESS = {  # case: a member whose note counts for nothing
 @pytest.mark.parametrize("member", WORTHLESS.values(), ids=WORTHLESS)
 def test_what_is_not_read(member: Pod) -> None:
     """Templates, copies, leftovers and what somebody wrote keep no room (docs/safety.md S21, S22)."""
-    waits: Gang = gang("g", members=[member])
-    assert noted_of(waits) is None
+    assert noted_of(gang("g", members=[member])) is None
 
 
 @pytest.mark.parametrize(("written", "never"), [("", False), ('"preemptionPolicy": "Never",', True)])

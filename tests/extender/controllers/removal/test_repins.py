@@ -18,8 +18,8 @@ from tests.extender.scheduling.world import GATED, World, key, node_json, pinned
 pytestmark = pytest.mark.looptime
 
 REPIN_S = 300.0  # the default of `repin_timeout_s`
+# `spec.podFailurePolicy` of a Job whose evicted pods cost it nothing
 IGNORES = {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]}
-"""`spec.podFailurePolicy` of a Job whose evicted pods cost it nothing."""
 SOON_S = GONE_GRACE_S + 3.0  # from the loss of all nodes to the removal, at most
 AGAIN_S = 70.0  # after a refusal it is tried again within this time
 
@@ -41,14 +41,12 @@ def member(name: str, owner: dict[str, Any] | None, *, size: int = 2, gang: str 
     return pod_json(name, gang=gang, size=size, owner=owner, **GATED, **fields)
 
 
-async def let_in(world: World, *members: dict[str, Any]) -> list[str]:
-    """Create members and wait until their gates are gone and the quiet time is over; their names."""
+async def let_in(world: World, *members: dict[str, Any]) -> None:
+    """Create members and wait until their gates are gone and the quiet time is over."""
     for one in members:
         world.api.add(one)
     await world.settle(QUIET_S + 1.0)
-    names = [one["metadata"]["name"] for one in members]
-    assert sorted(names) == sorted(world.api.admitted)
-    return names
+    assert sorted(one["metadata"]["name"] for one in members) == sorted(world.api.admitted)
 
 
 @asynccontextmanager
@@ -68,8 +66,7 @@ def add(world: World, *names: str, **fields: Any) -> None:
 async def lose(world: World, *names: str, for_s: float = 0.0) -> None:
     for name in names:
         world.api.remove(name, kind="Node")
-    if for_s:
-        await world.settle(for_s)
+    await world.settle(for_s)
 
 
 def forbid_suspending(world: World) -> None:
@@ -147,12 +144,9 @@ ROOM = {"a moment, as good as none": (10.0, 2), "long enough to start the time a
 async def test_nodes_with_room_in_between(free_s: float, evicted: int) -> None:
     """Room for less than half a minute, when no pod was bound, does not restart `repin_timeout_s`."""
     async with admitted(spares=0) as world:
-        add(world, "n1", "n2", unschedulable=True)
-        await world.settle(REPIN_S - 30.0)
-        add(world, "n1", "n2")
-        await world.settle(free_s)
-        add(world, "n1", "n2", unschedulable=True)
-        await world.settle(40.0)
+        for unschedulable, for_s in ((True, REPIN_S - 30.0), (False, free_s), (True, 40.0)):
+            add(world, "n1", "n2", unschedulable=unschedulable)
+            await world.settle(for_s)
         assert len(world.api.evictions) == evicted
 
 
