@@ -32,14 +32,6 @@ _TICK_S = 0.2
 _TICKS_A_TRY = 5
 
 
-def job_json(name: str, workers: int, *, least: int, annotations: dict[str, str] | None = None) -> dict[str, Any]:
-    labels = pod_json(name, gang=name, size=least)["metadata"]["labels"]
-    metadata = {"name": name, "annotations": annotations or {}, "creationTimestamp": "2023-11-14T00:00:00Z"}
-    counts = {"completionMode": "Indexed", "parallelism": workers, "completions": workers}
-    spec = {**counts, "template": {"metadata": {"labels": labels}}}
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
-
-
 class Site(msgspec.Struct):
     world: World
     asleep: set[str] = set()  # Jobs whose pods kube-scheduler does not try
@@ -52,7 +44,11 @@ class Site(msgspec.Struct):
         return self.world.api
 
     def create(self, name: str, workers: int, *, least: int, annotations: dict[str, str] | None = None) -> None:
-        self.api.add(job_json(name, workers, least=least, annotations=annotations))
+        labels = pod_json(name, gang=name, size=least)["metadata"]["labels"]
+        metadata = {"name": name, "annotations": annotations or {}, "creationTimestamp": "2023-11-14T00:00:00Z"}
+        counts = {"completionMode": "Indexed", "parallelism": workers, "completions": workers}
+        spec = {**counts, "template": {"metadata": {"labels": labels}}}
+        self.api.add({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec})
 
     def workers(self, name: str) -> int:
         return int(self.api.store.get(JOBS, "default", name)["spec"]["parallelism"])

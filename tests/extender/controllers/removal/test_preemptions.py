@@ -96,8 +96,7 @@ async def test_the_smallest_sufficient_gang_leaves_and_nobody_else(kind: str) ->
         assert jobs["two"].uids().isdisjoint(before["two"])
         assert not jobs["two"].suspended
         assert world.waits_for("two") is Reason.NO_ROOM
-        assert world.api.evictions == []
-        assert claims(world) == {}
+        assert (world.api.evictions, claims(world)) == ([], {})
         assert world.told_to("GangPreempted").keys() == {"two", "two-0"}
         assert "leaves its place to gang default/high, which has priority 10" in world.told_to("GangPreempted")["two-0"]
         assert "Gang default/two of lower priority leaves" in world.told_to("GangPreempts")["high-0"]
@@ -151,8 +150,7 @@ async def test_a_disruption_budget_spares_a_gang() -> None:
         budget(world, "keep", 1, **{"batch.kubernetes.io/job-name": "two"})
         before = jobs["two"].uids()
         await arrives(world, stack, 2, for_s=MAKES_ROOM_S + 4.0)
-        assert running_gangs(world) == {"high": 2, "two": 2}
-        assert jobs["two"].uids() == before
+        assert (running_gangs(world), jobs["two"].uids()) == ({"high": 2, "two": 2}, before)
         assert any("default/two" in note and "PodDisruptionBudget keep" in note for note in world.told("GangWaiting"))
 
 
@@ -162,8 +160,7 @@ async def test_gangs_that_share_a_budget_do_not_leave_one_by_one() -> None:
         budget(world, "shared", 2)
         patches = await patches_of_starts(world)
         await arrives(world, stack, 4, for_s=MAKES_ROOM_S * 3)
-        assert running_gangs(world) == {"a": 2, "b": 2}
-        assert world.api.calls["patch_object"] == patches
+        assert (running_gangs(world), world.api.calls["patch_object"]) == ({"a": 2, "b": 2}, patches)
 
 
 async def test_the_room_is_kept_while_members_end() -> None:
@@ -180,8 +177,7 @@ async def test_the_room_is_kept_while_members_end() -> None:
         assert world.explained("two").preemption.leaves_for == "default/high"
         jobs["two"].ends = True
         await world.settle(5.0)
-        assert running_gangs(world) == {"high": 2, "three": 3}
-        assert claims(world) == {}
+        assert (running_gangs(world), claims(world)) == ({"high": 2, "three": 3}, {})
 
 
 @pytest.mark.slow
@@ -213,8 +209,7 @@ async def test_nobody_leaves_while_the_note_cannot_be_written(error: Exception) 
     async with full(("two", 2)) as (world, stack, _):
         world.api.fail_next("patch", error, times=3)
         await arrives(world, stack, 2, for_s=2.0)
-        assert running_gangs(world) == {"two": 2}
-        assert claims(world) == {}
+        assert (running_gangs(world), claims(world)) == ({"two": 2}, {})
         await world.settle(MAKES_ROOM_S + 3.0)
         assert running_gangs(world) == {"high": 2}
 
@@ -223,8 +218,7 @@ async def test_a_gang_that_would_not_leave_after_all_ends_it() -> None:
     async with full(("two", 2)) as (world, stack, _):
         world.api.fail_next("patch_object", ApiError(403, "forbidden"))
         await arrives(world, stack, 2)
-        assert running_gangs(world) == {"two": 2}
-        assert claims(world) == {}
+        assert (running_gangs(world), claims(world)) == ({"two": 2}, {})
         assert world.counted("preemptions_total", outcome="refused") == 1.0
         assert any("did not leave for it after all" in note for note in world.told("GangWaiting"))
         await world.settle(65.0)
@@ -239,8 +233,7 @@ async def test_a_gang_that_is_deleted_gives_the_room_back() -> None:
         assert key("high") in world.service.cache.snapshot().claims
         world.delete(*high.members())
         await world.settle(2.0)
-        assert claims(world) == {}
-        assert world.counted("preemptions_total", outcome="gone") == 1.0
+        assert (claims(world), world.counted("preemptions_total", outcome="gone")) == ({}, 1.0)
         jobs["two"].ends = True
         await world.settle(5.0)
         assert running_gangs(world) == {"two": 2}
@@ -297,8 +290,7 @@ async def test_a_long_gang_leaves_for_a_new_one_and_comes_back() -> None:
         short.size = 0
         world.delete(*short.members())
         await world.settle(5.0)
-        assert running_gangs(world) == {"long": 2}
-        assert claims(world) == {}
+        assert (running_gangs(world), claims(world)) == ({"long": 2}, {})
 
 
 async def test_a_level_is_reached_while_the_plan_stays() -> None:
