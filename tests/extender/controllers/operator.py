@@ -104,10 +104,8 @@ class Operator:
             priority=self.priority,
             owner=self.reference,
         )
-        pod["metadata"]["labels"] |= {
-            "batch.kubernetes.io/job-name": self.name,
-            "batch.kubernetes.io/job-completion-index": str(index),
-        }
+        own = {"batch.kubernetes.io/job-name": self.name, "batch.kubernetes.io/job-completion-index": str(index)}
+        pod["metadata"]["labels"] |= own
         self.world.api.add(pod)
 
 

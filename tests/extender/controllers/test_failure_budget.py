@@ -200,32 +200,24 @@ def test_the_detail_has_the_numbers() -> None:
     assert verdict.detail == "5 of at most 6 failures are used, 2 would be added"
 
 
-@given(
-    limit=st.integers(0, 8),
-    failed=st.integers(0, 8),
-    count=st.integers(1, 8),
-    ignored=st.booleans(),
-    fewer=st.integers(0, 8),
-)
+UP_TO_8 = st.integers(0, 8)
+
+
+@given(limit=UP_TO_8, failed=UP_TO_8, count=st.integers(1, 8), ignored=st.booleans(), fewer=UP_TO_8)
 def test_within_the_limit_exactly(limit: int, failed: int, count: int, ignored: bool, fewer: int) -> None:
-    spec: Json = {"backoffLimit": limit}
-    if ignored:
-        spec["podFailurePolicy"] = policy(IGNORE)
-    owner = job({"failed": failed}, **spec)
+    owner = job({"failed": failed}, backoffLimit=limit, podFailurePolicy=policy(IGNORE) if ignored else None)
     verdict = budget(owner, pods(count))
     assert isinstance(verdict, int) == (ignored or failed + count <= limit)
     if isinstance(verdict, int):
         assert isinstance(budget(owner, pods(min(fewer, count))), int)
 
 
+CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "1"}
 REFERENCES: dict[str, tuple[Any, Controller | None]] = {
     "none": (None, None),
-    "only an owner": ([{"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "1"}], None),
+    "only an owner": ([CONFIG_MAP], None),
     "a controller after an owner": (
-        [
-            {"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "1"},
-            {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "2", "controller": True},
-        ],
+        [CONFIG_MAP, {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "2", "controller": True}],
         Controller("batch/v1", "Job", "j", "2"),
     ),
 }
@@ -241,13 +233,11 @@ DESIRED: dict[str, tuple[int | None, bytes]] = {  # case: (pods it wants, owner)
     "an Indexed Job": (4, job()),
     "fewer at a time": (2, job(parallelism=2)),
     "a queue of work": (3, job(parallelism=3, completions=None)),
-    "a TFJob": (
-        4, other("kubeflow.org/v1", "TFJob", tfReplicaSpecs={"PS": {"replicas": 1}, "worker": {"replicas": 3}}),
-    ),
-    "a replica without number": (1, other("kubeflow.org/v1", "PyTorchJob", pytorchReplicaSpecs={"Worker": {}})),
+    "a TFJob": (4, other(KUBEFLOW, "TFJob", tfReplicaSpecs={"PS": {"replicas": 1}, "worker": {"replicas": 3}})),
+    "a replica without number": (1, other(KUBEFLOW, "PyTorchJob", pytorchReplicaSpecs={"Worker": {}})),
     "a StatefulSet": (4, other("apps/v1", "StatefulSet", replicas=4)),
     "it does not tell": (None, other("apps/v1", "StatefulSet")),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("count", "owner"), DESIRED.values(), ids=DESIRED)
@@ -255,18 +245,14 @@ def test_how_many_pods_an_owner_wants(count: int | None, owner: bytes) -> None:
     assert count == desired_pods(owner)
 
 
+PS_RUNS = {"PS": {"active": 1}}
 SUCCEEDED: dict[str, tuple[bool, bytes]] = {  # case: (whether a pod has succeeded, owner)
     "a new Job": (False, job()),
     "a Job": (True, job({"succeeded": 1})),
     "a Job that has yet to count it": (True, job({"uncountedTerminatedPods": {"succeeded": ["uid"]}})),
     "a Job with failures": (False, job({"failed": 3, "uncountedTerminatedPods": {"failed": ["uid"]}})),
-    "a TFJob": (
-        True,
-        other(
-            "kubeflow.org/v1", "TFJob", status={"replicaStatuses": {"PS": {"active": 1}, "Worker": {"succeeded": 1}}}
-        ),
-    ),
-    "a TFJob that runs": (False, other("kubeflow.org/v1", "TFJob", status={"replicaStatuses": {"PS": {"active": 1}}})),
+    "a TFJob": (True, other(KUBEFLOW, "TFJob", status={"replicaStatuses": {**PS_RUNS, "Worker": {"succeeded": 1}}})),
+    "a TFJob that runs": (False, other(KUBEFLOW, "TFJob", status={"replicaStatuses": PS_RUNS})),
 }
 
 

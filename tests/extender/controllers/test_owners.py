@@ -23,6 +23,7 @@ from scoring.explain.gang import Explained
 from scoring.model import Gang
 from tests.extender.controllers.contexts import context_over
 from tests.extender.controllers.operator import Operator
+from tests.extender.controllers.removal.test_preemptions import budget
 from tests.extender.controllers.removal.test_restarts import NODES, started
 from tests.extender.scheduling.world import World, key, node_json, pod_json, running
 from tests.fakes.clock import LoopClock
@@ -48,9 +49,7 @@ def members(world: World, gang: str, *owners: Any) -> None:
 
 
 def gang_of(world: World, name: str) -> Gang:
-    found = world.service.cache.gang(key(name))
-    assert found is not None
-    return found
+    return world.service.cache.snapshot().gangs[key(name)]
 
 
 async def test_a_gang_is_as_old_as_its_owner() -> None:
@@ -98,10 +97,9 @@ async def test_an_owner_that_cannot_be_read_changes_nothing(kind: dict[str, Any]
 
 
 async def test_an_owner_is_read_once() -> None:
-    api, cache = alone({"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True})
-    api.add(
-        {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "uid": "u", "creationTimestamp": at(OLD_S)}}
-    )
+    job = {"apiVersion": "batch/v1", "kind": "Job"}
+    api, cache = alone({**job, "name": "j", "uid": "u", "controller": True})
+    api.add({**job, "metadata": {"name": "j", "uid": "u", "creationTimestamp": at(OLD_S)}})
     ages = OwnerReader(context_over(api, cache, LoopClock()))
     for number in range(600):
         await ages.look()
@@ -132,15 +130,14 @@ async def test_owners_without_pods_are_forgotten() -> None:
 
 
 EXPECTED = "netgang.io/expected-duration"
+DEADLINE = {"spec": {"activeDeadlineSeconds": 7200}}
 KUBEFLOW = {"kind": "PyTorchJob", "api_version": "kubeflow.org/v1"}
 LENGTHS: dict[str, tuple[float | None, dict[str, Any], dict[str, Any] | None]] = {  # case: (seconds, pods, owner)
     "nothing": (None, {}, None),
     "an annotation of the template": (5400.0, {"annotations": {EXPECTED: "1h30m"}}, None),
     "the pods' deadline": (60.0, {"activeDeadlineSeconds": 60}, None),
-    "the job's deadline": (7200.0, {}, {"spec": {"activeDeadlineSeconds": 7200}}),
-    "the template's before that": (
-        3600.0, {"annotations": {EXPECTED: "1h"}}, {"spec": {"activeDeadlineSeconds": 7200}},
-    ),
+    "the job's deadline": (7200.0, {}, DEADLINE),
+    "the template's before that": (3600.0, {"annotations": {EXPECTED: "1h"}}, DEADLINE),
     "a job that says nothing": (None, {}, {**KUBEFLOW, "spec": {"runPolicy": {}}}),
     "a job of another shape": (60.0, {"activeDeadlineSeconds": 60}, {**KUBEFLOW, "spec": {"runPolicy": "1h"}}),
     "the job's annotation, read while its gang runs": (
@@ -196,12 +193,10 @@ async def test_a_quota_that_is_full() -> None:
 
 async def test_a_budget_that_blocks_repair() -> None:
     async with training(size=2, of=2, nodeName="n1") as world:
-        spec = {"selector": {"matchLabels": {"app": "g"}}}
-        body = {"kind": "PodDisruptionBudget", "metadata": {"name": "keep"}, "spec": spec}
-        world.api.add(body | {"status": {"disruptionsAllowed": 1}})
+        budget(world, "keep", 1, app="g")
         [text] = await notes(world)
         assert text.startswith("PodDisruptionBudget keep does")
-        world.api.add(body | {"status": {"disruptionsAllowed": 2}})
+        budget(world, "keep", 2, app="g")
         assert await notes(world) == []
 
 

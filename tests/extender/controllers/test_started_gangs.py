@@ -50,23 +50,23 @@ def placed(name: str, *, uid: str | None = None, size: int = 3, **fields: object
 
 async def started(world: World, size: int = 3, **fields: Any) -> tuple[str, ...]:
     names = await world.planned_gang("g", size, **fields)
-    await world.bind_and_settle(*names)
+    await world.starts(*names)
     await world.settle(WRITTEN_S)
     return names
 
 
 def has_started(world: World, name: str = "g") -> bool:
-    found = world.service.cache.gang(key(name))
-    assert found is not None
-    return found.started
+    return world.service.cache.snapshot().gangs[key(name)].started
 
 
-async def after_a_start(size: int = 3) -> FakeClusterApi:
-    """A cluster in which gang g, of pods uid-0 to uid-2, has started, and netgang was killed."""
+async def after_a_start(size: int = 3, *, gone: int = 0) -> FakeClusterApi:
+    """A cluster in which gang g, of pods uid-0 to uid-2, has started, netgang was killed, and the first went."""
     api = FakeClusterApi()
     async with running(N1, *(placed(f"g-{n}", uid=f"uid-{n}", size=size) for n in range(size)), api=api) as world:
         await world.settle(WRITTEN_S)
     assert any(has(api, *(f"uid-{number}" for number in range(size))))
+    for number in range(gone):
+        api.remove(f"g-{number}")
     return api
 
 
@@ -96,20 +96,14 @@ async def test_starts_of_the_same_seconds_are_one_write_and_what_has_not_started
 
 
 async def test_the_next_netgang_knows_a_gang_that_broke_meanwhile() -> None:
-    api = await after_a_start()
-    for name in ("g-0", "g-1"):
-        api.remove(name)
-    async with running(api=api) as world:
+    async with running(api=await after_a_start(gone=2)) as world:
         assert has_started(world)
         await world.settle(EVICTED_S)
         assert world.api.evictions == []
 
 
 async def test_a_gang_made_again_under_its_name_has_not_started() -> None:
-    api = await after_a_start()
-    for number in range(3):
-        api.remove(f"g-{number}")
-    async with running(placed("g-0", uid="another"), api=api) as world:
+    async with running(placed("g-0", uid="another"), api=await after_a_start(gone=3)) as world:
         await world.settle(EVICTED_S)
         assert world.api.evictions == ["another"]
 
@@ -130,11 +124,8 @@ async def test_members_that_follow_others_one_by_one_keep_it_known() -> None:
 
 
 async def test_a_pod_that_is_labelled_into_another_gang_proves_nothing_there() -> None:
-    api = await after_a_start()
-    for number in range(3):
-        api.remove(f"g-{number}")
-    api.add(pod_json("g-0", gang="h", size=3, nodeName="n1", uid="uid-0"))
-    async with running(api=api) as world:
+    moved = pod_json("g-0", gang="h", size=3, nodeName="n1", uid="uid-0")
+    async with running(moved, api=await after_a_start(gone=3)) as world:
         assert not has_started(world, "h")
 
 
@@ -158,14 +149,11 @@ async def test_a_running_netgang_puts_back_what_was_damaged(damaged: object) -> 
 
 @pytest.mark.parametrize("damaged", DAMAGE.values(), ids=DAMAGE)
 async def test_after_a_restart_what_was_damaged_proves_nothing_and_stops_nothing(damaged: object) -> None:
-    api = await after_a_start()
-    api.remove("g-0")
+    api = await after_a_start(gone=1)
     api.started.put(damaged(kept(api).text))  # type: ignore[operator]
     async with running(api=api) as world:
         assert not has_started(world)
-        names = await world.planned_gang("h", 2)
-        await world.bind_and_settle(*names)
-        assert set(names) <= world.bound().keys()
+        await world.starts(*await world.planned_gang("h", 2))
 
 
 @pytest.mark.parametrize("error", [ApiError(403, "configmaps is forbidden"), ApiUnavailableError("timed out")])
@@ -174,7 +162,6 @@ async def test_what_cannot_be_read_is_said_and_gangs_start(error: Exception) -> 
     api.started.error = error
     async with running(N1, api=api) as world:
         names = await started(world)
-        assert set(names) <= world.bound().keys()
         assert str(error) in (await world.get("/readyz")).json()["detail"]["started"]
         api.started.error = None
         await world.settle(2 * READ_EACH_S)
@@ -197,8 +184,7 @@ async def test_after_a_conflict_it_is_read_first() -> None:
     async with running(api=api) as world:
         api.started.put(mark_of(key("g"), PodUid("uid-0")) + mark_of(key("h"), PodUid("uid-h")))
         api.add(pod_json("h-0", gang="h", size=2, nodeName="n1", uid="uid-h"))
-        names = await world.planned_gang("i", 2)
-        await world.bind_and_settle(*names)
+        await world.bind_and_settle(*await world.planned_gang("i", 2))
         await world.settle(2 * WRITTEN_S)
         assert [mark_of(GangKey(f"default/{one}"), PodUid(uid)) in kept(api).text for one, uid in (
             ("g", "uid-1"), ("h", "uid-h"), ("i", world.uid("i-0")),

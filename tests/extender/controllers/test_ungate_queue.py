@@ -143,10 +143,7 @@ async def test_other_pods_are_left_alone(fields: dict[str, object]) -> None:
 
 async def test_the_members_of_a_newly_planned_gang_are_woken_once_each() -> None:
     async with running(N1, N2) as world:
-        first, second = (pod_json(f"g-{number}", gang="g", size=3) for number in range(2))
-        world.api.add(first)
-        world.api.add(second)
-        await world.settle()
+        await world.planned_gang("g", 2, minimum=3)
         assert [world.refusal(name) for name in ("g-0", "g-1")] == [Reason.INCOMPLETE] * 2
         await world.planned_pod("g-2", gang="g", size=3)
         woken = sorted(uid for uid, _ in world.api.patches)

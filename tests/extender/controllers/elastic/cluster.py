@@ -32,24 +32,6 @@ _TICK_S = 0.2
 _TICKS_A_TRY = 5
 
 
-def job_json(name: str, workers: int, *, least: int, annotations: dict[str, str] | None = None) -> dict[str, Any]:
-    labels = {
-        "pod-group.scheduling.sigs.k8s.io/name": name,
-        "pod-group.scheduling.sigs.k8s.io/min-available": str(least),
-    }
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": name, "annotations": annotations or {}, "creationTimestamp": "2023-11-14T00:00:00Z"},
-        "spec": {
-            "completionMode": "Indexed",
-            "parallelism": workers,
-            "completions": workers,
-            "template": {"metadata": {"labels": labels}},
-        },
-    }
-
-
 class Site(msgspec.Struct):
     world: World
     asleep: set[str] = set()  # Jobs whose pods kube-scheduler does not try
@@ -62,7 +44,11 @@ class Site(msgspec.Struct):
         return self.world.api
 
     def create(self, name: str, workers: int, *, least: int, annotations: dict[str, str] | None = None) -> None:
-        self.api.add(job_json(name, workers, least=least, annotations=annotations))
+        labels = pod_json(name, gang=name, size=least)["metadata"]["labels"]
+        metadata = {"name": name, "annotations": annotations or {}, "creationTimestamp": "2023-11-14T00:00:00Z"}
+        counts = {"completionMode": "Indexed", "parallelism": workers, "completions": workers}
+        spec = {**counts, "template": {"metadata": {"labels": labels}}}
+        self.api.add({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec})
 
     def workers(self, name: str) -> int:
         return int(self.api.store.get(JOBS, "default", name)["spec"]["parallelism"])
@@ -114,6 +100,16 @@ class Site(msgspec.Struct):
         self.create(name, workers, least=least, annotations=annotations)
         await self.until(f"{name} runs", lambda: len(self.on_nodes(name)) == workers)
 
+    async def low_runs(self) -> None:
+        """Six workers of which two suffice, on all of six CPUs that are not left free, and the quiet time is over."""
+        await self.runs("low", 6, least=2)
+        await self.until_quiet_is_over()
+
+    async def gives_way(self, *, limit_s: float = 60.0) -> None:
+        """A gang of five comes, for which low is patched."""
+        self.create("heavy", 5, least=5)
+        await self.until("low is patched", lambda: self.workers("low") == 3, limit_s=limit_s)
+
     async def act(self) -> None:
         """Job controller and kubelets five times a second, kube-scheduler once."""
         for tick in count():
@@ -151,11 +147,8 @@ class Site(msgspec.Struct):
         for index in sorted(set(range(completions)) - there):
             made = pod_json(f"{name}-{index}-{self.api.store.version}")
             made["metadata"]["creationTimestamp"] = datetime.fromtimestamp(self.world.clock.now_s(), UTC).isoformat()
-            made["metadata"]["labels"] = {
-                **labels,
-                "batch.kubernetes.io/job-name": name,
-                "batch.kubernetes.io/job-completion-index": str(index),
-            }
+            own = {"batch.kubernetes.io/job-name": name, "batch.kubernetes.io/job-completion-index": str(index)}
+            made["metadata"]["labels"] = {**labels, **own}
             self.api.add(made)
 
     def _delete(self, pod: dict[str, Any]) -> None:
@@ -195,3 +188,10 @@ async def site(
         made = Site(world)
         async with playing(made.act()):
             yield made
+
+
+@asynccontextmanager
+async def full(**how: Any) -> AsyncIterator[Site]:
+    async with site(**how) as here:
+        await here.low_runs()
+        yield here

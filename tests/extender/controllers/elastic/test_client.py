@@ -7,12 +7,12 @@ import os
 import shutil
 import socket
 import ssl
-import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from subprocess import PIPE, Popen, run
 from typing import Any
 
 import httpx
@@ -80,7 +80,6 @@ def test_many_reports_are_few_requests(sink: Sink) -> None:
 
 
 def test_several_threads_may_report(client: Reporter, sink: Sink) -> None:
-
     def train(first: int) -> None:
         for step in range(first, first + 50):
             client.report(step=step, loss=1.0)
@@ -219,14 +218,7 @@ def test_the_end_of_a_process_is_not_held_up(tmp_path: Path, scheme: str) -> Non
         url = f"{scheme}{server.url.removeprefix('http')}{PATH}"
         environment = {"NETGANG_REPORT_URL": url, "NETGANG_TOKEN_FILE": str(tmp_path / "token")}
         programs = [
-            subprocess.Popen(
-                [sys.executable, "-c", program],
-                cwd=ROOT,
-                env=environment,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
+            Popen([sys.executable, "-c", program], cwd=ROOT, env=environment, stdout=PIPE, stderr=PIPE, text=True)
             for _ in range(10)
         ]
         ended = [(*one.communicate(timeout=LIVENESS_S), one.returncode) for one in programs]
@@ -306,7 +298,6 @@ def test_the_package_needs_nothing_but_python_3_8(file: Path) -> None:
 
 def test_it_runs_on_the_oldest_python(sink: Sink) -> None:
     """`ast` knows the grammar alone: what the library of 3.8 lacks is found by running it, where there is one."""
-    oldest = python_3_8()
     program = (
         "import netgang_report.callbacks as c\n"
         "steps = c.StepReporter(batch_size=1, every=1)\n"
@@ -315,20 +306,18 @@ def test_it_runs_on_the_oldest_python(sink: Sink) -> None:
     )
     names = ("NETGANG_REPORT_URL", "NETGANG_TOKEN_FILE")
     environment = {"PYTHONPATH": str(PACKAGE.parent), **{name: os.environ[name] for name in names}}
+    oldest = python_3_8()
     for argv in (["-c", program], ["-m", "netgang_report", "--step", "2", "--loss", "0.4"]):
-        done = subprocess.run([oldest, *argv], env=environment, capture_output=True, text=True, timeout=LIVENESS_S)
+        done = run([oldest, *argv], env=environment, capture_output=True, text=True, timeout=LIVENESS_S)
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert sink.steps() == [[1], [2]]
 
 
 def python_3_8() -> str:
     """On PATH, or as pyenv has it (whose shim of that name may lead nowhere); a loud skip without any."""
-    for found in (
-        *sorted(map(str, Path.home().glob(".pyenv/versions/3.8.*/bin/python3.8"))),
-        shutil.which("python3.8"),
-    ):
-        if found and subprocess.run([found, "--version"], capture_output=True).returncode == 0:
-            return found
+    for found in (*sorted(Path.home().glob(".pyenv/versions/3.8.*/bin/python3.8")), shutil.which("python3.8")):
+        if found and run([found, "--version"], capture_output=True).returncode == 0:
+            return str(found)
     pytest.skip("no Python 3.8: that netgang-report runs on it is NOT checked")
 
 

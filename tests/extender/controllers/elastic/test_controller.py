@@ -3,8 +3,6 @@
 import json
 import logging
 import random
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -18,7 +16,7 @@ from scoring.model.reasons import Reason
 from scoring.scaling.job import No
 from tests.example_counts import times
 from tests.extender.beside import playing
-from tests.extender.controllers.elastic.cluster import ELASTIC, ENDS_S, JOBS, Site, site
+from tests.extender.controllers.elastic.cluster import ELASTIC, ENDS_S, JOBS, Site, full, site
 from tests.extender.leadership.test_lease_loop import Replicas, cut_off, until_leads
 from tests.extender.scheduling.world import key, node_json, pod_json, unfinished
 from tests.fakes.cluster_api import FakeClusterApi
@@ -27,27 +25,9 @@ from tests.fakes.notes import bearer_of, notes_of_a_former_process
 pytestmark = pytest.mark.looptime
 
 
-async def low_runs(here: Site) -> None:
-    """Six workers of which two suffice, on all of six CPUs that are not left free, and the quiet time is over."""
-    await here.runs("low", 6, least=2)
-    await here.until_quiet_is_over()
-
-
-@asynccontextmanager
-async def full(**how: Any) -> AsyncIterator[Site]:
-    async with site(**how) as here:
-        await low_runs(here)
-        yield here
-
-
-async def gives_way(here: Site, *, limit_s: float = 60.0) -> None:
-    here.create("heavy", 5, least=5)
-    await here.until("low is patched", lambda: here.workers("low") == 3, limit_s=limit_s)
-
-
 async def test_a_job_gives_way_and_grows_back() -> None:
     async with full() as here:
-        await gives_way(here, limit_s=5.0)
+        await here.gives_way(limit_s=5.0)
         assert set(here.claims) == {key("heavy")}
         await here.heavy_runs(limit_s=ENDS_S + 5.0)
         assert here.on_nodes("low") == [0, 1, 2]
@@ -58,8 +38,7 @@ async def test_a_job_gives_way_and_grows_back() -> None:
 
 async def test_a_webhook_that_refuses_is_asked_less_and_less() -> None:
     async with full() as here:
-        refusal = ApiError(500, "failed calling webhook")
-        here.api.fail_next("patch_object", refusal, times=1000)
+        here.api.fail_next("patch_object", ApiError(500, "failed calling webhook"), times=1000)
         here.create("heavy", 5, least=5)
         await here.world.settle(60.0)
         assert 4 <= here.api.calls["patch_object"] <= 9
@@ -91,7 +70,7 @@ async def test_a_patch_that_fails(error: Exception, how: dict[str, Any], patches
 async def test_a_user_who_takes_the_workers_back_wins(workers: int) -> None:
     async with full() as here:
         here.stuck.update(here.names("low"))
-        await gives_way(here)
+        await here.gives_way()
         here.scale("low", workers)
         await here.nothing_is_kept()
         here.stuck.clear()
@@ -124,12 +103,13 @@ async def test_a_dry_run_changes_nothing() -> None:
 
 
 async def two_lows(here: Site) -> None:
-    """Two jobs of three workers, one of which suffices each: both must give up all they can for a gang of six."""
+    """Two jobs of three workers, one of which suffices each: both must give all for heavy, a gang of six."""
     for name in ("low-a", "low-b"):
         here.create(name, 3, least=1)
     await here.until("both run", lambda: len(here.on_nodes("low-a")) == len(here.on_nodes("low-b")) == 3)
     await here.until_quiet_is_over()
     here.api.latency_s["patch_object"] = here.api.latency_s["get_object"] = 0.5
+    here.create("heavy", 6, least=6)
 
 
 def sizes(here: Site) -> list[int]:
@@ -139,7 +119,6 @@ def sizes(here: Site) -> list[int]:
 async def test_nobody_gives_way_if_one_of_them_cannot_be_read() -> None:
     async with site() as here:
         await two_lows(here)
-        here.create("heavy", 6, least=6)
         await here.until("the first is read", lambda: here.api.calls["get_object"] == 1)
         here.api.fail_next("get_object", ApiError(500, "etcd is ill"), times=2)
         await here.world.settle(3.0)
@@ -149,7 +128,6 @@ async def test_nobody_gives_way_if_one_of_them_cannot_be_read() -> None:
 async def test_a_plan_that_stops_in_the_middle_is_finished() -> None:
     async with site() as here:
         await two_lows(here)
-        here.create("heavy", 6, least=6)
         await here.until("the first is patched", lambda: sizes(here) == [1, 3])
         here.api.fail_next("patch_object", ApiError(500, "failed calling webhook"), times=3)
         await here.world.settle(ENDS_S + 1.0)
@@ -161,7 +139,6 @@ async def test_a_plan_that_stops_in_the_middle_is_finished() -> None:
 async def test_killed_in_the_middle_of_a_plan() -> None:
     async with site() as first:
         await two_lows(first)
-        first.create("heavy", 6, least=6)
         await first.until("the first is patched", lambda: sizes(first) == [1, 3])
         api = first.api
     async with site(api=api) as second:
@@ -175,11 +152,10 @@ async def test_killed_in_the_middle_of_a_plan() -> None:
 async def test_a_job_with_an_autoscaler_is_the_autoscalers() -> None:
     async with site() as here:
         here.api.store.install(AUTOSCALERS)
-        ref = {"apiVersion": "batch/v1", "kind": "Job", "name": "low"}
-        metadata = {"name": "mine", "namespace": "default"}
-        here.api.store.put(AUTOSCALERS, {"metadata": metadata, "spec": {"scaleTargetRef": ref}})
+        spec = {"scaleTargetRef": {"apiVersion": "batch/v1", "kind": "Job", "name": "low"}}
+        here.api.store.put(AUTOSCALERS, {"metadata": {"name": "mine", "namespace": "default"}, "spec": spec})
         await here.world.settle(40.0)  # the kind is looked for now and then
-        await low_runs(here)
+        await here.low_runs()
         here.create("heavy", 5, least=5)
         await here.world.settle(10.0)
         assert here.workers("low") == 6
@@ -250,7 +226,7 @@ async def test_the_first_plan_of_a_process_knows_what_is_kept(caplog: pytest.Log
     """Killed between patch and start: a third gang that waits already gets nothing, and nothing more is taken."""
     async with full() as first:
         first.stuck.update(first.names("low"))
-        await gives_way(first)
+        await first.gives_way()
         first.create("small", 1, least=1)
         await first.world.settle(1.0)
         api = first.api
@@ -274,11 +250,9 @@ async def test_the_next_leader_keeps_the_room_and_takes_nothing_more() -> None:
         a, b = await group.start("a", elastic=ELASTIC), await group.start("b", elastic=ELASTIC)
         here = Site(a.world)
         async with playing(here.act()):
-            await here.runs("low", 6, least=2)
-            await here.until_quiet_is_over()
+            await here.low_runs()
             here.stuck.update(here.names("low"))
-            here.create("heavy", 5, least=5)
-            await here.until("low is patched", lambda: here.workers("low") == 3)
+            await here.gives_way()
             cut_off(a)
             await until_leads(b)
             here.world = b.world
@@ -302,8 +276,7 @@ def jobs_of(api: FakeClusterApi) -> dict[str, dict[str, Any]]:
 
 
 def least_of(job: dict[str, Any]) -> int:
-    labels = job["spec"]["template"]["metadata"]["labels"]
-    return int(labels["pod-group.scheduling.sigs.k8s.io/min-available"])
+    return int(job["spec"]["template"]["metadata"]["labels"]["pod-group.scheduling.sigs.k8s.io/min-available"])
 
 
 def act(here: Site, rng: random.Random) -> None:

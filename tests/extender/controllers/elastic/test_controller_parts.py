@@ -2,6 +2,7 @@
 
 import math
 import random
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -78,18 +79,18 @@ STEP = replace(SHRINK, intent=Intent(6, 5, 100.0, Requester.QUEUE, "room", HEAVY
 LATER = replace(SHRINK, intent=STEP.intent.one_further(), stepped_s=120.0)
 
 
-def seen_of(workers: int) -> Seen:
-    return replace(SEEN, workers=workers)
+def step(workers: int, left: int, going: int, bound: int, *, runs: bool = False) -> Facts:
+    return Facts(replace(SEEN, workers=workers), left, going, bound, waits=not runs, runs=runs)
 
 
 STEPS = {  # case: (time for the next step?, stage, change, facts)
-    "the first worker is going": (False, Stage.REMOVING, STEP, Facts(seen_of(5), 3, 1, 5, waits=True, runs=False)),
-    "the first is gone": (True, Stage.REMOVING, STEP, Facts(seen_of(5), 2, 0, 5, waits=True, runs=False)),
-    "the watch is behind": (False, Stage.REMOVING, LATER, Facts(seen_of(5), 2, 0, 5, waits=True, runs=False)),
-    "the second is gone": (True, Stage.REMOVING, LATER, Facts(seen_of(4), 1, 0, 4, waits=True, runs=False)),
-    "all are gone by themselves": (True, Stage.REMOVING, LATER, Facts(seen_of(4), 0, 0, 4, waits=True, runs=False)),
-    "the beneficiary runs by now": (False, Stage.DONE, LATER, Facts(seen_of(4), 1, 0, 4, waits=False, runs=True)),
-    "somebody scaled": (False, Stage.OVERRULED, LATER, Facts(seen_of(6), 1, 0, 4, waits=True, runs=False)),
+    "the first worker is going": (False, Stage.REMOVING, STEP, step(5, 3, 1, 5)),
+    "the first is gone": (True, Stage.REMOVING, STEP, step(5, 2, 0, 5)),
+    "the watch is behind": (False, Stage.REMOVING, LATER, step(5, 2, 0, 5)),
+    "the second is gone": (True, Stage.REMOVING, LATER, step(4, 1, 0, 4)),
+    "all are gone by themselves": (True, Stage.REMOVING, LATER, step(4, 0, 0, 4)),
+    "the beneficiary runs by now": (False, Stage.DONE, LATER, step(4, 1, 0, 4, runs=True)),
+    "somebody scaled": (False, Stage.OVERRULED, LATER, step(6, 1, 0, 4)),
 }
 
 
@@ -110,13 +111,13 @@ def test_what_a_change_cost() -> None:
     assert (SHRINK.lost_pod_s, GROW.lost_pod_s) == (None, None)
 
 
+def worker(index: int, *, name: str, **fields: Any) -> Pod:
+    return pod(name, role=Role.WORKER, index=index, gang="low", job="low", **fields)
+
+
 def members(*, workers: int = 3, **fields: object) -> list[Pod]:
     ps = pod("low-ps-0", role=Role.PS, index=0, gang="low", job="low", node="n1")
-    made = [
-        pod(f"low-worker-{i}", role=Role.WORKER, index=i, gang="low", job="low", node="n1", **fields)  # type: ignore[arg-type]
-        for i in range(workers)
-    ]
-    return [ps, *made]
+    return [ps, *(worker(i, name=f"low-worker-{i}", node="n1", **fields) for i in range(workers))]
 
 
 Where = tuple[list[Pod], Gang | None, Unsafe | NotNow | None]
@@ -143,11 +144,7 @@ REFUSALS = {  # case: (refusal, job, its pods, gang and what else is known)
     "a worker is missing": (NotNow.UNSETTLED, SEEN, around(members(workers=2))),
     "a worker too many": (NotNow.UNSETTLED, SEEN, around(members(workers=4))),
     "workers are being deleted": (NotNow.UNSETTLED, SEEN, around(members(deleting=True))),
-    "a failed worker was replaced": (
-        None,
-        SEEN,
-        around([*members(), pod("x", role=Role.WORKER, index=1, gang="low", job="low", phase=Phase.FAILED)]),
-    ),
+    "a failed worker was replaced": (None, SEEN, around([*members(), worker(1, name="x", phase=Phase.FAILED)])),
 }
 
 
@@ -185,9 +182,8 @@ def test_a_gang_that_we_do_not_steer_limits_the_minimum() -> None:
 
 def test_the_gang_of_a_job() -> None:
     assert gang_key_of(members()) == "default/low"
-    assert gang_key_of([*members(), pod("y", gang="other")]) is None
-    assert gang_key_of([*members(), pod("y")]) is None
-    assert gang_key_of([]) is None
+    others: list[list[Pod]] = [[*members(), pod("y", gang="other")], [*members(), pod("y")], []]
+    assert [gang_key_of(pods) for pods in others] == [None] * 3
 
 
 def test_records_are_bounded_and_keep_the_newest() -> None:

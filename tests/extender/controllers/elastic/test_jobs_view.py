@@ -10,7 +10,7 @@ import pytest
 from extender.errors import ConfigError
 from extender.settings.settings import Settings
 from tests.cli.world import Told, shown
-from tests.extender.controllers.elastic.cluster import Site, site
+from tests.extender.controllers.elastic.cluster import Site, full, site
 from tests.extender.controllers.elastic.reporting import TOKEN, TRAINER
 from tests.extender.scheduling.world import unfinished
 
@@ -57,14 +57,10 @@ async def test_a_running_job() -> None:
 
 
 async def test_the_history_of_a_change() -> None:
-    async with site() as here:
-        await here.runs("low", 6, least=2)
-        await here.until_quiet_is_over()
-        here.create("heavy", 5, least=5)
-        await here.until("low is patched", lambda: here.workers("low") == 3)
+    async with full() as here:
+        await here.gives_way()
         await here.world.settle(1.0)
-        low = (await here.world.get("/v1/jobs/default/low")).json()
-        [change] = low["changes"]
+        [change] = (await here.world.get("/v1/jobs/default/low")).json()["changes"]
         assert (change["before"], change["after"], change["who"], change["for"]) == (6, 3, "queue", "default/heavy")
         assert change["why"] == "room for default/heavy"
         assert (change["stage"], change["took_s"], change["lost_pod_s"]) == ("removing", None, None)
@@ -76,8 +72,7 @@ async def test_the_history_of_a_change() -> None:
         assert change["decided_s"] < change["gone_s"] <= change["ended_s"]
         assert change["took_s"] == pytest.approx(change["ended_s"] - change["decided_s"])
         assert change["lost_pod_s"] == pytest.approx(3 * change["took_s"])
-        counted = here.world.counted
-        assert counted("resizes_total", kind="Job.batch", direction="in", outcome="done") == 1.0
+        assert here.world.counted("resizes_total", kind="Job.batch", direction="in", outcome="done") == 1.0
 
 
 async def test_reports_become_a_wish_and_the_wish_workers() -> None:

@@ -130,21 +130,29 @@ async def test_two_jobs_of_one_name_must_be_told_apart() -> None:
     assert (port.kept(kind="Job.batch"), port.kept()) == ([1], [])
 
 
-CALLERS = {  # case: (authorization, status)
-    "nobody": (None, 401),
-    "an unknown token": ("Bearer x", 401),
-    "another scheme": ("Basic dGVhbTp4", 401),
-    "another namespace": ("Bearer other-token", 403),
-    "a namespace that begins alike": ("Bearer teams-token", 403),
-    "a person": ("Bearer ann-token", 403),
-    "an account without a name": ("Bearer odd-token", 403),
-    "an account of the namespace": ("Bearer team-token", 200),
+CALLERS: dict[str, tuple[str | None, tuple[str, ...], int]] = {  # case: (authorization, audiences asked for, status)
+    "nobody": (None, (), 401),
+    "an unknown token": ("Bearer x", (), 401),
+    "another scheme": ("Basic dGVhbTp4", (), 401),
+    "another namespace": ("Bearer other-token", (), 403),
+    "a namespace that begins alike": ("Bearer teams-token", (), 403),
+    "a person": ("Bearer ann-token", (), 403),
+    "an account without a name": ("Bearer odd-token", (), 403),
+    "an account of the namespace": ("Bearer team-token", (), 200),
+    "one for us that nobody asks for": ("Bearer netgang-token", (), 401),
+    "one for us": ("Bearer netgang-token", ("netgang",), 200),
+    "one for us or others": ("Bearer netgang-token", ("vault", "netgang"), 200),
+    "a pod's own where one for us is asked for": ("Bearer team-token", ("netgang",), 401),
+    "one for somebody else": ("Bearer vault-token", ("netgang",), 401),
 }
 
 
-@pytest.mark.parametrize(("authorization", "status"), CALLERS.values(), ids=CALLERS)
-async def test_a_pod_reports_for_its_own_namespace(authorization: str | None, status: int) -> None:
-    port = Port()
+@pytest.mark.parametrize(("authorization", "audiences", "status"), CALLERS.values(), ids=CALLERS)
+async def test_a_pod_reports_for_its_own_namespace(
+    authorization: str | None, audiences: tuple[str, ...], status: int
+) -> None:
+    """Its token is by default for the API server, as a pod's own is; else for one whom the settings name."""
+    port = Port(audiences=audiences)
     answer = await port.send(point(1), headers={"authorization": authorization} if authorization else {})
     assert answer.status_code == status
     assert port.kept() == ([1] if status == 200 else [])
@@ -156,24 +164,6 @@ async def test_a_pod_reports_for_its_own_namespace(authorization: str | None, st
         said = answer.json()["detail"]
         assert "of its own namespace" in said
         assert "let a pod of the job's namespace report" in said
-
-
-FOR_US = {  # case: (audiences of the settings, token, status)
-    "a pod's own": ((), "team-token", 200),
-    "one for us that nobody asks for": ((), "netgang-token", 401),
-    "one for us": (("netgang",), "netgang-token", 200),
-    "one for us or others": (("vault", "netgang"), "netgang-token", 200),
-    "a pod's own where one for us is asked for": (("netgang",), "team-token", 401),
-    "one for somebody else": (("netgang",), "vault-token", 401),
-}
-
-
-@pytest.mark.parametrize(("audiences", "token", "status"), FOR_US.values(), ids=FOR_US)
-async def test_a_token_is_for_somebody(audiences: tuple[str, ...], token: str, status: int) -> None:
-    """By default for the API server, as a pod's own is; else for one of those that the settings name."""
-    port = Port(audiences=audiences)
-    answer = await port.send(point(1), headers={"authorization": f"Bearer {token}"})
-    assert (answer.status_code, port.kept()) == (status, [1] if status == 200 else [])
 
 
 async def test_a_name_cannot_lead_into_another_namespace() -> None:

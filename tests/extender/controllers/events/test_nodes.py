@@ -7,7 +7,6 @@ from msgspec.structs import replace
 
 from extender.controllers.events.nodes import EVENTS_AT_ONCE, SCAN_S
 from scoring.ids import NodeName
-from scoring.network.matrix import NetworkMatrix
 from tests.builders import mesh
 from tests.extender.scheduling.world import World, node_json, pod_json, running
 
@@ -27,9 +26,7 @@ def count(world: World) -> float:
 
 
 async def gang_runs(world: World) -> None:
-    first, second = await world.planned_gang("g", 2, cpu="3")
-    await world.bind_and_settle(first, second)
-    assert len(world.bound()) == 2
+    await world.starts(*await world.planned_gang("g", 2, cpu="3"))
 
 
 async def test_a_node_that_two_schedulers_filled_is_counted_and_told() -> None:
@@ -111,9 +108,8 @@ class Network:
 
     async def measured(self, bad: Mapping[str, Mapping[str, float]], *, for_s: float) -> None:
         for _ in range(int(for_s // 30.0)):
-            self.version += 1
-            found: NetworkMatrix = mesh(NODES, bad=bad, measured_at_s=self.world.clock.now_s())
-            now_s = self.world.clock.now_s()
+            self.version, now_s = self.version + 1, self.world.clock.now_s()
+            found = mesh(NODES, bad=bad, measured_at_s=now_s)
             self.world.set_network(replace(found, version=self.version, evaluated_at_s=now_s))
             await self.world.settle(30.0)
 
@@ -137,10 +133,7 @@ async def test_a_node_that_got_bad_and_good_again() -> None:
         assert world.counted("network_degraded", kind="node") == 1.0
         await network.measured({"b2": LOSSY}, for_s=900.0)
         await network.measured({}, for_s=300.0)
-        assert [(reason, node) for reason, node, _ in network.events()] == [
-            ("NetworkDegraded", "b2"),
-            ("NetworkRecovered", "b2"),
-        ]
+        assert [event[:2] for event in network.events()] == [("NetworkDegraded", "b2"), ("NetworkRecovered", "b2")]
         assert world.counted("network_degraded", kind="node") == 0.0
 
 

@@ -47,8 +47,7 @@ def phases(world: World) -> list[str]:
 async def test_a_status_is_written_once() -> None:
     async with two_run() as world:
         await world.settle(SETTLED_S)
-        assert status(world)["phase"] == "Running"
-        assert status(world)["running"] == 2
+        assert (status(world)["phase"], status(world)["running"]) == ("Running", 2)
         assert world.api.calls["group_status"] == 1
         for number in range(60):
             world.node(f"m{number}")
@@ -82,10 +81,9 @@ async def test_a_life() -> None:
             for name in ("a", "b"):
                 world.api.add(runs(name, phase=phase))
             await world.settle(2.5)
-        world.api.remove("a")
-        await world.settle(2.5)
-        world.api.remove("b")
-        await world.settle(2.5)
+        for name in ("a", "b"):
+            world.api.remove(name)
+            await world.settle(2.5)
         assert phases(world) == ["Pending", "PreScheduling", "Running", "Finished"]
         assert (status(world)["succeeded"], status(world)["scheduleStartTime"]) == (2, start)
 
@@ -124,8 +122,7 @@ async def test_a_controller_that_is_installed_later_is_given_way() -> None:
         world.api.write_status("g", {"status": {"phase": "Scheduling"}}, by="controller")
         world.api.add(runs("b", phase="Failed"))
         await world.settle(600.0)
-        assert phases(world) == ["Running"]
-        assert status(world)["phase"] == "Scheduling"
+        assert (phases(world), status(world)["phase"]) == (["Running"], "Scheduling")
 
 
 async def test_on_is_no_tug_of_war() -> None:
@@ -187,8 +184,7 @@ async def test_who_changed_it_meanwhile_wins() -> None:
         world.api.add({**world.api.store.get(POD_GROUPS, "default", "g"), "spec": {"minMember": 1}})
         release.set()
         await world.settle(5.0)
-        assert world.api.calls["group_status"] == 2
-        assert status(world)["phase"] == "Running"
+        assert (world.api.calls["group_status"], status(world)["phase"]) == (2, "Running")
 
 
 async def test_a_lost_answer_is_found_out() -> None:
@@ -290,8 +286,7 @@ async def test_a_failed_patch_is_tried_again_later_each_time() -> None:
         await world.settle(LASTED_S)
         assert world.api.calls["pod_status"] == 1
         await world.settle(900.0)
-        assert conditions(world) == [("False", "PodsMissing")]
-        assert world.api.calls["pod_status"] == 6
+        assert (conditions(world), world.api.calls["pod_status"]) == ([("False", "PodsMissing")], 6)
 
 
 async def test_a_gang_that_starts_at_once_costs_its_bindings_alone() -> None:

@@ -63,8 +63,7 @@ async def test_a_started_gang_that_loses_a_member_is_not_broken() -> None:
     async with running(N1, N2) as world:
         first, second = await world.planned_gang("g", 2, cpu="3")
         await world.bind_and_settle(first, second)
-        place = world.node_of(second)
-        assert place is not None
+        place = world.bound()[second]
         world.delete(second)
         world.occupy(place)
         world.pod(second, gang="g", size=2, cpu="3")

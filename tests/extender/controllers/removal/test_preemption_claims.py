@@ -14,7 +14,7 @@ from extender.errors import ApiUnavailableError
 from extender.kube.calls import PODS
 from extender.notes import MOST_CHARS, Bearer, NoteKind
 from scoring.ids import GangKey, NodeName, PodUid
-from scoring.model import Gang, Pod
+from scoring.model import Pod
 from scoring.model.snapshot import Reservation
 from tests.builders import gang, pod
 from tests.extender.controllers.removal.test_preemptions import (
@@ -52,8 +52,7 @@ async def test_a_member_that_names_another_gang_meanwhile_drags_none_along() -> 
         world.api.store.put(PODS, pod)
         jobs["two"].ends = True
         await world.settle(MAKES_ROOM_S)
-        assert running_gangs(world) == {"high": 2, "one": 1}
-        assert jobs["one"].uids() == kept
+        assert (running_gangs(world), jobs["one"].uids()) == ({"high": 2, "one": 1}, kept)
 
 
 async def test_one_that_is_refused_in_the_middle_is_asked_again() -> None:
@@ -69,8 +68,7 @@ async def test_one_that_is_refused_in_the_middle_is_asked_again() -> None:
         await world.settle(0.2)
         world.api.fail_next("evict", NO_BUDGET)
         await world.settle(MAKES_ROOM_S + 10.0)
-        assert running_gangs(world) == {"high": 3}
-        assert claims(world) == {}
+        assert (running_gangs(world), claims(world)) == ({"high": 3}, {})
 
 
 async def test_one_of_two_gangs_that_refuses_is_asked_again() -> None:
@@ -125,8 +123,7 @@ async def test_another_leader_keeps_the_room() -> None:
             await a.world.settle(QUIET_S + 5.0)
             two.ends = False
             high = await arrives(a.world, mine, 2, cpu="3")
-            assert claims(a.world) == {"default/high": ["default/two"]}
-            assert claims(b.world) == {}
+            assert (claims(a.world), claims(b.world)) == ({"default/high": ["default/two"]}, {})
         a.world.delete("two-0")
         cut_off(a)
         await until_leads(b)
@@ -137,8 +134,7 @@ async def test_another_leader_keeps_the_room() -> None:
         two.ends = True
         async with acting(b.world, two, high):
             await b.world.settle(QUIET_S + 5.0)
-            assert running_gangs(b.world) == {"high": 2}
-            assert claims(b.world) == {}
+            assert (running_gangs(b.world), claims(b.world)) == ({"high": 2}, {})
 
 
 async def test_a_gang_that_changes_while_all_are_asked_is_left_alone() -> None:
@@ -155,8 +151,7 @@ async def test_a_gang_that_changes_while_all_are_asked_is_left_alone() -> None:
         await world.settle(1.0)
         released.set()
         await world.settle(MAKES_ROOM_S)
-        assert running_gangs(world) == {"high": 2, "two": 2}
-        assert two.created == 2
+        assert (running_gangs(world), two.created) == ({"high": 2, "two": 2}, 2)
 
 
 async def test_room_that_somebody_else_makes_meanwhile_is_enough() -> None:
@@ -167,8 +162,7 @@ async def test_room_that_somebody_else_makes_meanwhile_is_enough() -> None:
         world.service.cache.set_claim(Reservation(key("high"), {}, ()))
         released.set()
         await world.settle(MAKES_ROOM_S)
-        assert jobs["two"].created == 2
-        assert world.counted("preemptions_total", outcome="begun") == 0.0
+        assert (jobs["two"].created, world.counted("preemptions_total", outcome="begun")) == (2, 0.0)
         world.service.cache.clear_claim(key("high"))
         await world.settle(MAKES_ROOM_S)
         assert running_gangs(world) == {"high": 2}
@@ -186,8 +180,7 @@ async def test_a_gang_that_goes_while_its_note_is_written_makes_nobody_leave() -
         assert claims(world) == {}
         released.set()
         await world.settle(MAKES_ROOM_S)
-        assert running_gangs(world) == {"two": 2}
-        assert jobs["two"].created == 2
+        assert (running_gangs(world), jobs["two"].created) == ({"two": 2}, 2)
 
 
 @pytest.mark.parametrize("changed", ["nothing", "preemptible", "priority"])
@@ -289,8 +282,7 @@ WORTHLESS = {  # case: a member whose note counts for nothing
 @pytest.mark.parametrize("member", WORTHLESS.values(), ids=WORTHLESS)
 def test_what_is_not_read(member: Pod) -> None:
     """Templates, copies, leftovers and what somebody wrote keep no room (docs/safety.md S21, S22)."""
-    waits: Gang = gang("g", members=[member])
-    assert noted_of(waits) is None
+    assert noted_of(gang("g", members=[member])) is None
 
 
 @pytest.mark.parametrize(("written", "never"), [("", False), ('"preemptionPolicy": "Never",', True)])

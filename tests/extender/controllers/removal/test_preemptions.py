@@ -82,14 +82,8 @@ def claims(world: World) -> dict[str, Sequence[str]]:
 
 
 def budget(world: World, name: str, allowed: int, **labels: str) -> None:
-    world.api.add(
-        {
-            "kind": "PodDisruptionBudget",
-            "metadata": {"name": name},
-            "spec": {"selector": {"matchLabels": labels}},
-            "status": {"disruptionsAllowed": allowed},
-        }
-    )
+    body = {"kind": "PodDisruptionBudget", "metadata": {"name": name}, "spec": {"selector": {"matchLabels": labels}}}
+    world.api.add(body | {"status": {"disruptionsAllowed": allowed}})
 
 
 @pytest.mark.parametrize("kind", ["Job", "TFJob"])
@@ -102,27 +96,26 @@ async def test_the_smallest_sufficient_gang_leaves_and_nobody_else(kind: str) ->
         assert jobs["two"].uids().isdisjoint(before["two"])
         assert not jobs["two"].suspended
         assert world.waits_for("two") is Reason.NO_ROOM
-        assert world.api.evictions == []
-        assert claims(world) == {}
+        assert (world.api.evictions, claims(world)) == ([], {})
         assert world.told_to("GangPreempted").keys() == {"two", "two-0"}
         assert "leaves its place to gang default/high, which has priority 10" in world.told_to("GangPreempted")["two-0"]
         assert "Gang default/two of lower priority leaves" in world.told_to("GangPreempts")["high-0"]
         assert [world.counted("preemptions_total", outcome=one) for one in ("begun", "started")] == [1.0, 1.0]
 
 
-NOTHING = {  # case: (how the gang that comes is, how those that run are, the settings)
-    "switched off, which is the default": ({"size": 2}, {}, OFF),
-    "they are protected": ({"size": 2}, {"annotations": {"netgang.io/preemptible": "false"}}, ON),
-    "nobody would make their pods again": ({"size": 2}, {"spec": {"managedBy": "example.com/other"}}, ON),
+NOTHING: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {  # case: (how those that run are, the settings)
+    "switched off, which is the default": ({}, OFF),
+    "they are protected": ({"annotations": {"netgang.io/preemptible": "false"}}, ON),
+    "nobody would make their pods again": ({"spec": {"managedBy": "example.com/other"}}, ON),
 }
 
 
-@pytest.mark.parametrize(("comes", "runs", "settings"), NOTHING.values(), ids=NOTHING)
-async def test_nothing_happens(comes: dict[str, Any], runs: dict[str, Any], settings: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("runs", "settings"), NOTHING.values(), ids=NOTHING)
+async def test_nothing_happens(runs: dict[str, Any], settings: dict[str, Any]) -> None:
     """Nobody is suspended or evicted, no room is kept, and the gang that came waits."""
     async with full(("a", 1), ("b", 2), settings=settings, **runs) as (world, stack, jobs):
         before, patches = {name: one.uids() for name, one in jobs.items()}, await patches_of_starts(world)
-        await arrives(world, stack, **comes, for_s=MAKES_ROOM_S * 3)
+        await arrives(world, stack, 2, for_s=MAKES_ROOM_S * 3)
         assert {name: one.uids() for name, one in jobs.items()} == before
         assert running_gangs(world) == {"a": 1, "b": 2}
         assert (world.api.calls["patch_object"], world.api.calls["evict"]) == (patches, 0)
@@ -157,8 +150,7 @@ async def test_a_disruption_budget_spares_a_gang() -> None:
         budget(world, "keep", 1, **{"batch.kubernetes.io/job-name": "two"})
         before = jobs["two"].uids()
         await arrives(world, stack, 2, for_s=MAKES_ROOM_S + 4.0)
-        assert running_gangs(world) == {"high": 2, "two": 2}
-        assert jobs["two"].uids() == before
+        assert (running_gangs(world), jobs["two"].uids()) == ({"high": 2, "two": 2}, before)
         assert any("default/two" in note and "PodDisruptionBudget keep" in note for note in world.told("GangWaiting"))
 
 
@@ -168,8 +160,7 @@ async def test_gangs_that_share_a_budget_do_not_leave_one_by_one() -> None:
         budget(world, "shared", 2)
         patches = await patches_of_starts(world)
         await arrives(world, stack, 4, for_s=MAKES_ROOM_S * 3)
-        assert running_gangs(world) == {"a": 2, "b": 2}
-        assert world.api.calls["patch_object"] == patches
+        assert (running_gangs(world), world.api.calls["patch_object"]) == ({"a": 2, "b": 2}, patches)
 
 
 async def test_the_room_is_kept_while_members_end() -> None:
@@ -186,8 +177,7 @@ async def test_the_room_is_kept_while_members_end() -> None:
         assert world.explained("two").preemption.leaves_for == "default/high"
         jobs["two"].ends = True
         await world.settle(5.0)
-        assert running_gangs(world) == {"high": 2, "three": 3}
-        assert claims(world) == {}
+        assert (running_gangs(world), claims(world)) == ({"high": 2, "three": 3}, {})
 
 
 @pytest.mark.slow
@@ -195,8 +185,7 @@ async def test_room_that_is_lost_to_others_is_not_waited_for_for_ever() -> None:
     async with full(("two", 2), ("three", 3), settings=ON) as (world, stack, jobs):
         jobs["two"].ends = False
         high = await arrives(world, stack, 2)
-        place = world.node_of("two-0")
-        assert place is not None
+        place = world.bound()["two-0"]
         world.delete("two-0")
         world.occupy(place, cpu="1500m")
         jobs["two"].ends = True
@@ -220,8 +209,7 @@ async def test_nobody_leaves_while_the_note_cannot_be_written(error: Exception) 
     async with full(("two", 2)) as (world, stack, _):
         world.api.fail_next("patch", error, times=3)
         await arrives(world, stack, 2, for_s=2.0)
-        assert running_gangs(world) == {"two": 2}
-        assert claims(world) == {}
+        assert (running_gangs(world), claims(world)) == ({"two": 2}, {})
         await world.settle(MAKES_ROOM_S + 3.0)
         assert running_gangs(world) == {"high": 2}
 
@@ -230,8 +218,7 @@ async def test_a_gang_that_would_not_leave_after_all_ends_it() -> None:
     async with full(("two", 2)) as (world, stack, _):
         world.api.fail_next("patch_object", ApiError(403, "forbidden"))
         await arrives(world, stack, 2)
-        assert running_gangs(world) == {"two": 2}
-        assert claims(world) == {}
+        assert (running_gangs(world), claims(world)) == ({"two": 2}, {})
         assert world.counted("preemptions_total", outcome="refused") == 1.0
         assert any("did not leave for it after all" in note for note in world.told("GangWaiting"))
         await world.settle(65.0)
@@ -246,8 +233,7 @@ async def test_a_gang_that_is_deleted_gives_the_room_back() -> None:
         assert key("high") in world.service.cache.snapshot().claims
         world.delete(*high.members())
         await world.settle(2.0)
-        assert claims(world) == {}
-        assert world.counted("preemptions_total", outcome="gone") == 1.0
+        assert (claims(world), world.counted("preemptions_total", outcome="gone")) == ({}, 1.0)
         jobs["two"].ends = True
         await world.settle(5.0)
         assert running_gangs(world) == {"two": 2}
@@ -304,8 +290,7 @@ async def test_a_long_gang_leaves_for_a_new_one_and_comes_back() -> None:
         short.size = 0
         world.delete(*short.members())
         await world.settle(5.0)
-        assert running_gangs(world) == {"long": 2}
-        assert claims(world) == {}
+        assert (running_gangs(world), claims(world)) == ({"long": 2}, {})
 
 
 async def test_a_level_is_reached_while_the_plan_stays() -> None:

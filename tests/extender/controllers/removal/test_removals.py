@@ -7,15 +7,15 @@ import msgspec
 import pytest
 
 from extender.cache import ClusterCache
-from extender.controllers.events.recorder import ANNOUNCE_S, REPEAT_S, Events, Happening, Subject
-from extender.controllers.removal.removals import MOST_ANNOUNCED, QUIET_S, Cause, Disruptions, Fresh
+from extender.controllers.events.recorder import ANNOUNCE_S, REPEAT_S, Happening, Subject
+from extender.controllers.removal.removals import MOST_ANNOUNCED, QUIET_S, Cause, Fresh
 from extender.convert import pod_from_json
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotAnnouncedError, NotOursError
-from extender.runtime.telemetry import Telemetry
 from scoring.ids import NodeName
 from scoring.model.reasons import Reason
 from tests.extender.beside import playing
-from tests.extender.controllers.elastic.cluster import site
+from tests.extender.controllers.contexts import context_over
+from tests.extender.controllers.elastic.cluster import full
 from tests.extender.controllers.operator import Operator
 from tests.extender.controllers.removal.test_evictions import half_bound
 from tests.extender.controllers.removal.test_repins import job
@@ -69,9 +69,7 @@ async def test_suspending_and_resuming_are_announced_before() -> None:
 
 
 async def test_a_scale_in_is_announced_before() -> None:
-    async with site() as here:
-        await here.runs("low", 6, least=2)
-        await here.until_quiet_is_over()
+    async with full() as here:
         release = here.api.hold("patch_object")
         here.create("heavy", 5, least=5)
         await here.until("low is about to be patched", lambda: here.api.calls["patch_object"] == 1)
@@ -105,9 +103,7 @@ async def test_a_suspension_that_is_refused_is_told() -> None:
 class Gate:
     def __init__(self) -> None:
         self.api = FakeClusterApi()
-        self.gate = Disruptions(
-            self.api, Events(self.api, LoopClock(), Telemetry(), instance="netgang-0"), ClusterCache()
-        )
+        self.gate = context_over(self.api, ClusterCache(), LoopClock()).disruptions
         made = self.api.add({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "job"}, "spec": {}})
         self.owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "job", "uid": made["metadata"]["uid"]}
 
@@ -129,7 +125,7 @@ CAUSE = Cause(Happening.EVICTED, "for a reason.")
 
 
 @pytest.fixture
-def gate() -> Gate:
+async def gate() -> Gate:
     return Gate()
 
 
@@ -205,8 +201,6 @@ async def test_a_slow_api_server_is_not_waited_for_long(gate: Gate) -> None:
 
 NODES = [node_json(f"n{i}") for i in range(4)]
 LONG_S = QUIET_S + 2 * PARTIAL_S + 10.0  # until a gang of ours found in part at the start is evicted
-
-
 MIXED: dict[str, tuple[str, dict[str, Any]]] = {  # case: (whose three run, settings)
     "another scheduler's": ("default-scheduler", {}),
     "two of our own schedulers": ("netgang-big", {"scheduler_names": ["netgang", "netgang-big"]}),
@@ -240,10 +234,8 @@ async def test_a_gang_that_becomes_mixed_while_it_is_in_part_is_spared() -> None
 
 def stranger_of(operator: Operator) -> None:
     """A pod of the same owner under another scheduler, in no gang: a role whose template names another one."""
-    pod = pod_json("job-ps", scheduler="default-scheduler", nodeName="n5")
+    pod = pod_json("job-ps", scheduler="default-scheduler", nodeName="n5", owner=operator.reference)
     pod["metadata"]["labels"] = {"batch.kubernetes.io/job-name": operator.name}
-    member = operator.world.api.pod(operator.members()[0])
-    pod["metadata"]["ownerReferences"] = member["metadata"]["ownerReferences"]
     operator.world.api.add(pod)
 
 
@@ -278,15 +270,11 @@ async def test_a_pod_that_the_cache_does_not_know_yet_counts() -> None:
 
 
 async def test_a_job_with_leaving_pods_of_another_scheduler_is_not_shrunk() -> None:
-    async with site() as here:
-        await here.runs("low", 6, least=2)
-        await here.until_quiet_is_over()
+    async with full() as here:
         here.asleep.add("low")
         evaluator = pod_json("low-evaluator", scheduler="default-scheduler", cpu="0")
-        evaluator["metadata"]["labels"] = {
-            "batch.kubernetes.io/job-name": "low",
-            "batch.kubernetes.io/job-completion-index": "5",
-        }
+        labels = {"job-name": "low", "job-completion-index": "5"}
+        evaluator["metadata"]["labels"] = {f"batch.kubernetes.io/{name}": value for name, value in labels.items()}
         here.api.add(evaluator)
         here.create("heavy", 5, least=5)
         await here.world.settle(30.0)

@@ -31,11 +31,16 @@ def explained(world: World) -> str:
     return world.explained("g").repair
 
 
+def stops_answering(world: World, pod: str) -> str:
+    """The name of the pod's node."""
+    name = world.bound()[pod]
+    world.node(name, cpu="1500m", ready=False)
+    return name
+
+
 async def silenced(world: World, operator: Operator, *, index: int = 1) -> str:
     """The node of a member stops answering, for longer than it is waited for; its name."""
-    name = world.node_of(f"{operator.name}-{index}")
-    assert name is not None
-    world.node(name, cpu="1500m", ready=False)
+    name = stops_answering(world, f"{operator.name}-{index}")
     await world.settle(LOST_S + PATIENCE_S + 3.0)
     return name
 
@@ -83,8 +88,7 @@ async def test_a_kubelet_that_rejects_what_was_bound() -> None:
 
 async def test_a_wait_for_room_is_explained() -> None:
     async with running(*NODES[:3]) as world, started(world, annotations={}) as operator:
-        node = world.node_of("job-1")
-        assert node is not None
+        node = world.bound()["job-1"]
         world.api.remove(node, kind="Node")
         await loses(world, for_s=PATIENCE_S + 5.0)
         assert f"its node {node} is gone" in explained(world)
@@ -173,11 +177,9 @@ async def test_who_keeps_a_suspended_job_waiting_is_told() -> None:
     spec = {"podReplacementPolicy": "Failed"}
     async with running(*NODES, node_lost_s=5.0) as world, started(world, spec=spec) as operator:
         operator.ends = False
-        node = world.node_of("job-0")
-        assert node is not None
         await loses(world, for_s=SETTLE_S + 4.0)
         assert operator.suspended
-        world.node(node, cpu="1500m", ready=False)
+        node = stops_answering(world, "job-0")
         world.delete("job-2")
         world.change("job-0", deleting=True)
         await world.settle(SLOW_S + SLOWEST_S + 10.0)
@@ -192,9 +194,7 @@ async def test_who_keeps_a_suspended_job_waiting_is_told() -> None:
 async def test_a_job_does_not_wait_for_a_pod_on_a_dead_node() -> None:
     """Its successor has another name; the pod that never leaves is in nobody's way."""
     async with running(*NODES, node_lost_s=5.0) as world, started(world) as operator:
-        node = world.node_of("job-1")
-        assert node is not None
-        world.node(node, cpu="1500m", ready=False)
+        stops_answering(world, "job-1")
         world.change("job-1", deleting=True)
         operator.ends = False
         await world.settle(RESTART_S)

@@ -18,8 +18,8 @@ from tests.extender.scheduling.world import GATED, World, key, node_json, pinned
 pytestmark = pytest.mark.looptime
 
 REPIN_S = 300.0  # the default of `repin_timeout_s`
+# `spec.podFailurePolicy` of a Job whose evicted pods cost it nothing
 IGNORES = {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]}
-"""`spec.podFailurePolicy` of a Job whose evicted pods cost it nothing."""
 SOON_S = GONE_GRACE_S + 3.0  # from the loss of all nodes to the removal, at most
 AGAIN_S = 70.0  # after a refusal it is tried again within this time
 
@@ -41,14 +41,12 @@ def member(name: str, owner: dict[str, Any] | None, *, size: int = 2, gang: str 
     return pod_json(name, gang=gang, size=size, owner=owner, **GATED, **fields)
 
 
-async def let_in(world: World, *members: dict[str, Any]) -> list[str]:
-    """Create members and wait until their gates are gone and the quiet time is over; their names."""
+async def let_in(world: World, *members: dict[str, Any]) -> None:
+    """Create members and wait until their gates are gone and the quiet time is over."""
     for one in members:
         world.api.add(one)
     await world.settle(QUIET_S + 1.0)
-    names = [one["metadata"]["name"] for one in members]
-    assert sorted(names) == sorted(world.api.admitted)
-    return names
+    assert sorted(one["metadata"]["name"] for one in members) == sorted(world.api.admitted)
 
 
 @asynccontextmanager
@@ -68,8 +66,7 @@ def add(world: World, *names: str, **fields: Any) -> None:
 async def lose(world: World, *names: str, for_s: float = 0.0) -> None:
     for name in names:
         world.api.remove(name, kind="Node")
-    if for_s:
-        await world.settle(for_s)
+    await world.settle(for_s)
 
 
 def forbid_suspending(world: World) -> None:
@@ -147,12 +144,9 @@ ROOM = {"a moment, as good as none": (10.0, 2), "long enough to start the time a
 async def test_nodes_with_room_in_between(free_s: float, evicted: int) -> None:
     """Room for less than half a minute, when no pod was bound, does not restart `repin_timeout_s`."""
     async with admitted(spares=0) as world:
-        add(world, "n1", "n2", unschedulable=True)
-        await world.settle(REPIN_S - 30.0)
-        add(world, "n1", "n2")
-        await world.settle(free_s)
-        add(world, "n1", "n2", unschedulable=True)
-        await world.settle(40.0)
+        for unschedulable, for_s in ((True, REPIN_S - 30.0), (False, free_s), (True, 40.0)):
+            add(world, "n1", "n2", unschedulable=unschedulable)
+            await world.settle(for_s)
         assert len(world.api.evictions) == evicted
 
 
@@ -207,6 +201,7 @@ async def test_gangs_do_not_wait_for_one_that_is_refused() -> None:
         assert sorted(told(world)) == [("DisruptionFailed", "p"), ("PodEvicted", "q"), ("PodEvicted", "yes")]
 
 
+FOUR = ("n1", "n2", "n3", "n4")
 REFUSED = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
 
 
@@ -217,45 +212,50 @@ def refuse(world: World, *names: str) -> None:
 
 
 @asynccontextmanager
-async def refused_job(world: World, **spec: Any) -> AsyncIterator[Operator]:
-    """A Job of two, admitted to n1 and n2, which then refuse its pods; the quiet time is over."""
-    operator = Operator(world, size=2, annotations={}, spec=spec)
-    async with playing(operator.keep()):
-        await world.settle(QUIET_S + 1.0)
-        assert set(world.committed[key("g")].values()) == {"n1", "n2"}
+async def let_in_job(
+    *names: str, suspendable: bool = True, spec: dict[str, Any] | None = None, **settings: Any
+) -> AsyncIterator[tuple[World, Operator]]:
+    """These nodes and a Job of two that is admitted to n1 and n2; the quiet time is over."""
+    async with running(*nodes(*names), spares=0, **settings) as world:
+        if not suspendable:
+            forbid_suspending(world)
+        operator = Operator(world, size=2, annotations={}, spec={"backoffLimit": 6} if spec is None else spec)
+        async with playing(operator.keep()):
+            await world.settle(QUIET_S + 1.0)
+            assert set(world.committed[key("g")].values()) == {"n1", "n2"}
+            operator.first = operator.uids()
+            yield world, operator
+
+
+@asynccontextmanager
+async def refused_job(*names: str, **how: Any) -> AsyncIterator[tuple[World, Operator]]:
+    """The same, and n1 and n2 then refuse its pods."""
+    async with let_in_job(*(names or FOUR), **how) as (world, operator):
         refuse(world, *operator.members())
-        yield operator
+        yield world, operator
 
 
-async def test_what_is_refused_is_suspended_and_costs_nothing() -> None:
+@pytest.mark.parametrize("limit", [0, 6])
+async def test_what_is_refused_is_suspended_and_costs_nothing(limit: int) -> None:
     """Suspended also while an eviction would be within its budget: netgang had named the nodes (docs/safety.md S27)."""
-    for limit in (0, 6):
-        async with (
-            running(*nodes("n1", "n2", "n3", "n4"), spares=0) as world,
-            refused_job(world, backoffLimit=limit) as operator,
-        ):
-            before = operator.uids()
-            await world.settle(25.0)
-            assert not operator.suspended
-            assert operator.uids().isdisjoint(before)
-            assert set(world.committed[key("g")].values()) == {"n3", "n4"}
-            for name in operator.members():
-                required = world.api.pod(name)["spec"]["affinity"]["nodeAffinity"]
-                [term] = required["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
-                assert [one["key"] for one in term["matchExpressions"]] == ["topology.kubernetes.io/zone"]
-            assert world.api.evictions == []
+    async with refused_job(spec={"backoffLimit": limit}) as (world, operator):
+        await world.settle(25.0)
+        assert not operator.suspended
+        assert operator.uids().isdisjoint(operator.first)
+        assert set(world.committed[key("g")].values()) == {"n3", "n4"}
+        for name in operator.members():
+            required = world.api.pod(name)["spec"]["affinity"]["nodeAffinity"]
+            [term] = required["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+            assert [one["key"] for one in term["matchExpressions"]] == ["topology.kubernetes.io/zone"]
+        assert world.api.evictions == []
 
 
 async def test_what_is_refused_waits_where_it_would_be_no_better_elsewhere() -> None:
     """No node is left: the pods stay as they are, however long, and start when kube-scheduler asks about a node."""
-    async with (
-        running(*nodes("n1", "n2"), spares=0, exclusion_ttl_s=60.0) as world,
-        refused_job(world, backoffLimit=6) as operator,
-    ):
-        before = operator.uids()
+    async with refused_job("n1", "n2", exclusion_ttl_s=60.0) as (world, operator):
         await world.settle(2 * REPIN_S)
         assert world.waits_for("g") is Reason.FILTERED
-        assert (operator.uids(), world.api.evictions, world.api.calls["patch_object"]) == (before, [], 0)
+        assert (operator.uids(), world.api.evictions, world.api.calls["patch_object"]) == (operator.first, [], 0)
         for name in operator.members():
             world.filter(name, nodes=["n1", "n2"])
         await world.settle()
@@ -265,43 +265,33 @@ async def test_what_is_refused_waits_where_it_would_be_no_better_elsewhere() -> 
 
 async def test_what_is_refused_is_kept_where_it_cannot_be_had_for_nothing() -> None:
     """Pods that their Job would count stay, and an Event says what would help (docs/safety.md S27)."""
-    async with running(*nodes("n1", "n2", "n3", "n4"), spares=0) as world:
-        forbid_suspending(world)
-        async with refused_job(world, backoffLimit=6) as operator:
-            await world.settle(AGAIN_S)
-            assert world.api.evictions == []
-            assert [reason for reason, _ in told(world)].count("DisruptionFailed") == 2
-            [note, _] = why_they_stay(world)
-            assert "would count it as failed" in note
-            assert "helm upgrade" in note
-            assert not operator.suspended
+    async with refused_job(suspendable=False) as (world, operator):
+        await world.settle(AGAIN_S)
+        assert world.api.evictions == []
+        assert [reason for reason, _ in told(world)].count("DisruptionFailed") == 2
+        [note, _] = why_they_stay(world)
+        assert "would count it as failed" in note
+        assert "helm upgrade" in note
+        assert not operator.suspended
 
 
 async def test_what_is_refused_and_costs_nothing_is_evicted() -> None:
-    async with running(*nodes("n1", "n2", "n3", "n4"), spares=0) as world:
-        forbid_suspending(world)
-        async with refused_job(world, backoffLimit=0, podFailurePolicy=IGNORES) as operator:
-            before = operator.uids()
-            await world.settle(25.0)
-            assert operator.uids().isdisjoint(before)
-            assert set(world.committed[key("g")].values()) == {"n3", "n4"}
+    spec = {"backoffLimit": 0, "podFailurePolicy": IGNORES}
+    async with refused_job(suspendable=False, spec=spec) as (world, operator):
+        await world.settle(25.0)
+        assert operator.uids().isdisjoint(operator.first)
+        assert set(world.committed[key("g")].values()) == {"n3", "n4"}
 
 
-async def test_a_job_that_lost_all_its_nodes_is_suspended_where_that_is_allowed() -> None:
-    for allowed, evicted in ((True, 0), (False, 2)):
-        async with running(*nodes("n1", "n2"), spares=0) as world:
-            if not allowed:
-                forbid_suspending(world)
-            operator = Operator(world, size=2, annotations={}, spec={"backoffLimit": 6})
-            async with playing(operator.keep()):
-                await world.settle(QUIET_S + 1.0)
-                before = operator.uids()
-                await lose(world, "n1", "n2")
-                add(world, "m1", "m2")
-                await world.settle(30.0)
-                assert operator.uids().isdisjoint(before)
-                assert len(world.api.evictions) == evicted
-                assert set(world.committed[key("g")].values()) == {"m1", "m2"}
+@pytest.mark.parametrize(("allowed", "evicted"), [(True, 0), (False, 2)])
+async def test_a_job_that_lost_all_its_nodes_is_suspended_where_that_is_allowed(allowed: bool, evicted: int) -> None:
+    async with let_in_job("n1", "n2", suspendable=allowed) as (world, operator):
+        await lose(world, "n1", "n2")
+        add(world, "m1", "m2")
+        await world.settle(30.0)
+        assert operator.uids().isdisjoint(operator.first)
+        assert len(world.api.evictions) == evicted
+        assert set(world.committed[key("g")].values()) == {"m1", "m2"}
 
 
 async def test_nothing_is_removed_soon_after_the_start() -> None:

@@ -245,8 +245,7 @@ async def test_bare_pods_are_only_told_of() -> None:
 async def test_a_training_job_waits_for_a_node_that_does_not_answer() -> None:
     """Its pod on it would be taken for a failed one when the job is resumed; a batch Job does not mind."""
     async with running(*NODES, node_lost_s=5.0) as world, started(world, kind="TFJob") as operator:
-        lost = world.node_of("job-1")
-        assert lost is not None
+        lost = world.bound()["job-1"]
         world.node(lost, cpu="1500m", ready=False)
         await world.settle(RESTART_S + 10.0)
         assert not operator.suspended

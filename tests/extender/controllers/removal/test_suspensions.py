@@ -88,15 +88,12 @@ def test_notes_that_do_not_count(text: str | None) -> None:
 
 
 def test_the_history_keeps_an_hour() -> None:
+    """And what is not ours counts for nothing."""
+    assert owner(metadata={"annotations": {HISTORY: "5000,5001,5002"}}).restarts(NOTES, now_s=5003.0) == ()
     before = owner(metadata={"annotations": {HISTORY: noted(HISTORY, "10,5000,nonsense,4000")}})
     assert before.restarts(NOTES, now_s=7000.0) == (4000.0, 5000.0)
     patch = json.loads(before.suspend_patch(Note("g", "", 8000.0), repair=True, notes=NOTES))
     assert patch["metadata"]["annotations"][HISTORY] == noted(HISTORY, "5000,8000")
-
-
-def test_a_history_that_is_not_ours_counts_for_nothing() -> None:
-    before = owner(metadata={"annotations": {HISTORY: "5000,5001,5002"}})
-    assert before.restarts(NOTES, now_s=5003.0) == ()
 
 
 def says(kind: str, status: str = "True") -> dict[str, Any]:
