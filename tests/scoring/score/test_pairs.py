@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +27,8 @@ ENDS = {metric: {name: EndpointId(name) for name in NAMES} for metric in METRICS
 def square(*, age_s: float = 0.0, **links: float) -> Block:
     same = np.eye(2, dtype=bool)
     values = [np.where(same, np.nan, links.get(name, np.nan)) for name in ("loss_ratio", "delay_ms", "throughput_bps")]
-    return Block(*values, *(np.where(np.isnan(v), np.nan, age_s) for v in values), same)
+    fields: Any = (*values, *(np.where(np.isnan(v), np.nan, age_s) for v in values), same)
+    return Block(*fields)
 
 
 def link(scores: PairScores) -> tuple[float, float, float, float]:
@@ -101,10 +103,8 @@ def test_a_metric_without_points_decides_nothing() -> None:
 
 
 def test_worst_direction_counts() -> None:
-    directions = {Metric.LOSS: (0.0, 0.01), Metric.DELAY: (5.0, 3.0), Metric.THROUGHPUT: (40e6, 90e6)}
-    there, back = (
-        {(*ends, m): x[i] for m, x in directions.items()} for i, ends in enumerate((NAMES[:2], NAMES[1::-1]))
-    )
+    there = {("n1", "n2", Metric.LOSS): 0.0, ("n1", "n2", Metric.DELAY): 5.0, ("n1", "n2", Metric.THROUGHPUT): 40e6}
+    back = {("n2", "n1", Metric.LOSS): 0.01, ("n2", "n1", Metric.DELAY): 3.0, ("n2", "n1", Metric.THROUGHPUT): 90e6}
     scores = pair_scores(measured(there | back).block(NAMES, NAMES), None, REFERENCE)
     assert (scores.loss_ratio[0, 1], scores.delay_ms[0, 1], scores.throughput_bps[1, 0]) == (0.01, 5.0, 40e6)
 

@@ -29,8 +29,7 @@ def network(*delays: tuple[str, str, float]) -> NetworkMatrix:
 
 def distances(near: str, *delays: tuple[str, str, float], **configured: float) -> dict[str, float]:
     """Distances from `near`; `configured` names pairs as in a_b=10.0, one of each zone."""
-    pairs = [(*map(ZoneName, pair.split("_")), ms) for pair, ms in configured.items()]
-    table = {one: {other: ms} for one, other, ms in pairs}
+    table = {ZoneName(pair[:-2]): {ZoneName(pair[-1]): ms} for pair, ms in configured.items()}
     return {str(z): d for z, d in zone_distances(near, TABLE, network(*delays), Policy(zone_distance_ms=table)).items()}
 
 
