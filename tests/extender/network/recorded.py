@@ -94,6 +94,8 @@ def body(name: str) -> bytes:
 LOSS = values(LOSS_PERCENT, factor=0.01)
 DELAY = {pair: max(ms, 0.0) for pair, ms in values(DELAY_MS, factor=1.0).items()}
 THROUGHPUT = values(THROUGHPUT_GBPS, factor=1e9)
+FORWARD = values(FORWARD_GBPS, factor=1e9)
+BOTH = FORWARD | {(column, row): value for (row, column), value in values(REVERSE_GBPS, factor=1e9).items()}
 
 
 def agree(found: Iterable[Measurement]) -> None:

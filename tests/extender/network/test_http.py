@@ -59,16 +59,11 @@ async def test_a_password_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "password").write_text("pa55 word")
     text = await refusal(client(username="me", password_file=tmp_path / "password"))
     encoded = base64.b64encode(b"me:pa55 word").decode()
-    assert "pa55" not in text
-    assert encoded not in text
-    assert "status 403" in text
+    assert ("pa55" in text, encoded in text, "status 403" in text) == (False, False, True)
 
 
 async def test_without_credentials_nothing_is_sent() -> None:
     assert "no entry with None" in await refusal(client())
-
-
-async def test_a_secret_that_is_not_there() -> None:
     said = await refusal(client(token_file=Path("nowhere")))
     assert said == "secret file nowhere cannot be read: FileNotFoundError"
 
@@ -77,8 +72,7 @@ async def test_a_secret_of_several_lines_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("first\r\nX-Other: second")
     text = await refusal(client(token_file=file))
-    assert "is empty or no line of plain characters" in text
-    assert "second" not in text
+    assert ("is empty or no line of plain characters" in text, "second" in text) == (True, False)
 
 
 async def test_an_error_without_words_has_its_name() -> None:
@@ -116,9 +110,7 @@ def served(server: RawServer, *, ca_file: Path | None = CERTIFICATE) -> HttpClie
 async def test_a_real_connection_that_goes_wrong(answer: Answer, said: str) -> None:
     with RawServer({"/x": answer}, tls=True) as server:
         one = served(server)
-        with pytest.raises(NetworkSourceError) as caught:
-            await one.ask("GET", "/x")
-        assert said in str(caught.value)
+        assert said in await refusal(one)
         server.answers["/x"] = ok(b"[]")
         assert (await one.ask("GET", "/x")).body == b"[]"
         await one.aclose()
@@ -139,8 +131,7 @@ async def test_faults_for_a_long_time_leave_nothing_behind() -> None:
         async def rounds(count: int) -> tuple[int, int, int]:
             for answer, _ in [*FAULTS.values()][2:] * count:
                 server.answers["/x"] = answer
-                with pytest.raises(NetworkSourceError):
-                    await one.ask("GET", "/x")
+                await refusal(one)
             server.requests.clear()
             replies.reset()
             gc.collect()
@@ -177,10 +168,9 @@ def test_a_ca_file_adds_to_the_systems() -> None:
 
 
 def test_only_insecure_switches_the_check_off() -> None:
-    context = verification(ca_file=None, insecure=True)
-    assert (context.verify_mode, context.check_hostname) == (ssl.CERT_NONE, False)
-    context = verification(ca_file=CERTIFICATE, insecure=False)
-    assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
+    for ca_file, mode in ((None, ssl.CERT_NONE), (CERTIFICATE, ssl.CERT_REQUIRED)):
+        context = verification(ca_file=ca_file, insecure=ca_file is None)
+        assert (context.verify_mode, context.check_hostname) == (mode, ca_file is not None)
 
 
 @pytest.mark.parametrize("text", [None, "no certificate"], ids=["no such file", "no certificate in it"])

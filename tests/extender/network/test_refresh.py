@@ -15,7 +15,7 @@ from tests.builders import node
 from tests.extender.network.world import START_S, World, running
 from tests.fakes.clock import LoopClock
 from tests.fakes.mesh import full_mesh
-from tests.fakes.network_source import FakeNetworkSource
+from tests.fakes.network_source import FakeNetworkSource, measurements
 from tests.liveness import LIVENESS_S
 
 pytestmark = pytest.mark.looptime
@@ -25,6 +25,15 @@ def value(source: str, target: str, number: float, *, metric: Metric = Metric.DE
     return Measurement(EndpointId(source), EndpointId(target), metric, number, START_S + at_s)
 
 
+def fake(*found: Measurement, name: str = "fake") -> FakeNetworkSource:
+    source = FakeNetworkSource(name)
+    source.set(*found)
+    return source
+
+
+AB = value("a", "b", 1.0)
+
+
 def bench(*sources: Polled, options: RefreshOptions | None = None, jitter: float = 0.5) -> World:
     world = World(*sources, clock=LoopClock(START_S), options=options, jitter=jitter)
     world.nodes.append(node("c"))
@@ -32,15 +41,13 @@ def bench(*sources: Polled, options: RefreshOptions | None = None, jitter: float
 
 
 async def test_the_first_data_are_published_at_once() -> None:
-    source = FakeNetworkSource()
-    source.set_mesh(full_mesh("a", "b"), measured_at_s=START_S - 30.0)
+    source = fake(*measurements(full_mesh("a", "b"), measured_at_s=START_S - 30.0))
     async with running(bench(Polled(source, 60.0))) as world:
         await asyncio.sleep(1.0)
         [matrix] = world.published
         assert matrix.version == 1
         block = matrix.block([NodeName("a")], [NodeName("b")])
         assert (block.delay_ms[0, 0], block.delay_age_s[0, 0]) == (0.3, 30.0)
-        assert world.status().mapping is not None
         assert world.status().mapping.unmapped[Metric.LOSS] == ("c",)  # type: ignore[union-attr]
         assert world.status().known_pairs == {Metric.LOSS: 2, Metric.DELAY: 2, Metric.THROUGHPUT: 2}
 
@@ -52,16 +59,12 @@ async def test_nothing_is_published_without_data(count: int) -> None:
     async with running(bench(*[Polled(source, 60.0)] * count)) as world:
         world.refresh.nodes_changed()
         await asyncio.sleep(1000.0)
-        assert world.published == []
-        assert world.status().version == 0
-        assert world.status().published_at_s is None
-        assert world.status().crash is None
+        status = world.status()
+        assert (world.published, status.version, status.published_at_s, status.crash) == ([], 0, None, None)
 
 
 async def test_ages_are_evaluated_again() -> None:
-    source = FakeNetworkSource()
-    source.set(value("a", "b", 1.0))
-    async with running(bench(Polled(source, 10.0))) as world:
+    async with running(bench(Polled(fake(AB), 10.0))) as world:
         await asyncio.sleep(185.0)
         assert world.versions() == [1, 2, 3, 4]
         assert [matrix.evaluated_at_s - START_S for matrix in world.published] == pytest.approx([0, 60, 120, 180])
@@ -69,7 +72,7 @@ async def test_ages_are_evaluated_again() -> None:
         assert ages == pytest.approx([0.0, 60.0, 120.0, 180.0])
 
 
-@pytest.mark.parametrize(("found", "times"), [((value("a", "b", 1.0),), 5), ((), 60)], ids=["one link", "no link"])
+@pytest.mark.parametrize(("found", "times"), [((AB,), 5), ((), 60)], ids=["one link", "no link"])
 async def test_the_same_values_again_are_no_change(found: tuple[Measurement, ...], times: int) -> None:
     source = FakeNetworkSource()
     async with running(bench(Polled(source, 10.0))) as world:
@@ -80,8 +83,7 @@ async def test_the_same_values_again_are_no_change(found: tuple[Measurement, ...
 
 
 async def test_a_failing_source_keeps_its_last_data() -> None:
-    broken, good = FakeNetworkSource("broken"), FakeNetworkSource("good")
-    broken.set(value("a", "b", 1.0))
+    broken, good = fake(AB, name="broken"), FakeNetworkSource("good")
     async with running(bench(Polled(broken, 30.0), Polled(good, 30.0))) as world:
         await asyncio.sleep(1.0)
         broken.fail(NetworkSourceError("broken: status 500"))
@@ -106,7 +108,7 @@ async def test_failures_back_off() -> None:
         await asyncio.sleep(160.0)
         assert [at_s - START_S for at_s in source.fetched_at_s] == pytest.approx([0, 5, 15, 35, 75, 115, 155])
         assert world.source.failures == 7
-        source.set(value("a", "b", 1.0))
+        source.set(AB)
         await asyncio.sleep(70.0)
         assert [at_s - START_S for at_s in source.fetched_at_s[-2:]] == pytest.approx([195, 225])
         assert world.source.failures == 0
@@ -129,9 +131,7 @@ async def test_a_hanging_source_is_given_up() -> None:
             await asyncio.sleep(1e9)
             return None
 
-    good = FakeNetworkSource("good")
-    good.set(value("a", "b", 1.0))
-    async with running(bench(Polled(Hanging("hanging"), 60.0), Polled(good, 60.0))) as world:
+    async with running(bench(Polled(Hanging("hanging"), 60.0), Polled(fake(AB, name="good"), 60.0))) as world:
         await asyncio.sleep(1.0)
         assert world.versions() == [1]
         await asyncio.sleep(300.0)
@@ -144,36 +144,30 @@ async def test_an_unforeseen_error_makes_unready_and_heals() -> None:
     async with running(bench(Polled(buggy, 60.0), Polled(good, 60.0))) as world:
         await asyncio.sleep(1.0)
         assert world.status().crash == "source buggy: KeyError: 'grid'"
-        buggy.set(value("a", "b", 1.0))
+        buggy.set(AB)
         good.set(value("b", "c", 5.0))
         await asyncio.sleep(60.0)
         assert world.delay("b", "c") == 5.0
         await asyncio.sleep(400.0)
-        assert world.delay() == 1.0
-        assert world.status().crash is None
+        assert (world.delay(), world.status().crash) == (1.0, None)
 
 
 async def test_an_error_of_the_reader_is_not_the_end() -> None:
-    source = FakeNetworkSource()
-    source.set(value("a", "b", 1.0))
-
     def fail() -> None:
         raise RuntimeError("no room")
 
-    world = bench(Polled(source, 60.0))
+    world = bench(Polled(fake(AB), 60.0))
     world.on_publish = fail
     async with running(world):
         await asyncio.sleep(1.0)
         assert world.status().crash == "network matrix: RuntimeError: no room"
         world.on_publish = lambda: None
         await asyncio.sleep(400.0)
-        assert world.delay() == 1.0
-        assert world.status().crash is None
+        assert (world.delay(), world.status().crash) == (1.0, None)
 
 
 async def test_new_nodes_are_mapped_when_they_come() -> None:
-    source = FakeNetworkSource()
-    source.set_mesh(full_mesh("a", "b", "d", "e"), measured_at_s=START_S)
+    source = fake(*measurements(full_mesh("a", "b", "d", "e"), measured_at_s=START_S))
     async with running(bench(Polled(source, 600.0))) as world:
         await asyncio.sleep(1.0)
         world.nodes.append(node("d"))
@@ -192,9 +186,8 @@ async def test_new_nodes_are_mapped_when_they_come() -> None:
 
 
 async def test_aliases_of_all_sources_and_the_configured_mapping_count() -> None:
-    one, other = FakeNetworkSource("one"), FakeNetworkSource("other")
+    one, other = FakeNetworkSource("one"), fake(value("x", "y", 3.0), name="other")
     one.set(value("x", "y", 0.1, metric=Metric.LOSS), aliases={"x": ("a",)})
-    other.set(value("x", "y", 3.0))
     config = NetworkSettings(mapping={NodeName("b"): {Metric.LOSS: "y", Metric.DELAY: "y"}})
     async with running(bench(Polled(one, 60.0), Polled(other, 60.0), options=RefreshOptions(network=config))) as world:
         await asyncio.sleep(1.0)
@@ -205,7 +198,7 @@ async def test_aliases_of_all_sources_and_the_configured_mapping_count() -> None
 async def test_problems_and_counts_are_shown() -> None:
     class Talkative(FakeNetworkSource):
         async def fetch(self, *, now_s: float) -> Batch | None:
-            return Batch((value("a", "b", 1.0),), (), now_s - 7.0, ("grid 'L' failed",), {"not_run": 3})
+            return Batch((AB,), (), now_s - 7.0, ("grid 'L' failed",), {"not_run": 3})
 
     async with running(bench(Polled(Talkative(), 60.0))) as world:
         await asyncio.sleep(1.0)
@@ -216,17 +209,15 @@ async def test_problems_and_counts_are_shown() -> None:
 
 @pytest.mark.looptime(False)
 async def test_big_meshes_are_merged_beside_the_loop() -> None:
-    source = FakeNetworkSource()
-    source.set_mesh(full_mesh(*(f"n{i}" for i in range(60))), measured_at_s=START_S)
-    world = bench(Polled(source, 60.0))
-    published = asyncio.Event()
-    threads: list[int] = []
+    names = [f"n{i}" for i in range(60)]
+    world = bench(Polled(fake(*measurements(full_mesh(*names), measured_at_s=START_S)), 60.0))
+    published, threads = asyncio.Event(), list[int]()
 
     def note() -> None:
         threads.append(threading.get_ident())
         published.set()
 
-    world.nodes = [node(f"n{i}") for i in range(60)]
+    world.nodes = [node(name) for name in names]
     world.on_publish = note
     async with running(world):
         await asyncio.wait_for(published.wait(), LIVENESS_S)
@@ -235,9 +226,7 @@ async def test_big_meshes_are_merged_beside_the_loop() -> None:
 
 
 async def test_links_between_zones_are_guessed_if_asked() -> None:
-    source = FakeNetworkSource()
-    source.set(value("a", "b", 4.0))
-    world = bench(Polled(source, 10.0), options=RefreshOptions(zone_fallback=True))
+    world = bench(Polled(fake(value("a", "b", 4.0)), 10.0), options=RefreshOptions(zone_fallback=True))
     world.nodes = [node("a", zone="one"), node("b", zone="two"), node("c", zone="two")]
     async with running(world):
         await asyncio.sleep(1.0)

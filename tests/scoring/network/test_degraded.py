@@ -1,6 +1,7 @@
 """Which node or zone is named for bad links, and when it is announced: virtual time, no cluster."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from itertools import permutations
 from types import MappingProxyType
 from typing import Any
 
@@ -10,7 +11,7 @@ from scoring.ids import EndpointId, NodeName, ZoneName
 from scoring.network import node_links as rules
 from scoring.network.matrix import NetworkMatrix
 from scoring.network.measurement import METRICS, Measurement, Metric
-from scoring.network.node_links import Alarm, AlarmState, DegradedLinks, LinksLook, NodeLinks, Subject, SubjectKind
+from scoring.network.node_links import Alarm, AlarmState, DegradedLinks, LinksLook, Subject, SubjectKind
 
 USUAL = {Metric.LOSS: 0.0, Metric.DELAY: 0.2, Metric.THROUGHPUT: 1e10}
 FAR = {Metric.LOSS: 0.0, Metric.DELAY: 5.0, Metric.THROUGHPUT: 1e9}  # Between zones
@@ -21,9 +22,14 @@ def zones(count: int, nodes: int) -> dict[NodeName, ZoneName]:
     return {NodeName(f"{zone}{i}"): ZoneName(zone) for zone in "abcdef"[:count] for i in range(nodes)}
 
 
-def links(rows: Iterable[Measurement], zone_of: Mapping[NodeName, ZoneName]) -> NodeLinks:
+def full_mesh(zone_of: Mapping[NodeName, ZoneName], value: Callable[[str, str, Metric], float]) -> LinksLook:
     ends = {metric: {node: EndpointId(node) for node in zone_of} for metric in METRICS}
-    return rules.links_of(NetworkMatrix.of(rows, endpoint_of=ends, now_s=0.0), zone_of)
+    rows = [
+        Measurement(EndpointId(one), EndpointId(other), metric, value(one, other, metric), 0.0)
+        for one, other in permutations(zone_of, 2)
+        for metric in METRICS
+    ]
+    return rules.degraded(rules.links_of(NetworkMatrix.of(rows, endpoint_of=ends, now_s=0.0), zone_of))
 
 
 def look(zone_of: Mapping[NodeName, ZoneName], faults: Faults = MappingProxyType({})) -> LinksLook:
@@ -38,14 +44,7 @@ def look(zone_of: Mapping[NodeName, ZoneName], faults: Faults = MappingProxyType
                     return faults[fault][1]
         return (FAR if far else USUAL)[metric]
 
-    rows = [
-        Measurement(EndpointId(one), EndpointId(other), metric, value(one, other, metric), 0.0)
-        for one in zone_of
-        for other in zone_of
-        if one != other
-        for metric in METRICS
-    ]
-    return rules.degraded(links(rows, zone_of))
+    return full_mesh(zone_of, value)
 
 
 def named(found: LinksLook) -> list[tuple[SubjectKind, str, Metric]]:
@@ -68,16 +67,11 @@ def test_a_bad_node_is_named_and_no_neighbour(fault: tuple[Metric, float]) -> No
 
 def test_a_bad_link_alone_names_no_node() -> None:
     """Its fault may be at either end."""
-    table = look(zones(1, 3), {}).degraded
-    pair = {("a0", "a1"), ("a1", "a0")}
-    zone_of = zones(1, 3)
-    rows = [
-        Measurement(EndpointId(one), EndpointId(other), Metric.LOSS, 0.1 if (one, other) in pair else 0.0, 0.0)
-        for one in zone_of
-        for other in zone_of
-        if one != other
-    ]
-    assert (table, named(rules.degraded(links(rows, zone_of)))) == ((), [])
+
+    def value(one: str, other: str, metric: Metric) -> float:
+        return 0.1 if {one, other} == {"a0", "a1"} and metric is Metric.LOSS else USUAL[metric]
+
+    assert (look(zones(1, 3)).degraded, named(full_mesh(zones(1, 3), value))) == ((), [])
 
 
 def test_a_zone_whose_inner_links_are_all_bad_is_named_once() -> None:
@@ -92,14 +86,13 @@ def test_links_between_zones_name_nothing() -> None:
 
 
 NODE = Subject(SubjectKind.NODE, "n1")
-THERE = frozenset({"n1"})
 
 
 def seen(state: str) -> LinksLook:
     """What a look says of n1: bad, some (uncertain), good, or nothing."""
     found = (DegradedLinks(*NODE, "loss", 4, 4, 0.1, "n1", "n2"),) if state == "bad" else ()
     known = frozenset({NODE}) if state != "nothing" else frozenset()
-    return LinksLook(found, known, THERE, known if state == "some" else frozenset())
+    return LinksLook(found, known, frozenset({"n1"}), known if state == "some" else frozenset())
 
 
 def announced(looks: Iterable[tuple[float, str]], *, every_s: float = 5.0) -> list[tuple[float, bool]]:
@@ -148,12 +141,10 @@ def test_many_at_once_are_announced_one_after_the_other_and_all_are_forgotten() 
     found = tuple(DegradedLinks(*one, "loss", 4, 4, 0.1, "x", "y") for one in many)
     bad, good = LinksLook(found, frozenset(many), there), LinksLook((), frozenset(many), there)
     states: dict[Subject, Any] = {}
-    sizes: list[int] = []
     alarms: list[Alarm] = []
-    for now_s in (0.0, 60.0, 65.0, 70.0, 75.0):
+    for now_s, count in ((0.0, 0), (60.0, rules.MOST), (65.0, rules.MOST), (70.0, rules.MOST), (75.0, 0)):
         states, alarms = rules.step(states, bad, now_s=now_s)
-        sizes.append(len(alarms))
-    assert sizes == [0, rules.MOST, rules.MOST, rules.MOST, 0]
+        assert len(alarms) == count
     gone, _ = rules.step(states, LinksLook(bad.degraded, bad.known, frozenset()), now_s=80.0)
     assert gone == {}
     for now_s in (1000.0, 1200.0, 1205.0, 1210.0, 1215.0 + rules.QUIET_S):

@@ -3,6 +3,9 @@
 Each has a case beside it in which the score must move: a property that held because nothing ever changed would fail it.
 """
 
+from collections.abc import Sequence
+from itertools import permutations
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,6 +17,7 @@ from scoring.model.policy import ScorePolicy, Ttl
 from scoring.network.matrix import METRICS, Measurement, MeasurementTable, Metric, NetworkMatrix, Zones
 from scoring.score.pairs import PairScores, pair_scores
 
+Found = Sequence[Measurement]
 NOW_S = 100_000.0
 NODES = [NodeName(name) for name in "abcd"]
 ENDS = {metric: {node: EndpointId(node) for node in NODES} for metric in METRICS}
@@ -33,30 +37,20 @@ LINKS = st.sampled_from([(a, b) for a in range(4) for b in range(4) if a < b])
 
 def measured(grades: list[int]) -> list[Measurement]:
     """A full mesh of the given grades (0 worst, 4 best)."""
-    links = [(one, other, metric) for one in NODES for other in NODES if one != other for metric in METRICS]
-    return [
-        Measurement(EndpointId(one), EndpointId(other), metric, VALUES[metric][grade], NOW_S)
-        for (one, other, metric), grade in zip(links, grades, strict=True)
-    ]
+    links = [(*ends, metric) for ends in permutations(map(EndpointId, NODES), 2) for metric in METRICS]
+    pairs = zip(links, grades, strict=True)
+    return [Measurement(*link, VALUES[link[2]][grade], NOW_S) for link, grade in pairs]
 
 
-def scores(
-    found: list[Measurement],
-    policy: ScorePolicy = POLICY,
-    *,
-    two: list[Measurement] | None = None,
-    zones: Zones | None = None,
-) -> PairScores:
-    tables = {name: MeasurementTable.of(each) for name, each in (("one", found), ("two", two or []))}
+def scores(found: Found, policy: ScorePolicy = POLICY, *, two: Found = (), zones: Zones | None = None) -> PairScores:
+    tables = {name: MeasurementTable.of(each) for name, each in (("one", found), ("two", two))}
     block = NetworkMatrix.merged(tables, endpoint_of=ENDS, now_s=NOW_S, zones=zones).block(NODES, NODES)
     return pair_scores(block, None, policy)
 
 
-def changed(found: list[Measurement], link: tuple[int, int], metric: Metric, value: float) -> list[Measurement]:
-    ends = {str(NODES[link[0]]), str(NODES[link[1]])}
-    return [
-        replace(m, value=value) if {str(m.source), str(m.target)} == ends and m.metric is metric else m for m in found
-    ]
+def changed(found: Found, link: tuple[int, int], metric: Metric, value: float) -> list[Measurement]:
+    ends = {EndpointId(NODES[i]) for i in link}
+    return [replace(m, value=value) if {m.source, m.target} == ends and m.metric is metric else m for m in found]
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -81,23 +75,18 @@ def test_order_and_direction_do_not_matter(grades: list[int], others: list[int],
     want = scores(one, two=two).rank
     mixed = scores([two[i] for i in order], two=[one[i] for i in order]).rank
     assert np.array_equal(want, mixed)
-    turned = [replace(m, source=m.target, target=m.source) for m in one]
-    turned_too = [replace(m, source=m.target, target=m.source) for m in two]
+    turned, turned_too = ([replace(m, source=m.target, target=m.source) for m in each] for each in (one, two))
     assert np.array_equal(want, scores(turned, two=turned_too).rank)
     assert (want <= np.minimum(scores(one).rank, scores(two).rank) + 1e-9).all()  # both are heard
 
 
-def aged(found: list[Measurement], link: tuple[int, int], ages_s: list[float]) -> list[Measurement]:
+def aged(found: Found, link: tuple[int, int], ages_s: list[float]) -> list[Measurement]:
     """The same, one link's values taken so long ago: metric by metric there, then back."""
-    ends = [str(NODES[i]) for i in link]
-    at: dict[tuple[str, str, Metric], float] = {}
-    for number, pair in enumerate((ends, ends[::-1])):
-        for place, metric in enumerate(METRICS):
-            at[pair[0], pair[1], metric] = ages_s[3 * number + place]
-    return [
-        replace(m, measured_at_s=NOW_S - at[key]) if (key := (str(m.source), str(m.target), m.metric)) in at else m
-        for m in found
-    ]
+    directions = permutations([EndpointId(NODES[i]) for i in link], 2)
+    values = [(*ends, metric) for ends in directions for metric in METRICS]
+    at = dict(zip(values, ages_s, strict=False))
+    keys = [(m.source, m.target, m.metric) for m in found]
+    return [replace(m, measured_at_s=NOW_S - at[key]) if key in at else m for key, m in zip(keys, found, strict=True)]
 
 
 POLICIES = st.builds(replace, st.just(POLICY), reference_bps=st.sampled_from([1e9, None]))
@@ -155,8 +144,7 @@ def test_age_costs_points(metric: Metric) -> None:
         ages_s = [age_s if one is metric else 0.0 for one in METRICS * 2]
         ranks.append(scores(aged(found, (0, 1), ages_s)).rank[0, 1])
     assert ranks == sorted(ranks, reverse=True)
-    assert len(set(ranks)) == 4
-    assert ranks[3] == ranks[4]
+    assert (len(set(ranks)), ranks[3]) == (4, ranks[4])
 
 
 def test_the_fastest_link_counts_when_it_is_too_old_to_know() -> None:

@@ -1,6 +1,7 @@
 """Scores between many nodes, and between zones: the short way gives what the long one gives."""
 
 from collections.abc import Mapping, Sequence
+from itertools import permutations, product
 
 import msgspec
 import numpy as np
@@ -20,8 +21,7 @@ from tests.strategies import score_policies
 
 NODES = [NodeName(f"n{i}") for i in range(8)]
 ENDS = [EndpointId(name) for name in ("a", "b", "c")]
-VALUES = st.floats(0.0, 1.0, allow_nan=False)
-"""Good for each metric: ratio, ms, bit/s."""
+VALUES = st.floats(0.0, 1.0, allow_nan=False)  # good for each metric: ratio, ms, bit/s
 
 
 @st.composite
@@ -140,13 +140,9 @@ def test_sets_know_each_other_by_measured_pairs_and_shared_endpoints() -> None:
 def test_equal_links_give_equal_means_whatever_the_sizes() -> None:
     """All unknown links are worth the same: sets of any sizes tie exactly, so that names decide between zones."""
     score = ScorePolicy()
-    means = {
-        mean_between(
-            NetworkMatrix(), [NodeName(f"a{i}") for i in range(n)], [NodeName(f"b{i}") for i in range(m)], score
-        )
-        for n in range(1, 30)
-        for m in range(1, 30)
-    }
+    one, other = ([NodeName(f"{zone}{i}") for i in range(29)] for zone in "ab")
+    sizes = product(range(1, 30), repeat=2)
+    means = {mean_between(NetworkMatrix(), one[:n], other[:m], score) for n, m in sizes}
     assert len(means) == 1
     ends = {metric: {name: EndpointId(name) for name in NODES} for metric in METRICS}
     measured = NetworkMatrix.of((), endpoint_of=ends, now_s=0.0)
@@ -178,16 +174,10 @@ class Counted(NetworkMatrix, frozen=True, eq=False):
 def site() -> tuple[list[Node], Counted]:
     """5,000 nodes in 40 zones; the first five of each zone are measured towards each other."""
     nodes = [node(f"z{zone:02}-n{i:03}", zone=f"z{zone:02}", cpu="4") for zone in range(ZONES) for i in range(SIZE)]
-    ends = {one.name: one.name for one in nodes}
-    found = [
-        Measurement(nodes[zone * SIZE + i].name, nodes[zone * SIZE + j].name, metric, 1.0, NOW_S)  # type: ignore[arg-type]
-        for zone in range(ZONES)
-        for i in range(5)
-        for j in range(5)
-        if i != j
-        for metric in METRICS
-    ]
-    matrix = NetworkMatrix.of(found, endpoint_of=dict.fromkeys(METRICS, ends), now_s=NOW_S)  # type: ignore[arg-type]
+    ends = {one.name: EndpointId(one.name) for one in nodes}
+    pairs = [two for at in range(0, ZONES * SIZE, SIZE) for two in permutations(list(ends.values())[at : at + 5], 2)]
+    found = [Measurement(*two, metric, 1.0, NOW_S) for two in pairs for metric in METRICS]
+    matrix = NetworkMatrix.of(found, endpoint_of=dict.fromkeys(METRICS, ends), now_s=NOW_S)
     return nodes, Counted.of_matrix(matrix)
 
 
@@ -215,8 +205,7 @@ def test_where_any_zone_may_be_each_zone_is_looked_at_by_itself() -> None:
     state = snapshot(nodes, gangs=[gang("g", size=8, cpu="4")], network=matrix)
     cache = PlannerCache()
     plan(state, Policy(), now_s=NOW_S, cache=cache)
-    assert max(matrix.looks) == SIZE * SIZE
-    assert sum(matrix.looks) == 2 * ZONES * SIZE * SIZE
+    assert (max(matrix.looks), sum(matrix.looks)) == (SIZE * SIZE, 2 * ZONES * SIZE * SIZE)
     before = len(matrix.looks)
     plan(state, Policy(), now_s=NOW_S + 1.0, cache=cache)
     assert len(matrix.looks) == before

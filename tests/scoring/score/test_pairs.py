@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,19 +21,14 @@ REFERENCE = ScorePolicy(
     reference_bps=100e6, soft_ttl_s=Ttl(900.0, 900.0, 900.0), hard_ttl_s=Ttl(3600.0, 3600.0, 3600.0)
 )
 NAMES = [NodeName(name) for name in ("n1", "n2", "n3")]
-ENDS = {metric: {name: EndpointId(name) for name in NAMES} for metric in METRICS}
-"""Each node is its own endpoint, for all metrics."""
+ENDS = {metric: {name: EndpointId(name) for name in NAMES} for metric in METRICS}  # each node is its own
 
 
 def square(*, age_s: float = 0.0, **links: float) -> Block:
-    values = {}
-    for name in ("loss_ratio", "delay_ms", "throughput_bps"):
-        off = links.get(name, np.nan)
-        values[name] = np.array([[np.nan, off], [off, np.nan]])
-    ages = [np.where(np.isnan(v), np.nan, age_s) for v in values.values()]
-    loss, delay, rate = values.values()
-    loss_age, delay_age, rate_age = ages
-    return Block(loss, delay, rate, loss_age, delay_age, rate_age, np.eye(2, dtype=bool))
+    same = np.eye(2, dtype=bool)
+    values = [np.where(same, np.nan, links.get(name, np.nan)) for name in ("loss_ratio", "delay_ms", "throughput_bps")]
+    fields: Any = (*values, *(np.where(np.isnan(v), np.nan, age_s) for v in values), same)
+    return Block(*fields)
 
 
 def link(scores: PairScores) -> tuple[float, float, float, float]:
@@ -102,21 +98,14 @@ def test_reference_rate(want: float, argument: float | None, configured: float |
 
 def test_a_metric_without_points_decides_nothing() -> None:
     policy = replace(REFERENCE, ratios=Ratios(0, 50, 50))
-    ranks = {
-        float(pair_scores(square(loss_ratio=x, delay_ms=1, throughput_bps=1e8), None, policy).rank[0, 1])
-        for x in (0.0, 0.3, 0.9)
-    }
-    assert len(ranks) == 1
+    blocks = [square(loss_ratio=x, delay_ms=1, throughput_bps=1e8) for x in (0.0, 0.3, 0.9)]
+    assert len({float(pair_scores(block, None, policy).rank[0, 1]) for block in blocks}) == 1
 
 
 def test_worst_direction_counts() -> None:
-    both = {
-        ("n1", "n2", Metric.LOSS): 0.0, ("n2", "n1", Metric.LOSS): 0.01,
-        ("n1", "n2", Metric.DELAY): 5.0, ("n2", "n1", Metric.DELAY): 3.0,
-        ("n1", "n2", Metric.THROUGHPUT): 40e6, ("n2", "n1", Metric.THROUGHPUT): 90e6,
-    }  # fmt: skip
-    block = measured(both).block(NAMES, NAMES)
-    scores = pair_scores(block, None, REFERENCE)
+    there = {("n1", "n2", Metric.LOSS): 0.0, ("n1", "n2", Metric.DELAY): 5.0, ("n1", "n2", Metric.THROUGHPUT): 40e6}
+    back = {("n2", "n1", Metric.LOSS): 0.01, ("n2", "n1", Metric.DELAY): 3.0, ("n2", "n1", Metric.THROUGHPUT): 90e6}
+    scores = pair_scores(measured(there | back).block(NAMES, NAMES), None, REFERENCE)
     assert (scores.loss_ratio[0, 1], scores.delay_ms[0, 1], scores.throughput_bps[1, 0]) == (0.01, 5.0, 40e6)
 
 
@@ -173,20 +162,19 @@ def test_age(want: float, age_s: float, soft_s: float | None, hard_s: float | No
 def test_each_metric_has_its_own_age() -> None:
     """A throughput of two hours ago is as good as new where such tests run every four, a delay of that age is not."""
     policy = ScorePolicy(reference_bps=100e6)
-    scores = pair_scores(square(loss_ratio=0.0, delay_ms=0.0, throughput_bps=100e6, age_s=7200.0), None, policy)
+    perfect = FAST | {"delay_ms": 0.0}
+    scores = pair_scores(square(**perfect, age_s=7200.0), None, policy)
     assert scores.bandwidth_points[0, 1] == 40.0
     assert (scores.delay_points[0, 1], scores.loss_points[0, 1]) == pytest.approx((39.333, 19.667), abs=1e-3)
-    older = pair_scores(square(loss_ratio=0.0, delay_ms=0.0, throughput_bps=100e6, age_s=10_800.0), None, policy)
+    older = pair_scores(square(**perfect, age_s=10_800.0), None, policy)
     assert np.isnan([older.throughput_bps[0, 1], older.delay_ms[0, 1]]).tolist() == [False, True]
 
 
 def two_delays(there: tuple[float, float], back: tuple[float, float]) -> PairScores:
     """Scores of n1 and n2 from a delay in ms and its age in s each way; n1 and n3 have a fresh delay of 10 ms."""
-    found = [
-        Measurement(EndpointId("n1"), EndpointId("n2"), Metric.DELAY, there[0], -there[1]),
-        Measurement(EndpointId("n2"), EndpointId("n1"), Metric.DELAY, back[0], -back[1]),
-        Measurement(EndpointId("n1"), EndpointId("n3"), Metric.DELAY, 10.0, 0.0),
-    ]
+    one, two, three = map(EndpointId, NAMES)
+    delays = ((one, two, there), (two, one, back), (one, three, (10.0, 0.0)))
+    found = [Measurement(a, b, Metric.DELAY, delay_ms, -age_s) for a, b, (delay_ms, age_s) in delays]
     matrix = NetworkMatrix.of(found, endpoint_of=ENDS, now_s=0.0)
     return pair_scores(matrix.block(NAMES, NAMES), None, REFERENCE)
 
@@ -217,13 +205,10 @@ def test_an_old_direction_does_not_count_and_stays_the_limit(
 def test_the_best_rate_stays_the_reference_when_it_is_old() -> None:
     """Were an old best rate forgotten, all other links would earn more by growing old together."""
     policy = replace(REFERENCE, reference_bps=None)
-    rates = {("n1", "n2"): 100e6, ("n1", "n3"): 50e6}
+    rates = {("n1", "n2", Metric.THROUGHPUT): 100e6, ("n1", "n3", Metric.THROUGHPUT): 50e6}
     want = {0.0: (40.0, 20.0), 1e6: (18.0, 18.0)}  # fresh, and all past the hard TTL: neutral, or what it was if less
     for age_s, points in want.items():
-        found = [
-            Measurement(EndpointId(a), EndpointId(b), Metric.THROUGHPUT, rate, -age_s) for (a, b), rate in rates.items()
-        ]
-        scores = pair_scores(NetworkMatrix.of(found, endpoint_of=ENDS, now_s=0.0).block(NAMES, NAMES), None, policy)
+        scores = pair_scores(measured(rates, age_s=age_s).block(NAMES, NAMES), None, policy)
         assert scores.reference_bps == 100e6
         assert tuple(scores.bandwidth_points[0, 1:]) == points
 
@@ -244,8 +229,7 @@ def test_unusable_policy(policy: ScorePolicy) -> None:
 
 # -- what must hold for every block ------------------------------------------------------------------------------------
 
-BETTER = {"loss_ratio": 0.5, "delay_ms": 0.5, "throughput_bps": 2.0}
-"""metric → factor that makes its value better"""
+BETTER = {"loss_ratio": 0.5, "delay_ms": 0.5, "throughput_bps": 2.0}  # metric → factor that makes its value better
 
 
 @given(blocks(3), score_policies())
@@ -257,10 +241,8 @@ def test_scores_of_a_square(block: Block, policy: ScorePolicy) -> None:
     for name, was in zip(given, before, strict=True):
         assert np.array_equal(getattr(block, name), was, equal_nan=was.dtype.kind == "f")
     terms = (scores.loss_points, scores.delay_points, scores.bandwidth_points)
-    for array in (scores.points, scores.rank, *terms):
-        assert np.isfinite(array).all()
-        assert (array >= (0.0 if array is not scores.rank else -0.001)).all()
-        assert (array == array.T).all()
+    for array, least in ((scores.rank, -0.001), *((part, 0.0) for part in (scores.points, *terms))):
+        assert (np.isfinite(array) & (array >= least) & (array == array.T)).all()
     assert (abs(scores.rank - scores.points) <= 0.001 + 1e-9).all()
     assert (scores.points <= 100.0).all()
     assert sum(terms) == pytest.approx(scores.points)
@@ -318,10 +300,9 @@ def test_the_unit_of_throughput_does_not_matter(block: Block, policy: ScorePolic
 @given(blocks(3), blocks(3), score_policies())
 def test_what_was_measured_is_worth_no_more_than_fresh(block: Block, other: Block, policy: ScorePolicy) -> None:
     """A term of a pair that was measured, whatever the ages in the block, has at most the points of all ages zero."""
-    fresh = replace(block, **{f"{m}_age_s": 0.0 * getattr(block, f"{m}_age_s") for m in _AGED})
-    old = replace(
-        block, **{f"{m}_age_s": getattr(block, f"{m}_age_s") * (1.0 + np.nan_to_num(other.delay_ms)) for m in _AGED}
-    )
+    ages = {name: getattr(block, name) for name in ("loss_age_s", "delay_age_s", "throughput_age_s")}
+    fresh = replace(block, **{name: 0.0 * age_s for name, age_s in ages.items()})
+    old = replace(block, **{name: age_s * (1.0 + np.nan_to_num(other.delay_ms)) for name, age_s in ages.items()})
     was, now = pair_scores(fresh, None, policy), pair_scores(old, None, policy)
     for limit, name in zip(now.limits, ("loss_points", "delay_points", "bandwidth_points"), strict=True):
         measured = ~np.isnan(limit)
@@ -330,26 +311,23 @@ def test_what_was_measured_is_worth_no_more_than_fresh(block: Block, other: Bloc
     assert (now.rank[everything] <= was.rank[everything] + 1e-9).all()
 
 
-_AGED = ("loss", "delay", "throughput")
-
-
 @given(blocks(4), score_policies())
 def test_unknown_is_never_the_best(block: Block, policy: ScorePolicy) -> None:
     """Where a term counts and is known somewhere, a pair without it has less of it than the best known fresh one."""
     policy = replace(policy, soft_ttl_s=Ttl(None, None, None), unknown_penalty_ratio=0.05)
     scores = pair_scores(block, None, policy)
     total = policy.ratios.loss + policy.ratios.delay + policy.ratios.bandwidth
-    for known, points, ratio in (
-        (~np.isnan(scores.loss_ratio), scores.loss_points, policy.ratios.loss),
-        (~np.isnan(scores.delay_ms), scores.delay_points, policy.ratios.delay),
-        (~np.isnan(scores.throughput_bps), scores.bandwidth_points, policy.ratios.bandwidth),
+    for value, points, ratio in (
+        (scores.loss_ratio, scores.loss_points, policy.ratios.loss),
+        (scores.delay_ms, scores.delay_points, policy.ratios.delay),
+        (scores.throughput_bps, scores.bandwidth_points, policy.ratios.bandwidth),
     ):
-        unknown = ~known & ~scores.same
+        known, unknown = ~np.isnan(value) & ~scores.same, np.isnan(value) & ~scores.same
         if not (ratio and unknown.any()):
             continue
         assert points[unknown].max() < 100.0 * ratio / total
-        if (known & ~scores.same).any():
-            best = points[known & ~scores.same].max()
+        if known.any():
+            best = points[known].max()
             assert points[unknown].max() < best or best == 0.0
 
 

@@ -28,11 +28,8 @@ def network(*delays: tuple[str, str, float]) -> NetworkMatrix:
 
 
 def distances(near: str, *delays: tuple[str, str, float], **configured: float) -> dict[str, float]:
-    """Distances from `near`; `configured` names pairs as in a_b=10.0."""
-    table: dict[ZoneName, dict[ZoneName, float]] = {}
-    for pair, ms in configured.items():
-        one, other = map(ZoneName, pair.split("_"))
-        table.setdefault(one, {})[other] = ms
+    """Distances from `near`; `configured` names pairs as in a_b=10.0, one of each zone."""
+    table = {ZoneName(pair[:-2]): {ZoneName(pair[-1]): ms} for pair, ms in configured.items()}
     return {str(z): d for z, d in zone_distances(near, TABLE, network(*delays), Policy(zone_distance_ms=table)).items()}
 
 
@@ -132,9 +129,8 @@ def test_fewest_zones(
 
 def test_best_connected_of_the_fewest() -> None:
     near = {frozenset("ac"): 9.0, frozenset("bd"): 8.0}
-    sets = fewest_zones(
-        {z: [2] for z in (A, B, C, D)}, [4], between=lambda one, other: near.get(frozenset((one, other)), 1.0)
-    )
+    rooms = {z: [2] for z in (A, B, C, D)}
+    sets = fewest_zones(rooms, [4], between=lambda *two: near.get(frozenset(two), 1.0))
     assert [next(sets), next(sets), next(sets)] == [(A, C), (B, D), (A, B)]
 
 

@@ -20,9 +20,7 @@ from tests.extender.network.world import read
 __all__ = ["no_server"]
 
 
-def bucket(
-    source: str | None, target: str | None, *, at_s: float | None = NOW_S - 60.0, **figures: Any
-) -> dict[str, Any]:
+def bucket(source: str | None, target: str | None, *, at_s: float | None = NOW_S - 60.0, **figures: Any) -> Any:
     key = {"source": source, "target": target, "source_host": None, "target_host": None}
     found = {name: {"value": value} for name, value in figures.items() if name != "throughput"}
     if "throughput" in figures:
@@ -163,12 +161,9 @@ async def test_a_pair_that_is_missing_keeps_its_last_value_for_a_while() -> None
 def test_what_is_asked() -> None:
     settings = Settings(kind="opensearch", url="https://h", task="Lab")
     body = search_body("throughput", settings, after=None)
+    terms = ({"result.succeeded": True}, {"reference.display-task-name.keyword": "Lab"})
     assert body["query"]["bool"] == {
-        "filter": [
-            {"range": {"pscheduler.start_time": {"gte": "now-93600s"}}},
-            {"term": {"result.succeeded": True}},
-            {"term": {"reference.display-task-name.keyword": "Lab"}},
-        ],
+        "filter": [{"range": {"pscheduler.start_time": {"gte": "now-93600s"}}}, *({"term": term} for term in terms)],
         "must_not": [{"term": {"test.spec.udp": True}}],
     }
     assert (body["size"], body["timeout"], body["aggs"]["pairs"]["composite"]["size"]) == (0, "24000ms", 1000)

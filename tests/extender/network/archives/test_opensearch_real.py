@@ -33,18 +33,15 @@ def document(kind: str, source: str, target: str, result: dict[str, Any], *, age
     ends = {"source": f"{source}.example.org", "dest": f"{target}.example.org"}
     start = datetime.fromtimestamp(NOW_S - age_s, UTC).isoformat().replace("+00:00", "Z")
     ip = {"ps-a": "192.0.2.1", "ps-b": "192.0.2.2", "ps-c": "2001:db8::3"}
-    return json.dumps(
-        {
-            "test": {"type": kind, "spec": {**ends, **spec}},
-            "meta": {
-                "source": {"ip": ip[source], "hostname": f"{source}.example.org"},
-                "destination": {"ip": ip[target], "hostname": f"{target}.example.org"},
-            },
-            "pscheduler": {"start_time": start, "tool": "x"},
-            "reference": {"display-task-name": "Lab"},
-            "result": {"succeeded": True, **result},
-        }
-    )
+    hosts = (("source", source), ("destination", target))
+    whole = {
+        "test": {"type": kind, "spec": {**ends, **spec}},
+        "meta": {end: {"ip": ip[host], "hostname": f"{host}.example.org"} for end, host in hosts},
+        "pscheduler": {"start_time": start, "tool": "x"},
+        "reference": {"display-task-name": "Lab"},
+        "result": {"succeeded": True, **result},
+    }
+    return json.dumps(whole)
 
 
 def latency(lost: int, median: float) -> dict[str, Any]:
@@ -114,9 +111,8 @@ def values(batch: Batch | None, metric: Metric) -> dict[str, tuple[object, float
 
 async def test_all_metrics_of_a_real_archive(source: OpenSearchSource) -> None:
     batch = await source.fetch(now_s=NOW_S)
-    assert values(batch, Metric.LOSS) == {
-        "a-b": (6 / 1200, 60.0), "b-a": (0.0, 30.0), "b-c": (0.0, 30.0), "c-a": (1.0, 20.0)
-    }  # fmt: skip
+    losses = {"a-b": (6 / 1200, 60.0), "b-a": (0.0, 30.0), "b-c": (0.0, 30.0), "c-a": (1.0, 20.0)}
+    assert values(batch, Metric.LOSS) == losses
     assert values(batch, Metric.DELAY) == {"a-b": (20.0, 60.0), "b-a": (7.5, 30.0), "b-c": (0.0, 30.0)}
     assert values(batch, Metric.THROUGHPUT) == {"a-b": (9.0e9, 600.0), "b-a": (8.5e9, 600.0)}
     assert batch is not None

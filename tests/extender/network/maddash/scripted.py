@@ -20,15 +20,15 @@ from tests.fakes.maddash_server import at_time, grid_document
 NOW_S = recorded.RUN_2_S + 10.0
 LOSS = "Average packet loss is 1%"
 Answer = httpx.Response | Exception
+NOT_FOUND = httpx.Response(404, text="Row resource not found")
 
 
 class Script:
     """Answers by raw path below /maddash/, after a pause if there is one; keeps what it is asked."""
 
-    def __init__(self, answers: Mapping[str, Answer]) -> None:
-        self.answers = dict(answers)
+    def __init__(self, answers: Mapping[str, Answer], unknown: httpx.Response = NOT_FOUND) -> None:
+        self.answers, self.unknown = dict(answers), unknown
         self.pauses_s: dict[str, float] = {}
-        self.unknown = httpx.Response(404, text="Row resource not found")
         self.seen: list[httpx.Request] = []
         replies.route().mock(side_effect=self.answer)
 
@@ -67,12 +67,8 @@ def values(batch: Batch, metric: Metric = Metric.LOSS) -> dict[tuple[str, str], 
     return {(m.source, m.target): m.value for m in batch.measurements if m.metric is metric}
 
 
-def ok(name: str) -> httpx.Response:
-    return httpx.Response(200, content=recorded.body(name), headers={"Content-Type": "application/json"})
-
-
-def failed(name: str) -> httpx.Response:
-    return httpx.Response(500, content=recorded.body(name), headers={"Content-Type": "application/json"})
+def recording(name: str, status: int = 200) -> httpx.Response:
+    return httpx.Response(status, content=recorded.body(name), headers={"Content-Type": "application/json"})
 
 
 def grids(*names: str) -> httpx.Response:

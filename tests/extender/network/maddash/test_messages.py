@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
+from itertools import permutations
 from typing import Any
 from urllib.parse import unquote, unquote_plus
 
@@ -21,6 +22,7 @@ from tests.extender.network import recorded
 from tests.extender.network.maddash.scripted import Script, grids, read, reading
 from tests.fakes.maddash_server import grid_document
 
+PRINTED = "PS_CHECK_LOSS WARNING - Average packet loss is 0.012% | Count=4;; Min=0;; Max=0.1;; Average=0.012;;"
 VALUES = {  # case: (kind, value, message)
     "throughput of zero": (CheckKind.THROUGHPUT, 0.0, " Average throughput is 0.000Gbps "),
     "owamp loss": (CheckKind.LOSS, 0.00012, " Average packet loss is 0.012% "),
@@ -43,11 +45,7 @@ VALUES = {  # case: (kind, value, message)
     "throughput in Mbits/sec": (CheckKind.THROUGHPUT, 94e6, "Average throughput is 94 Mbits/sec"),
     "throughput in Gb/s": (CheckKind.THROUGHPUT, 9.1e9, "Average throughput is 9.1Gb/s"),
     "throughput in capitals": (CheckKind.THROUGHPUT, 9.1e9, "AVERAGE THROUGHPUT IS 9.1GBPS"),
-    "as the plugin prints it": (
-        CheckKind.LOSS,
-        0.00012,
-        "PS_CHECK_LOSS WARNING - Average packet loss is 0.012% | Count=4;; Min=0;; Max=0.1;; Average=0.012;;",
-    ),
+    "as the plugin prints it": (CheckKind.LOSS, 0.00012, PRINTED),
     "throughput in Tbps": (CheckKind.THROUGHPUT, 1.2e12, "Average throughput is 1.2Tbps"),
     "negative delay": (CheckKind.ONE_WAY_DELAY, -0.35, " Average minimum delay is -0.350ms "),
     "delay of zero": (CheckKind.ONE_WAY_DELAY, 0.0, " Average minimum delay is 0.000ms "),
@@ -55,12 +53,9 @@ VALUES = {  # case: (kind, value, message)
     "no digit before the point": (CheckKind.ONE_WAY_DELAY, 0.5, "Average minimum delay is .5ms"),
 }
 
+NO_TEST = " Unable to find any tests with data in the given time range where source is 192.0.2.1 and destination is x"
 REJECTED = {  # case: (reason, status, message)
-    "no test found": (
-        Rejection.UNKNOWN_STATUS,
-        3,
-        " Unable to find any tests with data in the given time range where source is 192.0.2.1 and destination is x",
-    ),
+    "no test found": (Rejection.UNKNOWN_STATUS, 3, NO_TEST),
     "unknown though numeric": (Rejection.UNKNOWN_STATUS, 3, "Average packet loss is 0.012%"),
     "not run": (Rejection.NOT_RUN, 4, "Check has not run"),
     "left over from maintenance": (Rejection.NOT_RUN, 4, " Average packet loss is 0.056% "),
@@ -134,14 +129,9 @@ def test_long_messages_are_cheap() -> None:
 
 # Names
 
-ODD = [
-    "a b", "a+b", "100%", "a/b", "%2F", "a%20b", "2001:db8::1", "fe80::1%eth0", "Zürich", "北京", "a&b=c?d#e", "ps-1.x"
-]  # fmt: skip
-NAMES = st.one_of(
-    st.sampled_from(ODD),
-    st.ip_addresses().map(str),
-    st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1),
-)
+ODD = ["a b", "a+b", "100%", "a/b", "%2F", "a%20b", "2001:db8::1", "fe80::1%eth0", "Zürich", "北京", "a&b=c?d#e"]
+TEXTS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1)
+NAMES = st.one_of(st.sampled_from([*ODD, "ps-1.x"]), st.ip_addresses().map(str), TEXTS)
 ENDS = st.lists(NAMES, min_size=2, max_size=5, unique=True)
 CHECKS = st.lists(NAMES.filter(lambda name: "reverse" not in name.casefold()), min_size=1, max_size=3, unique=True)
 
@@ -164,10 +154,8 @@ def found_in(answer: SourceAnswer) -> list[tuple[str, str, str, float]]:
 @given(NAMES, ENDS, CHECKS, st.booleans())
 def test_any_names_come_back_as_they_are(name: str, ends: list[str], checks: list[str], reverse: bool) -> None:
     checks = [*checks, f"{checks[0]} - Reverse"] if reverse else checks
-    values = {
-        (row, column, check): (number + 1) / 1000.0
-        for number, (row, column, check) in enumerate((a, b, c) for a in ends for b in ends for c in checks if a != b)
-    }
+    keys = [(*pair, check) for pair in permutations(ends, 2) for check in checks]
+    values = {key: number / 1000.0 for number, key in enumerate(keys, 1)}
     messages = {key: f" Average minimum delay is {value:.3f}ms " for key, value in values.items()}
     answer = reading(document(name, ends, checks, messages))
     wanted = [
@@ -182,8 +170,7 @@ def test_any_names_come_back_as_they_are(name: str, ends: list[str], checks: lis
 async def test_a_grid_of_any_name_is_found(name: str) -> None:
     """The server decodes the path twice; what comes out is the grid's name, and its values are read."""
     body = document(name, ["a", "b"], ["Delay"], {("a", "b", "Delay"): "Average delay is 3ms"})
-    script = Script({"grids": grids(name)})
-    script.unknown = httpx.Response(200, content=body)
+    script = Script({"grids": grids(name)}, unknown=httpx.Response(200, content=body))
     batch = await read(script.source(), 1_800_000_060.0)
     first, path = (unquote(one) for one in script.asked)  # first decoding: of the path
     assert (first, unquote_plus(path)) == ("grids", f"grids/{name}")  # second one: of the name
@@ -197,10 +184,7 @@ SCALES: dict[CheckKind, tuple[str, dict[str, Fraction]]] = {  # kind: (phrase, u
     CheckKind.LOSS: ("packet loss", {"%": Fraction(1, 100)}),
     CheckKind.ONE_WAY_DELAY: ("median delay", {"ms": MS, "us": US, "µs": US, "μs": US, "s": S}),
     CheckKind.ROUND_TRIP: ("minimum rtt", {"ms": MS, "us": US, "s": S}),
-    CheckKind.THROUGHPUT: (
-        "throughput",
-        {f"{name}bps": Fraction(1000**i) for i, name in enumerate(("", "K", "M", "G"))},
-    ),
+    CheckKind.THROUGHPUT: ("throughput", {f"{name}bps": Fraction(1000**i) for i, name in enumerate(("", *"KMG"))}),
 }
 NUMBERS = st.from_regex(r"[0-9]{1,2}(\.[0-9]{0,4})?(e-0?[0-9])?", fullmatch=True)
 SPACE = st.sampled_from(["", " ", "  ", "\t", "\n"])
@@ -254,8 +238,7 @@ def test_anything_anywhere_in_a_recorded_grid(file: str, data: st.DataObject, ot
     try:
         answer = reading(json.dumps(broken).encode())
     except NetworkSourceError:
-        assert place[0] in ("grid", "rows")
-        assert len(place) == 1
+        assert place in (("grid",), ("rows",))
         return
     wanted, found = found_in(reading(recorded.body(file))), found_in(answer)
     if place[0] != "grid":
