@@ -173,8 +173,7 @@ def test_commitments_are_set_replaced_and_cleared() -> None:
     with pytest.raises(ValueError, match="is committed in gang default/g"):
         cache.set_commitment(h, {p: N2})
     cache.set_commitment(g, {p: N2})
-    assert cache.snapshot().commitments[g].assignment == {p: N2}
-    assert snapshot.commitments[g].assignment == {p: N1}
+    assert (cache.snapshot().commitments[g].assignment, snapshot.commitments[g].assignment) == ({p: N2}, {p: N1})
     cache.set_commitment(g, {})
     cache.set_commitment(h, {p: N2})
     assert set(cache.snapshot().commitments) == {h}

@@ -258,8 +258,7 @@ class CacheMachine(RuleBasedStateMachine):
         for one in self.model.pods.values():
             kept = self.cache.pod(one.uid)
             assert kept is not None
-            assert kept == self.cache.pod_by_name(one.namespace, one.name)
-            assert kept.node == self.model.node_of(one)
+            assert (kept, kept.node) == (self.cache.pod_by_name(one.namespace, one.name), self.model.node_of(one))
             assert (one.uid in self.cache.pods.assumed) == (one.uid in self.model.assumed)
             assert self.cache.is_own(kept) == self.model.own(one)
         assert self.cache.sizes().pods == len(self.model.pods)

@@ -260,8 +260,7 @@ async def test_changes_are_of_the_very_object(loopback: LoopbackApi, operator: O
     with pytest.raises(ConflictError):
         await operator.delete(P, resource_version="1000")
     assert await operator.delete(P, resource_version=now["metadata"]["resourceVersion"])
-    assert (await operator.get(P), await operator.delete(P)) == (None, False)
-    assert loopback.store.bodies(PODS) == {}
+    assert (await operator.get(P), await operator.delete(P), loopback.store.bodies(PODS)) == (None, False, {})
 
 
 LOST_BEFORE = Fault()

@@ -80,8 +80,7 @@ async def test_which_kubeconfig_and_context(kubeconfig: KubeconfigWriter) -> Non
     path = kubeconfig(contexts=contexts, users=users)
     here = load(None, clock=FakeClock(), environment={"KUBECONFIG": str(path)})
     there = load(path, context="there", clock=FakeClock())
-    assert await here.authorization.header() == "Bearer here"
-    assert await there.authorization.header() == "Bearer there"
+    assert (await here.authorization.header(), await there.authorization.header()) == ("Bearer here", "Bearer there")
 
 
 async def test_a_token_file_is_read_again(kubeconfig: KubeconfigWriter, tmp_path: Path) -> None:
@@ -111,8 +110,7 @@ async def test_a_refused_token_is_renewed_once_for_all(kubeconfig: KubeconfigWri
     server = load(kubeconfig({"exec": counting(tmp_path / "runs")}), clock=FakeClock())
     refused = await server.authorization.header()
     renewed = await asyncio.gather(*(server.authorization.renewed(refused) for _ in range(5)))
-    assert renewed == [True] * 5
-    assert await server.authorization.header() == "Bearer t2"
+    assert (renewed, await server.authorization.header()) == ([True] * 5, "Bearer t2")
     assert (tmp_path / "runs").read_text() == "xx"
 
 

@@ -162,8 +162,7 @@ async def test_a_leader_that_is_cut_off_is_followed_within_four_seconds() -> Non
         assert b.world.now_s - began_s <= TAKE_OVER_S
         await b.world.settle()
         assert group.stored.leaders() == ["b"], "the new one takes the label off the old one"
-        assert (a.world.counted("leader"), b.world.counted("leader")) == (0.0, 1.0)
-        assert group.stored.transitions == 1
+        assert (a.world.counted("leader"), b.world.counted("leader"), group.stored.transitions) == (0.0, 1.0, 1)
 
 
 async def test_what_is_held_is_answered_when_the_lease_is_lost() -> None:
@@ -178,8 +177,7 @@ async def test_what_is_held_is_answered_when_the_lease_is_lost() -> None:
         another = a.world.bind(late, offer)
         await a.world.settle(0.01)
         assert another.answer is Reason.NOT_LEADER
-        assert a.world.filter(held_one) == Failed(Reason.NOT_LEADER)
-        assert a.world.committed == {}
+        assert (a.world.filter(held_one), a.world.committed) == (Failed(Reason.NOT_LEADER), {})
 
 
 async def test_a_binding_under_way_is_over_before_another_leads() -> None:
@@ -193,8 +191,7 @@ async def test_a_binding_under_way_is_over_before_another_leads() -> None:
             await asyncio.sleep(0.01)
             over = not [call for call in calls if call.waits]
         assert over
-        assert answers(calls) == [Reason.COMMIT_FAILED] * 2
-        assert a.world.bound() == {}
+        assert (answers(calls), a.world.bound()) == ([Reason.COMMIT_FAILED] * 2, {})
 
 
 async def test_promises_of_the_old_leader_are_kept() -> None:
@@ -295,8 +292,7 @@ async def test_who_ends_in_order_is_followed_at_once() -> None:
         began_s = a.world.now_s
         await a.world.service.shut_down()
         assert a.world.now_s - began_s == pytest.approx(0.8, abs=0.05)
-        assert (answers(under_way), held.answer) == ([None, None], Reason.NOT_LEADER)
-        assert group.stored.holder == ""
+        assert (answers(under_way), held.answer, group.stored.holder) == ([None, None], Reason.NOT_LEADER, "")
         assert group.stored.leaders() == []
         await until_leads(b)
         assert a.world.now_s - began_s <= 2.0

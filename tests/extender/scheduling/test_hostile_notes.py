@@ -116,8 +116,7 @@ async def test_an_admitted_note_jumps_no_queue() -> None:
     api.add(pod_json("urgent-0", gang="urgent", priority=10, **GATED))
     async with running(api=api) as world:
         await world.settle()
-        assert list(world.committed) == [key("urgent")]
-        assert world.api.admitted == ["urgent-0"]
+        assert (list(world.committed), world.api.admitted) == ([key("urgent")], ["urgent-0"])
 
 
 @pytest.mark.parametrize("text", [NESTED, "[" * 4000], ids=["200 kB", "4 kB"])

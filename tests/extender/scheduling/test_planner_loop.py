@@ -84,8 +84,7 @@ async def test_many_changes_become_one_run() -> None:
         await asyncio.sleep(0.01)
         desk.gang("h", size=50)
         await asyncio.sleep(1.0)
-        assert desk.times_s == pytest.approx([0.0, 0.05])
-        assert desk.planner.current.version == desk.cache.version
+        assert (desk.times_s, desk.planner.current.version) == (pytest.approx([0.0, 0.05]), desk.cache.version)
 
 
 async def test_nothing_is_planned_without_a_change() -> None:
@@ -228,9 +227,7 @@ async def test_every_listener_hears_every_plan() -> None:
     async with at_work(desk):
         desk.gang()
         await asyncio.sleep(1.0)
-    assert heard == [plan.version for plan in desk.plans]
-    assert len(heard) == 2
-    assert heard[-1] == desk.cache.version
+    assert (heard, len(heard), heard[-1]) == ([plan.version for plan in desk.plans], 2, desk.cache.version)
 
 
 @pytest.mark.parametrize("in_a_thread", [True, False])

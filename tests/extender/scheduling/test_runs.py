@@ -92,8 +92,7 @@ async def test_a_gang_whose_pod_group_goes_is_not_committed() -> None:
         world.delete(names[2])
         world.api.remove("g", kind="PodGroup")
         await world.settle()
-        assert answers(calls) == [Reason.INVALID_GROUP] * 2
-        assert world.bound() == {}
+        assert (answers(calls), world.bound()) == ([Reason.INVALID_GROUP] * 2, {})
 
 
 async def commit_beside_a_slow_gang(world: World, *names: str) -> Any:
