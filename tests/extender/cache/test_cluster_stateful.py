@@ -122,12 +122,8 @@ class Model:
         return sum(one.requests.get(resource) for one in self.pods.values() if self.claim(one) == where)
 
     def ports(self, where: str) -> set[HostPort]:
-        return {
-            port
-            for one in self.pods.values()
-            if self.claim(one) == where
-            for port in one.member_class.constraints.host_ports
-        }
+        there = [one for one in self.pods.values() if self.claim(one) == where]
+        return {port for one in there for port in one.member_class.constraints.host_ports}
 
     def members(self, key: GangKey) -> dict[PodUid, NodeName | None]:
         named = [one for one in self.pods.values() if one.group is not None and one.group.key == key]

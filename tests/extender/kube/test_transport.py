@@ -203,12 +203,10 @@ async def test_a_proxy_is_asked_for_the_whole_url() -> None:
     assert proxy.requests[0][0].startswith("POST http://api.invalid:8080/x HTTP/1.1\r\n")
 
 
-@pytest.mark.parametrize("trusted_by_the_machine", [False, True])
-async def test_a_foreign_certificate(
-    trusted_by_the_machine: bool, known: Certificates, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("trusted", [False, True], ids=["unknown", "trusted by the machine"])
+async def test_a_foreign_certificate(trusted: bool, known: Certificates, monkeypatch: pytest.MonkeyPatch) -> None:
     """The cluster's authority is the only one that counts."""
-    if trusted_by_the_machine:
+    if trusted:
         monkeypatch.setenv("SSL_CERT_FILE", str(known.other.cert))
     async with scripted(always_ok, tls=serves(known.foreign)) as server, secure(server.url, known) as one:
         with pytest.raises(ApiUnavailableError, match="certificate"):
@@ -262,10 +260,7 @@ async def test_lines_do_not_depend_on_how_they_arrive(lines: list[bytes], cuts: 
     assert lines == await lines_of(parts, limit_bytes=20)
 
 
-TOO_LONG = {"in one chunk": [b"123456\n"], "in many chunks": [b"12", b"34", b"56\n"]}
-
-
-@pytest.mark.parametrize("parts", TOO_LONG.values(), ids=TOO_LONG)
+@pytest.mark.parametrize("parts", [[b"123456\n"], [b"12", b"34", b"56\n"]], ids=["one chunk", "many chunks"])
 async def test_a_line_that_is_too_long_ends_the_stream(parts: list[bytes]) -> None:
     with pytest.raises(ApiUnavailableError, match="longer than 5 bytes"):
         await lines_of(parts, limit_bytes=5)
@@ -295,10 +290,8 @@ async def test_a_refused_token_is_renewed(renewed: bool, loopback: LoopbackApi) 
     loopback.tokens = {"new"}
     tokens = ["Bearer old", *(["Bearer new"] if renewed else [])]
     left = list(tokens)
-    server = ApiServer(
-        loopback.url, Authorization(lambda: Token(left.pop(0) if left[1:] else left[0]), clock=SystemClock())
-    )
-    async with Transport(server) as one:
+    authorization = Authorization(lambda: Token(left.pop(0) if left[1:] else left[0]), clock=SystemClock())
+    async with Transport(ApiServer(loopback.url, authorization)) as one:
         with nullcontext() if renewed else pytest.raises(ApiError, match="401"):
             assert await one.send("GET", POD, timeout_s=5.0)
     assert [seen.headers["Authorization"] for seen in loopback.seen] == tokens
@@ -317,10 +310,8 @@ CAUSES: CauseErrorDetails = {"causes": [{"message": "error sending request"}, {"
 
 @pytest.mark.parametrize("error", [TimeoutError(), ConnectError("connection error", CAUSES)])
 def test_every_failure_without_an_answer_is_mapped(error: Exception) -> None:
-    with (
-        pytest.raises(ApiUnavailableError, match=r"^GET /x: (no answer in time|.*tcp connect error)$"),
-        mapped("GET /x"),
-    ):
+    no_answer = pytest.raises(ApiUnavailableError, match=r"^GET /x: (no answer in time|.*tcp connect error)$")
+    with no_answer, mapped("GET /x"):
         raise error
     with pytest.raises(ZeroDivisionError), mapped("GET /x"):  # a defect of ours is not dressed up as an outage
         _ = 1 / 0

@@ -118,9 +118,7 @@ async def test_before_the_first_plan_there_is_no_decision() -> None:
 
 
 @pytest.mark.parametrize("busy", [False, True], ids=["idle", "busy"])
-async def test_the_first_pod_of_a_new_gang_waits_a_moment_for_the_others_while_kube_scheduler_is_idle(
-    busy: bool,
-) -> None:
+async def test_the_first_pod_of_a_new_gang_waits_for_the_others_while_kube_scheduler_is_idle(busy: bool) -> None:
     async with running(N1, N2) as world:
         await world.settle()
         members = [pod_json(name, gang="g", size=2) for name in ("g-0", "g-1")]

@@ -253,7 +253,8 @@ async def test_status_shows_how_it_is() -> None:
         api.add(pod("p1"))
         await settle(7.0)
         now = reflector.status()
-        assert (now.path, now.synced, now.contact_age_s) == ("/api/v1/pods", True, pytest.approx(7.0))
+        assert (now.path, now.synced) == ("/api/v1/pods", True)
+        assert now.contact_age_s == pytest.approx(7.0)
         assert (now.relists, now.watches, now.events, now.errors) == (1, 1, 1, 0)
 
 
