@@ -173,8 +173,7 @@ def test_commitments_are_set_replaced_and_cleared() -> None:
     with pytest.raises(ValueError, match="is committed in gang default/g"):
         cache.set_commitment(h, {p: N2})
     cache.set_commitment(g, {p: N2})
-    assert cache.snapshot().commitments[g].assignment == {p: N2}
-    assert snapshot.commitments[g].assignment == {p: N1}
+    assert (cache.snapshot().commitments[g].assignment, snapshot.commitments[g].assignment) == ({p: N2}, {p: N1})
     cache.set_commitment(g, {})
     cache.set_commitment(h, {p: N2})
     assert set(cache.snapshot().commitments) == {h}
@@ -203,8 +202,7 @@ def test_exclusions_expire_and_are_forgotten_with_the_node() -> None:
 
 def test_what_nodes_refused_is_kept_without_the_terms_of_an_admission() -> None:
     """The pod that comes in the place of an admitted one is of the same kind to them (docs/safety.md S27)."""
-    listed = NodeSelectorTerm(fields=(Requirement("metadata.name", "In", ("n1",)),))
-    admitted, successor = pod("p", affinity=(listed,)).member_class, pod("p").member_class
+    admitted, successor = pod("p", affinity=PIN_N1).member_class, pod("p").member_class
     cache = cluster()
     cache.exclude(admitted, N1, 100.0)
     snapshot = cache.snapshot()

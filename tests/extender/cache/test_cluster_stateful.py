@@ -122,12 +122,8 @@ class Model:
         return sum(one.requests.get(resource) for one in self.pods.values() if self.claim(one) == where)
 
     def ports(self, where: str) -> set[HostPort]:
-        return {
-            port
-            for one in self.pods.values()
-            if self.claim(one) == where
-            for port in one.member_class.constraints.host_ports
-        }
+        there = [one for one in self.pods.values() if self.claim(one) == where]
+        return {port for one in there for port in one.member_class.constraints.host_ports}
 
     def members(self, key: GangKey) -> dict[PodUid, NodeName | None]:
         named = [one for one in self.pods.values() if one.group is not None and one.group.key == key]
@@ -258,8 +254,7 @@ class CacheMachine(RuleBasedStateMachine):
         for one in self.model.pods.values():
             kept = self.cache.pod(one.uid)
             assert kept is not None
-            assert kept == self.cache.pod_by_name(one.namespace, one.name)
-            assert kept.node == self.model.node_of(one)
+            assert (kept, kept.node) == (self.cache.pod_by_name(one.namespace, one.name), self.model.node_of(one))
             assert (one.uid in self.cache.pods.assumed) == (one.uid in self.model.assumed)
             assert self.cache.is_own(kept) == self.model.own(one)
         assert self.cache.sizes().pods == len(self.model.pods)

@@ -102,15 +102,11 @@ def test_whichever_comes_first(order: str) -> None:
     assert desk.used() == 1000
 
 
-NOT_KEPT = {
-    "an old node and an old DaemonSet": (node("n1"), daemon_set()),
-    "it does not select the node": (YOUNG, ON_GPUS),
-    "the node is not ready": (replace(YOUNG, ready=False), daemon_set()),
-    "the DaemonSet is being deleted": (YOUNG, daemon_set(deleting=True)),
-}
-
-
-@pytest.mark.parametrize(("where", "one"), NOT_KEPT.values(), ids=NOT_KEPT)
+@pytest.mark.parametrize(
+    ("where", "one"),
+    [(node("n1"), CNI), (YOUNG, ON_GPUS), (replace(YOUNG, ready=False), CNI), (YOUNG, daemon_set(deleting=True))],
+    ids=["both are old", "the node is not selected", "the node is not ready", "the DaemonSet is being deleted"],
+)
 def test_nothing_is_kept(where: Node, one: DaemonSet) -> None:
     assert Desk(one, nodes=[where]).used() == 0
 

@@ -128,8 +128,7 @@ def test_the_pod_group_may_come_later() -> None:
 def test_native_gangs_are_never_refused() -> None:
     """What is wrong with a native gang kube-scheduler says itself; no PodGroup of coscheduling sizes it."""
     pods = [grouped("a", GangSource.NATIVE), grouped("b", GangSource.NATIVE, priority=3, scheduler_name="x")]
-    assert (gang(pods).problem, gang(pods).min_member) == (None, 2)
-    assert gang(pods, PodGroup(G, 5)).min_member == 2
+    assert (gang(pods).problem, gang(pods).min_member, gang(pods, PodGroup(G, 5)).min_member) == (None, 2, 2)
 
 
 def test_native_gangs_have_the_minimum_of_their_own_pod_groups() -> None:
@@ -143,8 +142,7 @@ def test_native_gangs_have_the_minimum_of_their_own_pod_groups() -> None:
         found.append(cache.snapshot().gangs[G])
     assert [(one.min_member, one.created_s, one.problem) for one in found] == [(2, 7.0, None), (1, 7.0, None)]
     cache.native_groups.remove(G)
-    assert cache.snapshot().gangs[G].min_member == 3
-    assert cache.sizes().pod_groups == 1
+    assert (cache.snapshot().gangs[G].min_member, cache.sizes().pod_groups) == (3, 1)
     assert_consistent(cache)
 
 

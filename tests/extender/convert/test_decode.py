@@ -15,7 +15,7 @@ from extender.convert.clusterfile import ClusterFile, parse_cluster, read_cluste
 from extender.convert.decode import NOTE_CHARS, NOTE_LEVELS, Pool, note_from_json, shallow, shared_tuple
 from extender.errors import ConfigError
 from scoring.model import Controller, Pod
-from tests.extender.scheduling.world import node_json, pinned_to, pod_json
+from tests.extender.scheduling.world import GATED, node_json, pinned_to, pod_json
 
 _ANY: msgspec.json.Decoder[object] = msgspec.json.Decoder()
 
@@ -65,18 +65,8 @@ def test_the_bounds_themselves_are_read(text: str) -> None:
 
 
 def member(name: str, *, node: str = "n1", cpu: str = "1") -> Pod:
-    pod: dict[str, Any] = {
-        "metadata": {
-            "name": name,
-            "labels": {"scheduling.x-k8s.io/pod-group": "g"},
-            "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}],
-        },
-        "spec": {
-            "affinity": pinned_to(node),
-            "containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}],
-            "schedulingGates": [{"name": "netgang.io/gang"}],
-        },
-    }
+    job = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}
+    pod = pod_json(name, group="g", cpu=cpu, owner=job, affinity=pinned_to(node), **GATED)
     return pod_from_json(json.dumps(pod).encode())
 
 

@@ -33,8 +33,7 @@ def test_every_field() -> None:
     assert Resources.parse({"cpu": "3.9", "memory": "8Gi", "pods": 110, "nvidia.com/gpu": 8}) == node.allocatable
     assert node.labels == (("gpu", "h100"), ("topology.kubernetes.io/zone", "D"))
     assert (Taint("gpu", "yes", "NoSchedule"),) == node.taints
-    assert (node.unschedulable, node.ready, node.leaving) == (True, True, False)
-    assert node.addresses == ("10.0.0.1", "n1")
+    assert (node.unschedulable, node.ready, node.leaving, node.addresses) == (True, True, False, ("10.0.0.1", "n1"))
     assert node.annotations == (("netgang.io/endpoint", "e"), ("netgang.io/endpoint-loss", "l"))
 
 

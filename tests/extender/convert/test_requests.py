@@ -108,10 +108,8 @@ def test_a_wrong_quantity_is_named(words: str, spec: dict[str, Any]) -> None:
 @pytest.mark.parametrize("most", ["9E", "1e300", "9223372036854775807"])
 def test_a_limit_that_is_never_reached_hides_no_pod(most: str) -> None:
     """kube-scheduler places such a pod by its requests: unreadable, it would be load that is not seen."""
-    assert requests({"containers": [asks(cpu="2", memory="1Ki", limits={"cpu": most, "memory": most})]}) == {
-        "cpu": 2000,
-        "memory": 1024,
-    }
+    limited = asks(cpu="2", memory="1Ki", limits={"cpu": most, "memory": most})
+    assert requests({"containers": [limited]}) == {"cpu": 2000, "memory": 1024}
     assert requests({"containers": [asks(cpu=most)] * 3}) == {"cpu": 2**52}
 
 

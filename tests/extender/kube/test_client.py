@@ -22,7 +22,6 @@ from tests.extender.kube.conftest import client_of, server_of
 
 U1 = PodUid("u1")
 
-
 MERGE_PATCH, JSON = "application/merge-patch+json", "application/json"
 POD_P = "/api/v1/namespaces/team-a/pods/p"
 EVICTION = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p", "namespace": "team-a"}}
@@ -114,10 +113,8 @@ async def test_a_watch_on_the_wire(loopback: LoopbackApi, client: KubeClient) ->
     path = PODS.collection("default") + "?labelSelector=a%3Db"
     async with aclosing(client.watch(path, resource_version="1", timeout_s=250)) as events:
         await anext(events)
-    assert loopback.seen[0].path == (
-        "/api/v1/namespaces/default/pods?labelSelector=a%3Db"
-        "&watch=true&resourceVersion=1&allowWatchBookmarks=true&timeoutSeconds=250"
-    )
+    query = "watch=true&resourceVersion=1&allowWatchBookmarks=true&timeoutSeconds=250"
+    assert loopback.seen[0].path == f"/api/v1/namespaces/default/pods?labelSelector=a%3Db&{query}"
 
 
 async def test_items_are_passed_on_as_they_are(loopback: LoopbackApi, client: KubeClient) -> None:
@@ -260,8 +257,7 @@ async def test_changes_are_of_the_very_object(loopback: LoopbackApi, operator: O
     with pytest.raises(ConflictError):
         await operator.delete(P, resource_version="1000")
     assert await operator.delete(P, resource_version=now["metadata"]["resourceVersion"])
-    assert (await operator.get(P), await operator.delete(P)) == (None, False)
-    assert loopback.store.bodies(PODS) == {}
+    assert (await operator.get(P), await operator.delete(P), loopback.store.bodies(PODS)) == (None, False, {})
 
 
 LOST_BEFORE = Fault()
@@ -354,9 +350,7 @@ SLOW = Fault(delay_s=60.0)
 
 
 @pytest.mark.parametrize(("bind", "get"), [(LOST_AFTER, ERROR_BEFORE), (SLOW, SLOW)], ids=["unreadable", "slow"])
-async def test_an_outcome_that_cannot_be_read_in_time_is_unknown(
-    bind: Fault, get: Fault, loopback: LoopbackApi
-) -> None:
+async def test_an_outcome_that_is_not_read_in_time_is_unknown(bind: Fault, get: Fault, loopback: LoopbackApi) -> None:
     loopback.fail_next("bind", bind)
     loopback.fail_next("get", get, times=1000)
     begun_s = asyncio.get_running_loop().time()

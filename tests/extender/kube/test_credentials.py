@@ -56,14 +56,11 @@ def counting(runs: Path, more: str = "") -> dict[str, Any]:
     return plugin(count + "\n" + answer(f"{{'token': f't{{count}}'{more}}}"))
 
 
-HEADERS: dict[str, tuple[str, dict[str, str]]] = {  # case: (header, user)
-    "a token": ("Bearer abc", {"token": "abc"}),
-    "basic authentication, as some small clusters have it": ("Basic dTpw", {"username": "u", "password": "p"}),
-    "nothing": ("", {}),
-}
-
-
-@pytest.mark.parametrize(("header", "user"), HEADERS.values(), ids=HEADERS)
+@pytest.mark.parametrize(
+    ("header", "user"),
+    [("Bearer abc", {"token": "abc"}), ("Basic dTpw", {"username": "u", "password": "p"}), ("", {})],
+    ids=["a token", "basic authentication, as some small clusters have it", "nothing"],
+)
 async def test_what_is_sent(
     header: str, user: dict[str, str], kubeconfig: KubeconfigWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -80,8 +77,7 @@ async def test_which_kubeconfig_and_context(kubeconfig: KubeconfigWriter) -> Non
     path = kubeconfig(contexts=contexts, users=users)
     here = load(None, clock=FakeClock(), environment={"KUBECONFIG": str(path)})
     there = load(path, context="there", clock=FakeClock())
-    assert await here.authorization.header() == "Bearer here"
-    assert await there.authorization.header() == "Bearer there"
+    assert (await here.authorization.header(), await there.authorization.header()) == ("Bearer here", "Bearer there")
 
 
 async def test_a_token_file_is_read_again(kubeconfig: KubeconfigWriter, tmp_path: Path) -> None:
@@ -111,8 +107,7 @@ async def test_a_refused_token_is_renewed_once_for_all(kubeconfig: KubeconfigWri
     server = load(kubeconfig({"exec": counting(tmp_path / "runs")}), clock=FakeClock())
     refused = await server.authorization.header()
     renewed = await asyncio.gather(*(server.authorization.renewed(refused) for _ in range(5)))
-    assert renewed == [True] * 5
-    assert await server.authorization.header() == "Bearer t2"
+    assert (renewed, await server.authorization.header()) == ([True] * 5, "Bearer t2")
     assert (tmp_path / "runs").read_text() == "xx"
 
 

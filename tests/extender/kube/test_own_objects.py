@@ -118,8 +118,7 @@ async def test_a_text_comes_back_as_it_was_written_and_nothing_else_changes(worl
     assert empty is not None
     assert (world.texts.place, empty.text) == (f"team/{STARTED_GANGS}", "")
     written = await world.texts.write("[1]", empty)
-    assert written.text == "[1]"
-    assert await world.texts.read() == written
+    assert (written.text, await world.texts.read()) == ("[1]", written)
     now = world.store.get(CONFIG_MAPS, "team", STARTED_GANGS)
     assert (now["data"], now["metadata"]["labels"], now["metadata"]["annotations"]) == (
         {ENTRY: "[1]"}, {"a": "b"}, {"c": "d"}

@@ -98,8 +98,7 @@ async def test_what_is_no_answer(want: str, parts: Sequence[bytes]) -> None:
     async with scripted(answering(*parts, later=always_ok)) as server, transport(server.url) as one:
         with pytest.raises(ApiUnavailableError, match=want):
             await one.send("POST", "/x", body=b"{}", timeout_s=10.0, limit_bytes=100_000)
-        assert await one.send("GET", "/y", timeout_s=10.0) == b"ok"
-        assert server.connections == 2
+        assert (await one.send("GET", "/y", timeout_s=10.0), server.connections) == (b"ok", 2)
         assert len(server.requests) == 2  # nothing was repeated
 
 
@@ -111,8 +110,7 @@ async def test_a_reset(parts: Sequence[bytes], secured: bool, known: Certificate
     async with cutting as server, secure(server.url, known) if secured else transport(server.url) as one:
         with pytest.raises(ApiUnavailableError, match="POST /x: "):
             await one.send("POST", "/x", body=b"{}", timeout_s=10.0)
-        assert await one.send("GET", "/y", timeout_s=10.0) == b"ok"
-        assert len(server.requests) == 2
+        assert (await one.send("GET", "/y", timeout_s=10.0), len(server.requests)) == (b"ok", 2)
 
 
 async def test_a_failure_is_read_up_to_a_limit() -> None:
@@ -205,12 +203,10 @@ async def test_a_proxy_is_asked_for_the_whole_url() -> None:
     assert proxy.requests[0][0].startswith("POST http://api.invalid:8080/x HTTP/1.1\r\n")
 
 
-@pytest.mark.parametrize("trusted_by_the_machine", [False, True])
-async def test_a_foreign_certificate(
-    trusted_by_the_machine: bool, known: Certificates, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("trusted", [False, True], ids=["unknown", "trusted by the machine"])
+async def test_a_foreign_certificate(trusted: bool, known: Certificates, monkeypatch: pytest.MonkeyPatch) -> None:
     """The cluster's authority is the only one that counts."""
-    if trusted_by_the_machine:
+    if trusted:
         monkeypatch.setenv("SSL_CERT_FILE", str(known.other.cert))
     async with scripted(always_ok, tls=serves(known.foreign)) as server, secure(server.url, known) as one:
         with pytest.raises(ApiUnavailableError, match="certificate"):
@@ -264,10 +260,7 @@ async def test_lines_do_not_depend_on_how_they_arrive(lines: list[bytes], cuts: 
     assert lines == await lines_of(parts, limit_bytes=20)
 
 
-TOO_LONG = {"in one chunk": [b"123456\n"], "in many chunks": [b"12", b"34", b"56\n"]}
-
-
-@pytest.mark.parametrize("parts", TOO_LONG.values(), ids=TOO_LONG)
+@pytest.mark.parametrize("parts", [[b"123456\n"], [b"12", b"34", b"56\n"]], ids=["one chunk", "many chunks"])
 async def test_a_line_that_is_too_long_ends_the_stream(parts: list[bytes]) -> None:
     with pytest.raises(ApiUnavailableError, match="longer than 5 bytes"):
         await lines_of(parts, limit_bytes=5)
@@ -297,10 +290,8 @@ async def test_a_refused_token_is_renewed(renewed: bool, loopback: LoopbackApi) 
     loopback.tokens = {"new"}
     tokens = ["Bearer old", *(["Bearer new"] if renewed else [])]
     left = list(tokens)
-    server = ApiServer(
-        loopback.url, Authorization(lambda: Token(left.pop(0) if left[1:] else left[0]), clock=SystemClock())
-    )
-    async with Transport(server) as one:
+    authorization = Authorization(lambda: Token(left.pop(0) if left[1:] else left[0]), clock=SystemClock())
+    async with Transport(ApiServer(loopback.url, authorization)) as one:
         with nullcontext() if renewed else pytest.raises(ApiError, match="401"):
             assert await one.send("GET", POD, timeout_s=5.0)
     assert [seen.headers["Authorization"] for seen in loopback.seen] == tokens
@@ -319,10 +310,8 @@ CAUSES: CauseErrorDetails = {"causes": [{"message": "error sending request"}, {"
 
 @pytest.mark.parametrize("error", [TimeoutError(), ConnectError("connection error", CAUSES)])
 def test_every_failure_without_an_answer_is_mapped(error: Exception) -> None:
-    with (
-        pytest.raises(ApiUnavailableError, match=r"^GET /x: (no answer in time|.*tcp connect error)$"),
-        mapped("GET /x"),
-    ):
+    no_answer = pytest.raises(ApiUnavailableError, match=r"^GET /x: (no answer in time|.*tcp connect error)$")
+    with no_answer, mapped("GET /x"):
         raise error
     with pytest.raises(ZeroDivisionError), mapped("GET /x"):  # a defect of ours is not dressed up as an outage
         _ = 1 / 0
@@ -369,5 +358,4 @@ def test_retry_after(want: float | None, header: str, body: bytes) -> None:
 
 def test_an_error_inside_a_watch_has_the_status_of_its_object() -> None:
     assert isinstance(refusal_in_stream(b'{"code":410}'), GoneError)
-    assert refusal_in_stream(b"nonsense").status == 500
-    assert refusal_in_stream(b'{"code":200}').status == 500
+    assert (refusal_in_stream(b"nonsense").status, refusal_in_stream(b'{"code":200}').status) == (500, 500)

@@ -28,7 +28,6 @@ from tests.fakes.leases import FakeLeases, StoredLease
 
 pytestmark = pytest.mark.looptime
 
-
 N1, N2 = node_json("n1"), node_json("n2")
 TAKE_OVER_S = 4.0
 
@@ -80,9 +79,9 @@ def cut_off(replica: Replica) -> None:
     replica.leases.cut = True
 
 
-async def test_a_standby_is_ready_and_says_no() -> None:
+async def test_a_standby_is_ready_and_says_no_and_nothing_at_its_end() -> None:
     """Filter and bind are errors, prioritize is answered, and /readyz says who leads (docs/safety.md S16)."""
-    async with two() as (group, _, b):
+    async with two() as (group, a, b):
         await b.world.planned_pod("p")
         assert b.world.filter("p") == Failed(Reason.NOT_LEADER)
         call = b.world.bind("p", "n1")
@@ -94,6 +93,8 @@ async def test_a_standby_is_ready_and_says_no() -> None:
         assert found.detail.leadership
         assert (found.detail.leadership.leading, found.detail.leadership.holder) == (False, "a_1")
         assert group.stored.leaders() == ["a"]
+        await b.world.service.shut_down()
+        assert (group.stored.holder, a.leads) == ("a_1", True)
 
 
 async def test_a_standby_s_callers_are_turned_away() -> None:
@@ -150,8 +151,10 @@ async def test_what_is_wrong_with_the_lease_is_said_once(caplog: pytest.LogCaptu
         assert a.leads
 
 
-async def test_a_leader_that_is_cut_off_is_followed_within_four_seconds() -> None:
+@pytest.mark.parametrize("vanished", [[], ["0"]])  # pods, before all others by name
+async def test_a_leader_that_is_cut_off_is_followed_within_four_seconds(vanished: list[str]) -> None:
     async with two() as (group, a, b):
+        group.stored.ghosts += vanished
         cut_off(a)
         began_s, stood_down_s = a.world.now_s, 0.0
         while not b.leads:
@@ -162,8 +165,7 @@ async def test_a_leader_that_is_cut_off_is_followed_within_four_seconds() -> Non
         assert b.world.now_s - began_s <= TAKE_OVER_S
         await b.world.settle()
         assert group.stored.leaders() == ["b"], "the new one takes the label off the old one"
-        assert (a.world.counted("leader"), b.world.counted("leader")) == (0.0, 1.0)
-        assert group.stored.transitions == 1
+        assert (a.world.counted("leader"), b.world.counted("leader"), group.stored.transitions) == (0.0, 1.0, 1)
 
 
 async def test_what_is_held_is_answered_when_the_lease_is_lost() -> None:
@@ -178,8 +180,7 @@ async def test_what_is_held_is_answered_when_the_lease_is_lost() -> None:
         another = a.world.bind(late, offer)
         await a.world.settle(0.01)
         assert another.answer is Reason.NOT_LEADER
-        assert a.world.filter(held_one) == Failed(Reason.NOT_LEADER)
-        assert a.world.committed == {}
+        assert (a.world.filter(held_one), a.world.committed) == (Failed(Reason.NOT_LEADER), {})
 
 
 async def test_a_binding_under_way_is_over_before_another_leads() -> None:
@@ -193,8 +194,7 @@ async def test_a_binding_under_way_is_over_before_another_leads() -> None:
             await asyncio.sleep(0.01)
             over = not [call for call in calls if call.waits]
         assert over
-        assert answers(calls) == [Reason.COMMIT_FAILED] * 2
-        assert a.world.bound() == {}
+        assert (answers(calls), a.world.bound()) == ([Reason.COMMIT_FAILED] * 2, {})
 
 
 async def test_promises_of_the_old_leader_are_kept() -> None:
@@ -210,12 +210,6 @@ async def test_promises_of_the_old_leader_are_kept() -> None:
         assert answers(await b.world.bind_and_settle(*names)) == [None, None]
 
 
-def park(world: World, name: str) -> None:
-    """Write what kube-scheduler writes of a pod that was refused everywhere."""
-    said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "netgang: no room"}
-    world.api.add(world.api.pod(name) | {"status": {"conditions": [said]}})
-
-
 async def test_a_new_leader_wakes_what_the_old_one_refused() -> None:
     """Pods that kube-scheduler has parked for the "no" of a process that is gone are woken, once."""
     async with two() as (_, a, b):
@@ -223,8 +217,7 @@ async def test_a_new_leader_wakes_what_the_old_one_refused() -> None:
         a.world.occupy("n2", name="another")
         names = await a.world.planned_gang("g", 2)
         assert [a.world.refusal(name) for name in names] == [Reason.NO_ROOM] * 2
-        for name in names:
-            park(a.world, name)
+        a.world.says("netgang: no room", *names)
         came = a.world.gang("came", 1, cpu="2")
         a.world.gang("queued", 1, cpu="0")  # kube-scheduler has not come to it yet, and it is left alone
         cut_off(a)
@@ -295,21 +288,13 @@ async def test_who_ends_in_order_is_followed_at_once() -> None:
         began_s = a.world.now_s
         await a.world.service.shut_down()
         assert a.world.now_s - began_s == pytest.approx(0.8, abs=0.05)
-        assert (answers(under_way), held.answer) == ([None, None], Reason.NOT_LEADER)
-        assert group.stored.holder == ""
+        assert (answers(under_way), held.answer, group.stored.holder) == ([None, None], Reason.NOT_LEADER, "")
         assert group.stored.leaders() == []
         await until_leads(b)
         assert a.world.now_s - began_s <= 2.0
         assert group.stored.transitions == 1
         await b.world.settle(10.0)
         assert not a.leads
-
-
-async def test_a_standby_that_ends_says_nothing() -> None:
-    async with two() as (group, a, b):
-        await b.world.service.shut_down()
-        assert group.stored.holder == "a_1"
-        assert a.leads
 
 
 async def test_an_end_without_the_api_server_is_no_longer_than_it_must_be() -> None:
@@ -337,14 +322,6 @@ async def test_only_the_leader_has_the_label() -> None:
         assert group.stored.leaders() == []
 
 
-async def test_a_pod_that_vanished_does_not_matter() -> None:
-    async with two() as (group, a, b):
-        cut_off(a)
-        group.stored.ghosts.append("0")  # before all others by name
-        await b.world.settle(TAKE_OVER_S + 0.5)
-        assert group.stored.leaders() == ["b"]
-
-
 class Bench:
     """A fence around a cluster with one pod; `room_s` is what the lease has left."""
 
@@ -365,11 +342,8 @@ async def test_every_call_that_writes_needs_the_lease(name: str) -> None:
     assert bench.api.calls.total() == 0
 
 
-def test_what_only_reads_is_named_by_hand() -> None:
+async def test_reading_is_free_and_what_only_reads_is_named_by_hand() -> None:
     assert sorted(READS) == ["get_object", "get_pod", "labelled_owners", "list_page", "watch"]
-
-
-async def test_reading_is_free() -> None:
     bench = Bench(room_s=0.0)
     assert await bench.fence.get_pod("default", "p")
     assert len((await bench.fence.list_page("/api/v1/pods", limit=10)).items) == 1

@@ -88,12 +88,8 @@ class KubeScheduler:
 
     def _try(self, world: World, uid: str, pod: dict[str, Any], pods: dict[str, Any]) -> None:
         name, version = pod["metadata"]["name"], pod["metadata"]["resourceVersion"]
-        if (
-            name in self.late
-            or uid in self.calls
-            or self._parked.get(uid) == version
-            or self._due_s.get(uid, 0.0) > world.now_s
-        ):
+        waits = name in self.late or uid in self.calls or self._due_s.get(uid, 0.0) > world.now_s
+        if waits or self._parked.get(uid) == version:
             return
         look = tuple(sorted(self._free(world, pods).items()))
         if self._hopeless.get(uid) == look:

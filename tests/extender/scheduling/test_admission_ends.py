@@ -14,12 +14,11 @@ from scoring.ids import gang_key
 from scoring.model.reasons import Reason
 from tests.builders import pod
 from tests.extender.controllers.contexts import context_over
-from tests.extender.scheduling.world import ADMIT_S, GATED, HOLD_S, World, answers, key, node_json, running
+from tests.extender.scheduling.world import ADMIT_S, GATED, HOLD_S, answers, key, node_json, running
 from tests.fakes.clock import FakeClock
 from tests.fakes.cluster_api import FakeClusterApi
 
 pytestmark = pytest.mark.looptime
-
 
 NO_CLAIM = (
     '0/2 nodes are available: persistentvolumeclaim "data" not found. '
@@ -33,14 +32,6 @@ def nodes() -> list[dict[str, Any]]:
     return [node_json(f"n{i}", cpu="1500m") for i in (1, 2)]
 
 
-def says(world: World, message: str, *pods: str) -> None:
-    for name in pods:
-        pod = world.api.pod(name)
-        condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
-        pod.setdefault("status", {})["conditions"] = [condition]
-        world.api.add(pod)
-
-
 @pytest.mark.parametrize("gates", [{}, GATED], ids=["ungated", "gated"])
 async def test_a_gang_that_never_comes_lapses(gates: dict[str, Any]) -> None:
     async with running(*nodes()) as world:
@@ -50,7 +41,7 @@ async def test_a_gang_that_never_comes_lapses(gates: dict[str, Any]) -> None:
         await world.settle(ADMIT_S / 2)
         assert world.waits_for("next") is Reason.BEHIND
         if not gates:
-            says(world, NO_VOLUME, *never)
+            world.says(NO_VOLUME, *never)
         await world.settle(ADMIT_S / 2 + 2.0)
         assert (world.waits_for("never"), sorted(world.plan.admitted)) == (Reason.BACKING_OFF, [key("next")])
         await world.starts(*names)
@@ -63,7 +54,7 @@ async def test_a_gang_that_never_comes_lapses(gates: dict[str, Any]) -> None:
 async def test_a_gang_whose_claim_does_not_exist_is_incomplete(gated: bool) -> None:
     async with running(*nodes()) as world:
         lacks = await world.planned_gang("lacks", 2, **(GATED if gated else {}))
-        says(world, NO_CLAIM, *lacks)
+        world.says(NO_CLAIM, *lacks)
         await world.settle(2.0)
         assert (world.waits_for("lacks"), world.committed) == (Reason.INCOMPLETE, {})
         assert 'persistentvolumeclaim "data" not found' in world.plan.waiting[key("lacks")].detail
@@ -71,7 +62,7 @@ async def test_a_gang_whose_claim_does_not_exist_is_incomplete(gated: bool) -> N
         await world.starts(*names)
         world.delete(*names)
         assert [world.refusal(name) for name in lacks] == [Reason.INCOMPLETE] * 2, "the claim is there: it is asked"
-        says(world, OURS, *lacks)
+        world.says(OURS, *lacks)
         await world.settle()
         assert sorted(world.plan.admitted) == [key("lacks")]
         await world.starts(*lacks)
@@ -81,20 +72,18 @@ async def test_members_at_bind_are_let_go_when_another_cannot_come() -> None:
     async with running(*nodes()) as world:
         came, lacks = await world.planned_gang("g", 2)
         [call] = await world.bind_and_settle(came)
-        says(world, NO_CLAIM, lacks)
+        world.says(NO_CLAIM, lacks)
         await world.settle(2.0)
-        assert not call.waits
-        assert call.answer is not None
+        assert (call.waits, call.answer is None) == (False, False)
         assert (world.waits_for("g"), world.committed) == (Reason.INCOMPLETE, {})
-        document = world.explained("g")
-        why = {one.pod: one.why for one in document.members}
+        why = {one.pod: one.why for one in world.explained("g").members}
         assert why[lacks] == 'kube-scheduler places it on no node: persistentvolumeclaim "data" not found'
 
 
 async def test_a_gang_of_which_only_some_come_lapses_with_the_words_of_the_others() -> None:
     async with running(*nodes()) as world:
         came, stays = await world.planned_gang("g", 2)
-        says(world, NO_VOLUME, stays)
+        world.says(NO_VOLUME, stays)
         calls = world.bind_offered(came)
         await world.settle(HOLD_S + 1.0)
         assert answers(calls) == [Reason.QUORUM_TIMEOUT]
@@ -108,13 +97,13 @@ async def test_other_words_of_kube_scheduler_end_the_back_off() -> None:
     """A pod of which kube-scheduler says that we refused it found a node it could use (docs/safety.md S5)."""
     async with running(*nodes()) as world:
         names = await world.planned_gang("g", 2)
-        says(world, NO_VOLUME, *names)
+        world.says(NO_VOLUME, *names)
         await world.settle(ADMIT_S + 2.0)
         assert world.waits_for("g") is Reason.BACKING_OFF
-        says(world, NO_VOLUME.replace("0/2", "0/3"), *names)
+        world.says(NO_VOLUME.replace("0/2", "0/3"), *names)
         await world.settle(2.0)
         assert world.waits_for("g") is Reason.BACKING_OFF, "the same refusal in other numbers is no news"
-        says(world, OURS, *names)
+        world.says(OURS, *names)
         await world.settle(2.0)
         assert sorted(world.plan.admitted) == [key("g")]
         await world.bind_and_settle(*names)
@@ -132,7 +121,7 @@ async def test_kube_scheduler_that_comes_back_ends_the_back_off_of_its_absence()
 async def test_a_gang_never_starves_while_its_claim_is_missing() -> None:
     async with running(*nodes(), queue={"starve_limit_s": 5.0}) as world:
         lacks = await world.planned_gang("lacks", 2)
-        says(world, NO_CLAIM, *lacks)
+        world.says(NO_CLAIM, *lacks)
         await world.settle(30.0)
         await world.planned_gang("next", 2)
         assert (sorted(world.plan.admitted), dict(world.plan.reservations)) == ([key("next")], {})

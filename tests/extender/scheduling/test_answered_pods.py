@@ -86,9 +86,7 @@ REFUSALS = {  # case: (seconds at which the node is refused, which of the refusa
 
 
 @pytest.mark.parametrize(("moments_s", "believed"), REFUSALS.values(), ids=REFUSALS)
-def test_two_refusals_are_believed_when_they_are_apart_but_not_too_far(
-    moments_s: list[float], believed: list[bool]
-) -> None:
+def test_two_refusals_are_believed_when_apart_but_not_too_far(moments_s: list[float], believed: list[bool]) -> None:
     """One may be lag between kube-scheduler's view and ours; so may be two that have nothing to do with each other."""
     learned, member = Learned(), pod("p")
     assert [learned.refused(member, 100.0 + after_s) for after_s in moments_s] == believed
@@ -103,14 +101,11 @@ def test_pods_of_one_kind_count_together_and_nodes_and_kinds_do_not() -> None:
     assert learned.refused(pod("q", cpu="1"), 5.0)
 
 
-NOTHING = {  # case: (pod, sees_all_nodes, nodes asked)
-    "nominated": (pod("p", nominated_node="n2"), True, (N2,)),
-    "sampling": (pod("p"), False, (N2,)),
-    "no nodes at all": (pod("p"), True, ()),
-}
-
-
-@pytest.mark.parametrize(("member", "sees_all", "asked"), NOTHING.values(), ids=NOTHING)
+@pytest.mark.parametrize(
+    ("member", "sees_all", "asked"),
+    [(pod("p", nominated_node="n2"), True, (N2,)), (pod("p"), False, (N2,)), (pod("p"), True, ())],
+    ids=["nominated", "sampling", "no nodes at all"],
+)
 def test_some_requests_teach_nothing(member: Pod, sees_all: bool, asked: tuple[NodeName, ...]) -> None:
     """The planned node may be missing for another reason than a filter."""
     learned = Learned(sees_all_nodes=sees_all)
@@ -167,15 +162,12 @@ def test_a_refused_pod_is_woken_once_when_it_is_planned() -> None:
     assert parking.asleep([B, A, C]) == [B]
 
 
-QUEUED: Mapping[str, tuple[Pod, bool]] = {  # case: (the pod; whether it is left to kube-scheduler)
-    "not tried yet": (pod("a"), True),
-    "refused": (replace(pod("a"), parked=True), False),
-    "at a gate, which we remove again": (replace(pod("a"), gates=(GATE,)), False),
-}
-
-
 @pytest.mark.parametrize("before_us", [False, True], ids=["new", "inherited"])
-@pytest.mark.parametrize(("one", "left"), QUEUED.values(), ids=QUEUED)
+@pytest.mark.parametrize(
+    ("one", "left"),
+    [(pod("a"), True), (replace(pod("a"), parked=True), False), (replace(pod("a"), gates=(GATE,)), False)],
+    ids=["not tried yet", "refused", "at a gate, which we remove again"],
+)
 def test_a_pod_in_kube_scheduler_s_queue_is_not_disturbed(one: Pod, left: bool, before_us: bool) -> None:
     """However long the queue is; once it was refused, it is woken."""
     cache = ClusterCache()

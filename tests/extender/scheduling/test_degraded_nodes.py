@@ -14,7 +14,8 @@ from scoring.network.matrix import NetworkMatrix
 from tests.builders import mesh
 from tests.extender.scheduling.world import GATED, Call, World, key, node_json, running
 
-looptime = pytest.mark.looptime
+pytestmark = pytest.mark.looptime
+
 NAMES = [f"n{i}" for i in range(1, 7)]
 SLOW = {"delay_ms": 60.0}
 LOST = {"loss_ratio": 0.9}
@@ -45,7 +46,6 @@ async def started(world: World, *calls: Call, gang: Iterable[str] = ()) -> set[s
     return set(world.bound().values())
 
 
-@looptime
 async def test_new_data_alone_moves_a_planned_gang() -> None:
     async with meshed("aaaa", ["n3", "n4"], SLOW) as world:
         gang = await world.planned_gang("g", 2)
@@ -54,7 +54,6 @@ async def test_new_data_alone_moves_a_planned_gang() -> None:
         assert {world.offered(name) for name in gang} == {"n3", "n4"}
 
 
-@looptime
 @pytest.mark.parametrize("gated", [True, False], ids=["gated", "parked"])
 async def test_new_data_admits_a_gang_that_it_makes_room_for(gated: bool) -> None:
     async with meshed("aabb", ["n3", "n4"], SLOW) as world:
@@ -71,7 +70,6 @@ async def test_new_data_admits_a_gang_that_it_makes_room_for(gated: bool) -> Non
         assert world.bound()["g-0"] in ("n1", "n2")
 
 
-@looptime
 @pytest.mark.parametrize(("loss_ratio", "kept"), [(0.5, False), (0.49, True)])
 async def test_the_threshold_is_half_of_the_packets(loss_ratio: float, kept: bool) -> None:
     async with meshed("aaaaaa") as world:
@@ -82,7 +80,6 @@ async def test_the_threshold_is_half_of_the_packets(loss_ratio: float, kept: boo
         call.hang_up()
 
 
-@looptime
 async def test_a_gang_that_is_being_admitted_loses_only_the_bad_place() -> None:
     async with meshed("aaaaa", spares=2) as world:
         names = await world.planned_gang("g", 2, **GATED)
@@ -95,7 +92,6 @@ async def test_a_gang_that_is_being_admitted_loses_only_the_bad_place() -> None:
         assert len(await started(world, gang=names)) == 2
 
 
-@looptime
 async def test_running_jobs_are_never_moved() -> None:
     async with meshed("aaaaaa") as world:
         await started(world, gang=await world.planned_gang("g", 2))
@@ -107,8 +103,7 @@ async def test_running_jobs_are_never_moved() -> None:
 
 
 def is_unusable(network: NetworkMatrix, name: str = "n1", *, ttl_s: float = 100.0) -> bool:
-    others = [NodeName(one) for one in NAMES]
-    return unusable(network, NodeName(name), others, hard_ttl_s=ttl_s)
+    return unusable(network, NodeName(name), list(map(NodeName, NAMES)), hard_ttl_s=ttl_s)
 
 
 UNUSABLE = {  # case: (unusable, bad nodes, node)
@@ -130,7 +125,6 @@ def test_old_losses_do_not_count() -> None:
     assert [is_unusable(found, ttl_s=ttl_s) for ttl_s in (100.1, 100.0)] == [True, False]
 
 
-@looptime
 async def test_links_that_come_and_go_move_a_gang_three_times_at_most() -> None:
     async with meshed("aaaaaa") as world:
         gang = await world.planned_gang("g", 2)
@@ -148,7 +142,6 @@ async def test_links_that_come_and_go_move_a_gang_three_times_at_most() -> None:
         assert world.bound()[gang[0]] not in left
 
 
-@looptime
 async def test_a_threshold_that_is_crossed_all_the_time_costs_one_move() -> None:
     async with meshed("aaaaaa") as world:
         gang = await world.planned_gang("g", 2)
@@ -164,7 +157,6 @@ async def test_a_threshold_that_is_crossed_all_the_time_costs_one_move() -> None
         assert shaky not in await started(world, call, gang=gang[1:])
 
 
-@looptime
 @pytest.mark.parametrize("full", [False, True], ids=["all nodes turn bad", "the good ones are full"])
 async def test_nothing_is_given_up_for_nothing(full: bool) -> None:
     async with meshed("aaaa") as world:
@@ -178,7 +170,6 @@ async def test_nothing_is_given_up_for_nothing(full: bool) -> None:
         await started(world, *calls, gang=gang[1:])
 
 
-@looptime
 @pytest.mark.parametrize("zones", [None, "a"])
 async def test_a_dead_zone_is_left_for_a_good_one_that_is_allowed(zones: str | None) -> None:
     async with meshed("aaabbb", NAMES[3:], SLOW) as world:

@@ -97,8 +97,7 @@ async def test_what_the_api_server_refuses_for_good_is_said_and_gives_room_back(
         await world.settle(2.0)
         assert world.committed == {}
         assert world.waits_for("g") is Reason.BACKING_OFF
-        document = world.explained("g")
-        assert "Invalid value" in (document.admission_refused or "")
+        assert "Invalid value" in (world.explained("g").admission_refused or "")
         assert "spec.affinity: Invalid value" in world.told_to("AdmissionLapsed")["g-0"]
         world.delete("g-0")
         await world.settle(2.0)
@@ -171,10 +170,8 @@ async def test_two_terms_of_their_own_and_a_spread() -> None:
         [own] = world.gang("own", 1, **GATED, affinity=affinity)
         spread = {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule"}
         [wide] = await world.planned_gang("wide", 1, **GATED, topologySpreadConstraints=[spread])
-        found = required_terms(world.api.pod(own))
-        assert [[one["key"] for one in term["matchExpressions"]] for term in found] == [
-            ["disk", "kubernetes.io/hostname"]
-        ] * 2
+        found = [[one["key"] for one in term["matchExpressions"]] for term in required_terms(world.api.pod(own))]
+        assert found == [["disk", "kubernetes.io/hostname"]] * 2
         [zone] = required_terms(world.api.pod(wide))
         assert zone == {"matchExpressions": [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["a"]}]}
         await world.bind_and_settle(own, wide)
@@ -202,9 +199,7 @@ async def test_our_own_no_is_not_another_filters() -> None:
     async with running(*nodes(2), spares=1) as world:
         [name] = await world.planned_gang("g", 1, **GATED)
         before = dict(world.committed[key("g")])
-        message = f"0/2 nodes are available: 2 {Reason.BACKING_OFF}."
-        condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
-        world.api.add({**world.api.pod(name), "status": {"conditions": [condition]}})
+        world.says(f"0/2 nodes are available: 2 {Reason.BACKING_OFF}.", name)
         await world.settle(4.0)
         assert world.committed[key("g")] == before
 
@@ -241,11 +236,8 @@ async def test_a_burst_is_spread_over_time(way: str) -> None:
         world.occupy("n0", cpu="8", name="first")
         for node in range(1, 30):
             world.occupy(f"n{node}", cpu="8", name=f"full-{node}")
-        names = [
-            name
-            for number in range(GANGS)
-            for name in world.gang(f"g{number:02}", SIZE, cpu="1", **(GATED if way == "gated" else {}))
-        ]
+        gates = GATED if way == "gated" else {}
+        names = [name for number in range(GANGS) for name in world.gang(f"g{number:02}", SIZE, cpu="1", **gates)]
         await world.settle(2.0)
         if way == "parked":
             for name in names:
@@ -261,8 +253,7 @@ async def test_a_burst_is_spread_over_time(way: str) -> None:
         assert by_tenths[-1] - before >= len(names)
         seconds = [after - now for now, after in zip(by_tenths, by_tenths[10:], strict=False)]
         assert max(seconds) <= PER_S * 1.05 + 1
-        for name in names:
-            world.delete(name)
+        world.delete(*names)
 
 
 async def test_gates_open_in_the_order_of_the_queue() -> None:

@@ -47,8 +47,7 @@ async def test_the_places_of_a_gang_at_bind_are_committed() -> None:
         rival = await world.planned_gang("rival", 1, minimum=1)
         assert world.refusal(*rival) is Reason.BEHIND
         await world.until(call.began_s + HOLD_S + 0.5)
-        assert world.committed == {}
-        assert world.offered(*rival) == "n1"
+        assert (world.committed, world.offered(*rival)) == ({}, "n1")
 
 
 async def lapse(world: World, pod: str) -> float:
@@ -101,8 +100,7 @@ async def test_an_older_offer_counts_while_its_room_is_there() -> None:
         calls = [world.bind(name, node) for name, node in offers.items()]
         refused = [world.bind(name, node) for name, node in promised.items()]
         await world.settle()
-        assert answers(calls) == [None, None]
-        assert answers(refused) == [Reason.ROOM_TAKEN, Reason.ROOM_TAKEN]
+        assert (answers(calls), answers(refused)) == ([None, None], [Reason.ROOM_TAKEN, Reason.ROOM_TAKEN])
 
 
 @pytest.mark.parametrize("late_first", [True, False], ids=["late offer first", "newer offer first"])
@@ -122,8 +120,7 @@ async def test_a_gang_that_the_plan_moved_between_two_offers_starts_in_one_zone(
         assert calls[names[0]].answer is Reason.OTHER_ZONE
         again = world.bind(names[0], world.offered(names[0]))
         await world.settle()
-        assert answers([calls[names[1]], again]) == [None, None]
-        assert set(world.bound().values()) == {after}
+        assert (answers([calls[names[1]], again]), set(world.bound().values())) == ([None, None], {after})
 
 
 async def test_more_calls_than_may_be_held_fail_at_once() -> None:
@@ -174,8 +171,7 @@ async def test_shut_down_answers_everybody() -> None:
         assert answers(under_way) == [None, None]
         calls = [world.bind(name, node) for name, node in offers.items()] + [world.bind("plain", "n1")]
         await world.settle(0.01)
-        assert answers(calls) == [Reason.NOT_LEADER] * 4
-        assert world.service.binds.held_count == 0
+        assert (answers(calls), world.service.binds.held_count) == ([Reason.NOT_LEADER] * 4, 0)
 
 
 async def test_the_room_is_looked_at_once_more_at_quorum() -> None:
@@ -184,8 +180,7 @@ async def test_the_room_is_looked_at_once_more_at_quorum() -> None:
         world.occupy_unseen(one.node)
         two = world.bind(second, node)
         await world.settle(0.01)
-        assert answers([one, two]) == [Reason.ROOM_TAKEN, Reason.ROOM_TAKEN]
-        assert world.api.calls["bind"] == 0
+        assert (answers([one, two]), world.api.calls["bind"]) == ([Reason.ROOM_TAKEN, Reason.ROOM_TAKEN], 0)
         world.service.cache.pods.remove("default/stranger")
 
 
@@ -206,8 +201,7 @@ async def test_nobody_waits_for_a_member_that_cannot_come() -> None:
         world.occupy(world.offered(second))
         await world.settle()
         assert one.answer is Reason.ROOM_TAKEN
-        assert (world.committed, world.waits_for("g")) == ({}, Reason.NO_ROOM)
-        assert world.service.cache.back_offs == {}
+        assert (world.committed, world.waits_for("g"), world.service.cache.back_offs) == ({}, Reason.NO_ROOM, {})
 
 
 async def test_a_place_that_will_not_do_leaves_what_is_being_posted_alone() -> None:
@@ -276,8 +270,7 @@ async def test_a_failed_post_rolls_forward(error: Exception, applied: bool) -> N
         calls = await world.bind_and_settle(*names)
         [failed] = [call for call in calls if call.answer is not None]
         assert failed.answer is Reason.COMMIT_FAILED
-        assert len(world.bound()) == (3 if applied else 2)
-        assert world.committed == {}
+        assert (len(world.bound()), world.committed) == (3 if applied else 2, {})
         again = world.bind(failed.pod, failed.node) if applied else world.bind_offered(failed.pod)[0]
         await world.settle()
         assert again.answer is None
@@ -303,8 +296,4 @@ async def test_every_answer_leaves_a_line_that_names_pod_and_node(caplog: pytest
         await world.bind_and_settle(first, second)
         lines = [record.fields for record in caplog.records if record.getMessage() == "bind"]  # type: ignore[attr-defined]
     told = [(line["pod"], line["node"], line.get("reason")) for line in lines]
-    assert told == [
-        ("default/g-0", "n1", Reason.QUORUM_TIMEOUT),
-        ("default/g-0", "n1", None),
-        ("default/g-1", "n1", None),
-    ]
+    assert told == [("default/g-0", "n1", Reason.QUORUM_TIMEOUT), *((f"default/g-{i}", "n1", None) for i in (0, 1))]

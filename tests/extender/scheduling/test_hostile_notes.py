@@ -28,19 +28,12 @@ def waits(name: str, *, preempts: str, priority: int = 10, size: int = 1, uid: s
 
 
 def suspended(name: str, note: object, *, uid: str) -> dict[str, Any]:
-    return {
-        "kind": "Job",
-        "apiVersion": "batch/v1",
-        "metadata": {
-            "name": name,
-            "uid": uid,
-            "namespace": "hostile",
-            "labels": {"netgang.io/restart": "suspended"},
-            "annotations": {"netgang.io/resume": note if isinstance(note, str) else json.dumps(note)},
-        },
-        "spec": {"suspend": True},
-        "status": {"conditions": [{"type": "Suspended", "status": "True"}]},
-    }
+    metadata: dict[str, Any] = {"name": name, "uid": uid, "namespace": "hostile"}
+    metadata["labels"] = {"netgang.io/restart": "suspended"}
+    metadata["annotations"] = {"netgang.io/resume": note if isinstance(note, str) else json.dumps(note)}
+    status = {"conditions": [{"type": "Suspended", "status": "True"}]}
+    job = {"kind": "Job", "apiVersion": "batch/v1", "metadata": metadata}
+    return {**job, "spec": {"suspend": True}, "status": status}
 
 
 async def test_a_nested_preempts_note_stops_nobody() -> None:
@@ -75,9 +68,8 @@ async def test_resume_notes_of_ours_cost_few_requests() -> None:
     notes = notes_of_a_former_process()
     for number in range(OWNERS):
         made = suspended(f"ours-{number}", "", uid=f"u{number}")
-        text = notes.write(
-            NoteKind.RESUME, bearer_of(made), json.dumps({"gang": f"g{number}", "why": "", "at_s": WALL_S})
-        )
+        note = json.dumps({"gang": f"g{number}", "why": "", "at_s": WALL_S})
+        text = notes.write(NoteKind.RESUME, bearer_of(made), note)
         made["metadata"]["annotations"] = {"netgang.io/resume": text}
         api.add(made)
         never_ends(api, number)
@@ -116,8 +108,7 @@ async def test_an_admitted_note_jumps_no_queue() -> None:
     api.add(pod_json("urgent-0", gang="urgent", priority=10, **GATED))
     async with running(api=api) as world:
         await world.settle()
-        assert list(world.committed) == [key("urgent")]
-        assert world.api.admitted == ["urgent-0"]
+        assert (list(world.committed), world.api.admitted) == ([key("urgent")], ["urgent-0"])
 
 
 @pytest.mark.parametrize("text", [NESTED, "[" * 4000], ids=["200 kB", "4 kB"])

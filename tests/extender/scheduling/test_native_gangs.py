@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from extender.convert.wire import Passed
 from scoring.model.reasons import Reason
-from tests.extender.scheduling.test_admission_ends import NO_VOLUME, says
+from tests.extender.scheduling.test_admission_ends import NO_VOLUME
 from tests.extender.scheduling.world import ADMIT_S, GATED, Object, World, key, node_json, running
 
 pytestmark = pytest.mark.looptime
@@ -61,8 +60,7 @@ async def test_all_are_admitted_each_to_its_planned_node_and_nothing_waits_for_c
         assert set(world.committed) == {key("g")}
         start(world, *names)
         await world.settle(2.0)
-        assert world.committed == {}
-        assert world.explained("g").state == "running"
+        assert (world.committed, world.explained("g").state) == ({}, "running")
         await world.settle(ADMIT_S * 2)
         assert (world.told("AdmissionLapsed"), world.api.bindings) == ([], [])
 
@@ -96,12 +94,10 @@ async def test_the_minimum_follows_the_pod_group() -> None:
 async def test_a_gang_that_kube_scheduler_cannot_place_goes_back_to_the_queue_with_its_words() -> None:
     """Another pod took the room of one member: the other two, which failed with it, lose no node for that."""
     async with alone(native_group()) as (world, names):
-        says(world, NO_VOLUME, names[0])
-        says(world, FAILED, *names[1:])
+        world.says(NO_VOLUME, names[0])
+        world.says(FAILED, *names[1:])
         await world.settle(ADMIT_S + 5.0)
-        notes = world.told("AdmissionLapsed")
-        assert notes
-        assert "volume node affinity" in notes[0]
+        assert "volume node affinity" in world.told("AdmissionLapsed")[0]
         excluded = world.service.cache.snapshot().excluded
         planned = {pins(world, name)[0] for name in names[1:]}
         for name in names:
@@ -115,8 +111,8 @@ async def test_room_that_another_pod_took_closes_no_node() -> None:
     async with alone(native_group()) as (world, names):
         [node] = pins(world, names[0])
         world.occupy(node, cpu="1")
-        says(world, NO_ROOM, names[0])
-        says(world, FAILED, *names[1:])
+        world.says(NO_ROOM, names[0])
+        world.says(FAILED, *names[1:])
         await world.settle(5.0)
         known = world.service.cache.pod(world.uid(names[0]))
         assert known is not None
@@ -145,13 +141,10 @@ async def test_members_that_ran_before_pods_were_gated_count() -> None:
 
 
 async def test_with_an_extender_each_bind_is_posted_at_once() -> None:
-    mine = {"schedulingGroup": {"podGroupName": "g"}}
     async with running(*NODES, native_group()) as world:
         for number in range(3):
-            world.pod(f"p{number}", **mine, **GATED)
+            world.pod(f"p{number}", schedulingGroup={"podGroupName": "g"}, **GATED)
         await world.settle()
         node = pins(world, "p0")[0]
-        answer = world.filter("p0")
-        assert isinstance(answer, Passed)
-        assert list(answer.names) == [node]
+        assert world.offered("p0") == node
         assert (await world.bind_answer("p0", node), world.bound()) == (None, {"p0": node})

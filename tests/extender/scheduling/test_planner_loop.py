@@ -27,7 +27,6 @@ from tests.fakes.clock import LoopClock
 
 pytestmark = pytest.mark.looptime
 
-
 G = gang_key("default", "g")
 T = TypeVar("T")
 
@@ -52,9 +51,8 @@ class Desk:
     ) -> None:
         self.cache = ClusterCache()
         self.cache.nodes.put(node("n1"))
-        clock = clock or LoopClock()
-        telemetry = Telemetry()
-        self.planner = Planner(self.cache, policy or Policy(), clock, telemetry, DecisionLog(), worker=worker)
+        more = (policy or Policy(), clock or LoopClock(), Telemetry(), DecisionLog())
+        self.planner = Planner(self.cache, *more, worker=worker)
         self.cache.on_change = self.planner.mark_dirty
         self.plans: list[Plan] = []
         self.times_s: list[float] = []
@@ -153,8 +151,7 @@ async def test_the_spot_has_a_budget() -> None:
 
 async def test_a_caller_waits_for_some_milliseconds_at_most() -> None:
     """A longer run goes on: until then the plan there is answers (docs/safety.md S15)."""
-    worker = SlowWorker(1.0)
-    desk = Desk(worker=worker)
+    desk = Desk(worker=SlowWorker(1.0))
     gang, began_s = desk.gang(), asyncio.get_running_loop().time()
     assert (await asked(desk, gang)).version == -1
     assert asyncio.get_running_loop().time() - began_s < 0.01
@@ -228,15 +225,11 @@ async def test_every_listener_hears_every_plan() -> None:
     async with at_work(desk):
         desk.gang()
         await asyncio.sleep(1.0)
-    assert heard == [plan.version for plan in desk.plans]
-    assert len(heard) == 2
-    assert heard[-1] == desk.cache.version
+    assert (heard, len(heard), heard[-1]) == ([plan.version for plan in desk.plans], 2, desk.cache.version)
 
 
 @pytest.mark.parametrize("in_a_thread", [True, False])
-async def test_new_measurements_are_scored_before_they_are_planned_with(
-    monkeypatch: pytest.MonkeyPatch, in_a_thread: bool
-) -> None:
+async def test_new_measurements_are_scored_before_a_plan(monkeypatch: pytest.MonkeyPatch, in_a_thread: bool) -> None:
     monkeypatch.setattr("extender.scheduling.planner_loop._INLINE_NODES", 0 if in_a_thread else 1000)
     desk = Desk()
     desk.cache.nodes.put(node("n2", cpu="1"))
@@ -268,9 +261,8 @@ class Heard:
         self.lines: list[tuple[str, str]] = []
         self.turns: list[int] = []
         self.turn: Callable[[], int] = int
-        telemetry = Telemetry()
         log = DecisionLog(refusals_per_s_max=10_000, heard=self._note)
-        self.report = PlanReport(telemetry, log, LoopClock())
+        self.report = PlanReport(Telemetry(), log, LoopClock())
 
     def _note(self, decision: Decision) -> None:
         self.lines.append((decision.what, decision.gang.partition("/")[2]))

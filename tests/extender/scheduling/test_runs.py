@@ -15,21 +15,13 @@ LATER = "2026-01-01T01:00:00Z"
 BOUND = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:30Z"}
 
 
-def job_pod(name: str, index: int, *, size: int, created: str = START, **fields: Any) -> Object:
+def job_pod(name: str, index: int, *, size: int, created: str = START, phase: str = "Pending", **fields: Any) -> Object:
     """A pod of the Indexed Job `name` in gang g; `phase` Succeeded: it ran on n0."""
-    phase = fields.pop("phase", "Pending")
-    made = pod_json(f"{name}-{index}", gang="g", size=size, **fields)
-    made["metadata"] |= {
-        "creationTimestamp": created,
-        "ownerReferences": [
-            {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": f"uid-{name}", "controller": True}
-        ],
-    }
-    made["metadata"]["labels"] |= {
-        "batch.kubernetes.io/job-name": name,
-        "batch.kubernetes.io/job-completion-index": str(index),
-    }
-    made["status"] = {"phase": phase}
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": f"uid-{name}", "controller": True}
+    made = pod_json(f"{name}-{index}", gang="g", size=size, owner=owner, phase=phase, **fields)
+    labels = {"batch.kubernetes.io/job-name": name, "batch.kubernetes.io/job-completion-index": str(index)}
+    made["metadata"]["creationTimestamp"] = created
+    made["metadata"]["labels"] |= labels
     if phase == "Succeeded":
         made["spec"]["nodeName"] = "n0"
         made["status"]["conditions"] = [BOUND]
@@ -92,8 +84,7 @@ async def test_a_gang_whose_pod_group_goes_is_not_committed() -> None:
         world.delete(names[2])
         world.api.remove("g", kind="PodGroup")
         await world.settle()
-        assert answers(calls) == [Reason.INVALID_GROUP] * 2
-        assert world.bound() == {}
+        assert (answers(calls), world.bound()) == ([Reason.INVALID_GROUP] * 2, {})
 
 
 async def commit_beside_a_slow_gang(world: World, *names: str) -> Any:

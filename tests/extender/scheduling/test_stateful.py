@@ -42,7 +42,6 @@ FAULTS = (
 START_S = 1_700_000_000.0
 LIVELY_S = 2000.0  # the longest a gang may be kept waiting by back-offs and half-bound neighbours after the last fault
 
-
 PAUSES_S = st.sampled_from([0.0, 0.01, 0.06, 0.2, 0.2, 1.0, 3.0, 12.0, 40.0])
 
 
@@ -154,14 +153,8 @@ class ServiceMachine(RuleBasedStateMachine):
     def create(self, name: str, demand: Demand) -> None:
         self.spoiled.discard(name)
         self.api.spoiled.discard(name)
-        names = self.world.gang(
-            name,
-            demand.size + demand.spare,
-            minimum=demand.size,
-            cpu=demand.cpu,
-            priority=10 if demand.urgent else 0,
-            **(GATED if demand.gated else {}),
-        )
+        more = {"priority": 10 if demand.urgent else 0, **(GATED if demand.gated else {})}
+        names = self.world.gang(name, demand.size + demand.spare, minimum=demand.size, cpu=demand.cpu, **more)
         self.gated[name] = demand.gated
         self.scheduler.late.update(names[: demand.late])
 

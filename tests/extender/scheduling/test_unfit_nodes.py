@@ -23,20 +23,17 @@ async def joined(world: World) -> None:
     """A DaemonSet that has been there for long, and then a node with room for one member and for its pod."""
     container = {"name": "c", "resources": {"requests": {"cpu": "1"}}}
     metadata: dict[str, Any] = {"name": "cni", "uid": "u", "creationTimestamp": "2000-01-01T00:00:00Z"}
-    world.api.add(
-        {"kind": "DaemonSet", "metadata": metadata, "spec": {"template": {"spec": {"containers": [container]}}}}
-    )
+    template = {"spec": {"containers": [container]}}
+    world.api.add({"kind": "DaemonSet", "metadata": metadata, "spec": {"template": template}})
     await world.settle(2.0)
     node = node_json("n2", cpu="2")
-    node["metadata"]["creationTimestamp"] = datetime.fromtimestamp(world.clock.now_s(), UTC).strftime(
-        "%Y-%m-%dT%H:%M:%SZ"
-    )
+    now = datetime.fromtimestamp(world.clock.now_s(), UTC)
+    node["metadata"]["creationTimestamp"] = f"{now:%Y-%m-%dT%H:%M:%SZ}"
     world.api.add(node)
 
 
 def notes(world: World, gang: str = "g") -> str:
-    document = world.explained(gang)
-    return "; ".join(note for note in document.notes if "DaemonSet" in note)
+    return "; ".join(note for note in world.explained(gang).notes if "DaemonSet" in note)
 
 
 async def test_a_gang_does_not_take_what_a_daemon_sets_pod_will_ask_for() -> None:
@@ -47,10 +44,7 @@ async def test_a_gang_does_not_take_what_a_daemon_sets_pod_will_ask_for() -> Non
         assert world.waits_for("g") in (Reason.NO_ROOM, Reason.BEHIND)
         assert "n2 keeps room free for the pod of DaemonSet default/cni, for another" in notes(world)
         owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "cni", "uid": "u", "controller": True}
-        world.pod("cni-x", cpu="500m", scheduler="default-scheduler", nodeName="n2")
-        bound = world.api.pod("cni-x")
-        bound["metadata"]["ownerReferences"] = [owner]
-        world.api.add(bound)
+        world.pod("cni-x", cpu="500m", scheduler="default-scheduler", nodeName="n2", owner=owner)
         await world.settle(2.0)
         assert notes(world) == ""
         world.delete("g-0", "g-1")

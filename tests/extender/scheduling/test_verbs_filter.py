@@ -112,16 +112,13 @@ async def test_before_the_first_plan_there_is_no_decision() -> None:
     service = following(Settings(), api, LoopClock(), random.Random(0), notes_of_a_former_process())
     args = args_of(api.pod("p"), nodes=["n1", "n2"])
     assert service.verbs.caught_up(args) is None
-    assert service.verbs.filter(args) == Failed(Reason.NOT_SYNCED)
-    assert set(service.verbs.prioritize(args)) == {0}
+    assert (service.verbs.filter(args), set(service.verbs.prioritize(args))) == (Failed(Reason.NOT_SYNCED), {0})
     bind = BindArgs(args.pod.name, args.pod.namespace, args.pod.uid, NodeName("n1"))
     assert await service.verbs.bind(bind, asyncio.get_running_loop().create_future()) is Reason.NOT_SYNCED
 
 
 @pytest.mark.parametrize("busy", [False, True], ids=["idle", "busy"])
-async def test_the_first_pod_of_a_new_gang_waits_a_moment_for_the_others_while_kube_scheduler_is_idle(
-    busy: bool,
-) -> None:
+async def test_the_first_pod_of_a_new_gang_waits_for_the_others_while_kube_scheduler_is_idle(busy: bool) -> None:
     async with running(N1, N2) as world:
         await world.settle()
         members = [pod_json(name, gang="g", size=2) for name in ("g-0", "g-1")]
@@ -275,8 +272,7 @@ async def test_another_node_of_the_zone_is_answered_at_once() -> None:
         others = [name for name in ("n1", "n2", "n3") if name != refused]
         node = world.offered(second, nodes=others)
         assert node in others
-        assert (await world.bind_answer(second, node), held.answer) == (None, None)
-        assert world.bound()[second] == node
+        assert (await world.bind_answer(second, node), held.answer, world.bound()[second]) == (None, None, node)
         assert world.service.cache.snapshot().exclusions == {}
 
 
@@ -300,8 +296,7 @@ async def test_a_node_that_kube_scheduler_asks_about_again_is_used_at_once() -> 
         world.filter(other)
         world.filter(name, debug=True)
         assert [set(nodes) for nodes in world.service.cache.snapshot().exclusions.values()] == [{"n1"}]
-        assert world.offered(name) == "n1"
-        assert world.service.cache.snapshot().exclusions == {}
+        assert (world.offered(name), world.service.cache.snapshot().exclusions) == ("n1", {})
 
 
 async def test_what_is_held_fails_when_a_siblings_place_will_not_do() -> None:

@@ -36,9 +36,8 @@ async def test_scores_follow_the_network() -> None:
 
 
 def asked(world: World, pod: dict[str, Any], *nodes: dict[str, Any]) -> dict[str, int]:
-    args = args_of(
-        pod, nodes=[one["metadata"]["name"] for one in nodes], nodes_json=list(map(msgspec.json.encode, nodes))
-    )
+    names = [one["metadata"]["name"] for one in nodes]
+    args = args_of(pod, nodes=names, nodes_json=list(map(msgspec.json.encode, nodes)))
     return dict(zip(args.node_names, world.service.verbs.prioritize(args), strict=True))
 
 

@@ -172,6 +172,14 @@ class World(msgspec.Struct):
         pod["spec"].update(spec)
         self.api.add(pod)
 
+    def says(self, message: str, *pods: str) -> None:
+        """kube-scheduler writes why it placed these pods on no node."""
+        said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+        for name in pods:
+            pod = self.api.pod(name)
+            pod.setdefault("status", {})["conditions"] = [said]
+            self.api.add(pod)
+
     def delete(self, *pods: str) -> None:
         for pod in pods:
             self.api.remove(pod)
@@ -243,9 +251,8 @@ class World(msgspec.Struct):
         return dict(zip(args.node_names, self.service.verbs.prioritize(args), strict=True))
 
     def bind(self, pod: str, node: str, *, uid: str | None = None) -> Call:
-        args = BindArgs(
-            PodName(pod), Namespace("default"), PodUid(uid) if uid is not None else self.uid(pod), NodeName(node)
-        )
+        known = PodUid(uid) if uid is not None else self.uid(pod)
+        args = BindArgs(PodName(pod), Namespace("default"), known, NodeName(node))
         gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         task = asyncio.create_task(self.service.verbs.bind(args, gone), name=f"bind {pod}")
         call = Call(pod, node, task, gone, self.clock.monotonic_s())

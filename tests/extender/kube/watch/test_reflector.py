@@ -46,8 +46,7 @@ async def test_first_the_whole_list_then_every_change() -> None:
         api.add(pod("p0"))
         api.remove("p1")
         await settle()
-        assert state_of(api.store) == sink.state
-        assert (sink.replaced, len(sink.states)) == (1, 4)
+        assert (state_of(api.store), sink.replaced, len(sink.states)) == (sink.state, 1, 4)
 
 
 async def test_a_watch_is_ended_by_the_server_before_five_minutes() -> None:
@@ -159,8 +158,7 @@ async def test_retry_after_is_honoured(verb: str) -> None:
         await settle(59.0)
         assert api.calls[verb] == 1
         await settle(10.0)
-        assert api.calls[verb] == 2
-        assert (reflector.synced.is_set(), reflector.status().relists) == (True, 1)
+        assert (api.calls[verb], reflector.synced.is_set(), reflector.status().relists) == (2, True, 1)
 
 
 async def test_a_kind_that_appears_and_disappears() -> None:
@@ -223,8 +221,7 @@ async def test_a_defect_does_not_end_the_following(caplog: pytest.LogCaptureFixt
         api.break_watches()
         api.add(pod("p1"))
         await settle(5.0)
-        assert state_of(api.store) == sink.state
-        assert sink.replaced == 2
+        assert (state_of(api.store), sink.replaced) == (sink.state, 2)
     assert "a defect" in caplog.text
 
 
