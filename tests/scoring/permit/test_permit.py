@@ -17,7 +17,7 @@ Step: TypeAlias = Quorum | tuple[permit.Event, list[permit.Instruction]]
 
 START = PermitState(partial_timeout_s=100.0)
 HOLD_S = 30.0
-due = permit.DeadlinePassed
+due, quits = permit.DeadlinePassed, permit.LeadershipLost
 
 
 def uids(letters: Iterable[str]) -> tuple[PodUid, ...]:
@@ -164,15 +164,17 @@ PS_FIRST = quorum("pxyz", need=3, required="pxy")
 
 HELD_PAIR: list[Step] = [TRIO, holds("a", 1, "bc"), holds("b", 2)]
 COMMITTED: list[Step] = [*HELD_PAIR, commits("c", 3, "abc")]
-PARTIAL: list[Step] = [  # a is bound, b and c are not; the clock runs from 10 to 110
-    *COMMITTED,
-    binds("a", 1, at=5),
-    fails("c", 3, at=6),
-    fails("b", 2, at=10),
-]
+PARTIAL: list[Step] = [*COMMITTED, binds("a", 1, at=5), fails("c", 3, at=6), fails("b", 2, at=10)]
+"""a is bound, b and c are not; the clock runs from 10 to 110."""
 HELD_AGAIN: list[Step] = [*PARTIAL, holds("b", 4, "c", at=11)]
-POSTED_AGAIN: Step = commits("c", 5, "bc", at=12)
+RETRIED: list[Step] = [*HELD_AGAIN, commits("c", 5, "bc", at=12)]
 WHOLE: list[Step] = [*COMMITTED, binds("a", 1), binds("b", 2), binds("c", 3)]
+EVICTED: Step = due(110.0), [evict("a")]
+A_GONE: list[permit.Instruction] = [no(1, Reason.POD_DELETED), release("a")]
+ELSEWHERE: Step = bound("a", node="nx"), [no(1, Reason.POD_CHANGED), release("a")]
+TOO_LATE: list[permit.Instruction] = [no(4, Reason.QUORUM_TIMEOUT), release("b"), evict("a")]
+A_LEAVES: Step = deleted("a", 1.0), A_GONE
+BOTH_LEAVE: Step = deleted("a", 1.0), [*A_GONE, no(2, Reason.INCOMPLETE), release("b")]
 B_FAILED: list[Step] = [*COMMITTED, fails("b", 2), binds("a", 1)]
 
 
@@ -233,11 +235,9 @@ SCRIPTS: dict[str, tuple[Step, ...]] = {
     ),
     # Seen bound by another client: another leader's Binding, or an answer that was lost.
     "a held member is seen on the node it asked for": steps(*HELD_PAIR, binds("a", 1), (due(1.0), [])),
-    "a held member is seen on another node": steps(
-        *HELD_PAIR, (bound("a", node="nx"), [no(1, Reason.POD_CHANGED), release("a")])
-    ),
+    "a held member is seen on another node": steps(*HELD_PAIR, ELSEWHERE),
     "a member under way is seen on another node; its own failure comes later": steps(
-        *COMMITTED, (bound("a", node="nx"), [no(1, Reason.POD_CHANGED), release("a")]), (failed("a"), [])
+        *COMMITTED, ELSEWHERE, (failed("a"), [])
     ),
     "the watch is faster than the reply": steps(*COMMITTED, binds("a", 1), (bound("a"), [])),
     "a failure after the pod was seen bound is not believed": steps(
@@ -286,40 +286,31 @@ SCRIPTS: dict[str, tuple[Step, ...]] = {
         (changed(0.0), []),
         (due(100.0), [evict("a")]),
     ),
-    "a held member is deleted and the gang is incomplete": steps(
-        *HELD_PAIR,
-        quorum("bc", need=3),
-        (deleted("a", 1.0), [no(1, Reason.POD_DELETED), release("a"), no(2, Reason.INCOMPLETE), release("b")]),
-    ),
-    "… even if the cache still shows it": steps(
-        *HELD_PAIR,
-        (deleted("a", 1.0), [no(1, Reason.POD_DELETED), release("a"), no(2, Reason.INCOMPLETE), release("b")]),
-    ),
+    "a held member is deleted and the gang is incomplete": steps(*HELD_PAIR, quorum("bc", need=3), BOTH_LEAVE),
+    "… even if the cache still shows it": steps(*HELD_PAIR, BOTH_LEAVE),
     "a held member is deleted and enough others exist": steps(
         quorum("abcd", need=3),
         holds("a", 1, "bcd"),
         holds("b", 2),
         quorum("bcd", need=3),
-        (deleted("a", 1.0), [no(1, Reason.POD_DELETED), release("a")]),
+        A_LEAVES,
         holds("c", 3),
         commits("d", 4, "bcd"),
     ),
     "a held member is being deleted, seen with another event": steps(
-        *HELD_PAIR, quorum("bcd", need=3), (due(1.0), [no(1, Reason.POD_DELETED), release("a")])
+        *HELD_PAIR, quorum("bcd", need=3), (due(1.0), A_GONE)
     ),
     "the last pods of the gang are gone": steps(
-        *HELD_PAIR,
-        NO_MEMBERS,
-        (changed(0.0), [no(1, Reason.POD_DELETED), release("a"), no(2, Reason.POD_DELETED), release("b")]),
+        *HELD_PAIR, NO_MEMBERS, (changed(0.0), [*A_GONE, no(2, Reason.POD_DELETED), release("b")])
     ),
     "leadership lost": steps(
         *HELD_PAIR,
-        (permit.LeadershipLost(1.0), fail_both(Reason.NOT_LEADER)),
+        (quits(1.0), fail_both(Reason.NOT_LEADER)),
         (ask("a", 3), [no(3, Reason.NOT_LEADER)]),
         (changed(1.0), []),
     ),
     "leadership lost while Bindings are under way: each call gets its own outcome": steps(
-        *COMMITTED, (permit.LeadershipLost(1.0), []), binds("a", 1), fails("b", 2), binds("c", 3), (due(1000.0), [])
+        *COMMITTED, (quits(1.0), []), binds("a", 1), fails("b", 2), binds("c", 3), (due(1000.0), [])
     ),
     # The gang changes while it is held.
     "the minimum shrinks to what is held": steps(*HELD_PAIR, PAIR_OF_THREE, (changed(1.0), [post("a"), post("b")])),
@@ -350,15 +341,11 @@ SCRIPTS: dict[str, tuple[Step, ...]] = {
         *COMMITTED, (left(1, 1.0), []), (failed("a"), [release("a")])
     ),
     "a member under way is deleted: its call fails at once, its outcome is ignored": steps(
-        *COMMITTED,
-        quorum("bcd", need=3),
-        (deleted("a", 1.0), [no(1, Reason.POD_DELETED), release("a")]),
-        (bound("a"), []),
-        binds("b", 2),
+        *COMMITTED, quorum("bcd", need=3), A_LEAVES, (bound("a"), []), binds("b", 2)
     ),
     "an unknown member is deleted": steps(*HELD_PAIR, (deleted("z", 1.0), [])),
     # Roll-forward of a partial gang.
-    "several missing members are posted only together": steps(*HELD_AGAIN, POSTED_AGAIN),
+    "several missing members are posted only together": steps(*RETRIED),
     "a member that can never be bound leaves no call waiting": steps(
         *B_FAILED,
         quorum("abcd", need=4),
@@ -399,18 +386,12 @@ SCRIPTS: dict[str, tuple[Step, ...]] = {
         holds("b", 5, "d"),
     ),
     # Eviction of a gang that was never whole.
-    "partial for too long: evicted once": steps(
-        *PARTIAL, (due(109.9), []), (due(110.0), [evict("a")]), (due(300.0), [])
-    ),
-    "… a call that comes too late is not held first": steps(
-        *PARTIAL, (ask("b", 4, at=110), [no(4, Reason.QUORUM_TIMEOUT), release("b"), evict("a")])
-    ),
-    "… those held with it fail": steps(
-        *PARTIAL, holds("b", 4, "c", at=100), (due(110.0), [no(4, Reason.QUORUM_TIMEOUT), release("b"), evict("a")])
-    ),
+    "partial for too long: evicted once": steps(*PARTIAL, (due(109.9), []), EVICTED, (due(300.0), [])),
+    "… a call that comes too late is not held first": steps(*PARTIAL, (ask("b", 4, at=110), TOO_LATE)),
+    "… those held with it fail": steps(*PARTIAL, holds("b", 4, "c", at=100), (due(110.0), TOO_LATE)),
     "an evicted member counts no more, its successor takes its place": steps(
         *PARTIAL,
-        (due(110.0), [evict("a")]),
+        EVICTED,
         holds("b", 4, "c", at=111),
         holds("c", 5, at=112),
         quorum("bcd", need=3, dead={"a": "na"}),
@@ -419,7 +400,7 @@ SCRIPTS: dict[str, tuple[Step, ...]] = {
     ),
     "an eviction that was refused: the member counts again, the clock starts again": steps(
         *PARTIAL,
-        (due(110.0), [evict("a")]),
+        EVICTED,
         (permit.EvictionRefused(uids("a"), 111.0), []),
         (due(210.0), []),
         (due(211.0), [evict("a")]),
@@ -428,29 +409,15 @@ SCRIPTS: dict[str, tuple[Step, ...]] = {
         commits("c", 5, "bc", at=214),
     ),
     "the clock runs on through a failed second attempt": steps(
-        *PARTIAL,
-        holds("b", 4, "c", at=90),
-        commits("c", 5, "bc", at=91),
-        fails("b", 4, at=92),
-        fails("c", 5, at=93),
-        (due(110.0), [evict("a")]),
+        *RETRIED, fails("b", 4, at=92), fails("c", 5, at=93), EVICTED
     ),
     "no eviction before the outcome of what is under way": steps(
-        *PARTIAL,
-        holds("b", 4, "c", at=108),
-        commits("c", 5, "bc", at=109),
+        *RETRIED,
         (due(115.0), []),
         binds("b", 4, at=116),
         (failed("c", at=117), [no(5, Reason.COMMIT_FAILED), release("c"), evict("ab")]),
     ),
-    "made whole in time: never evicted": steps(
-        *PARTIAL,
-        holds("b", 4, "c", at=90),
-        commits("c", 5, "bc", at=91),
-        binds("b", 4, at=92),
-        binds("c", 5, at=93),
-        (due(500.0), []),
-    ),
+    "made whole in time: never evicted": steps(*RETRIED, binds("b", 4, at=92), binds("c", 5, at=93), (due(500.0), [])),
     "a started gang that lost a member is never evicted": steps(
         *WHOLE,
         quorum("abd", need=3, placed={"a": "na", "b": "nb"}),
@@ -480,7 +447,7 @@ SCRIPTS: dict[str, tuple[Step, ...]] = {
     "a gang of which only succeeded members are there holds nothing": steps(
         quorum("abc", need=3, placed={"a": "na"}, finished="a"), (changed(0.0), []), (due(1000.0), [])
     ),
-    "without leadership nothing is evicted": steps(*PARTIAL, (permit.LeadershipLost(20.0), []), (due(110.0), [])),
+    "without leadership nothing is evicted": steps(*PARTIAL, (quits(20.0), []), (due(110.0), [])),
 }
 
 
@@ -495,8 +462,8 @@ DEADLINES: dict[str, tuple[float | None, list[Step]]] = {
     "Bindings under way have no deadline": (None, COMMITTED),
     "a partial gang": (110.0, PARTIAL),
     "a held call before the eviction": (41.0, HELD_AGAIN),
-    "a partial gang with Bindings under way again": (None, [*HELD_AGAIN, POSTED_AGAIN]),
-    "an evicted gang": (None, [*PARTIAL, (due(110.0), [evict("a")])]),
+    "a partial gang with Bindings under way again": (None, RETRIED),
+    "an evicted gang": (None, [*PARTIAL, EVICTED]),
 }
 
 
