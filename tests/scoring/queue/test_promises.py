@@ -208,21 +208,17 @@ def test_no_gang_waits_without_end(case: tuple[list[Node], list[Job], float], ho
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reservations, "SHARE", share)
         patch.setattr(states, "HOLD_S", hold_s)
-        _starts_in_the_end(nodes, jobs, hold_s)
-
-
-def _starts_in_the_end(nodes: list[Node], jobs: list[Job], hold_s: float) -> None:
-    world = World(nodes, jobs, POLICY)
-    world.run(jobs[-1].arrives_s)
-    now_s = world.now_s
-    each_s = LONGEST_RUN_S if hold_s > now_s else LONGEST_RUN_S + 2.0 * hold_s
-    for i, job in enumerate(jobs):
-        starving_s = job.arrives_s + LIMIT_S
-        ahead = sum(world.started_s.get(older.key, now_s) > starving_s for older in jobs[:i])
-        latest_s = starving_s + (ahead + 1) * each_s
-        assert latest_s > now_s or world.started_s[job.key] <= latest_s
-    world.run()
-    assert len(world.started_s) == len(jobs)
+        world = World(nodes, jobs, POLICY)
+        world.run(jobs[-1].arrives_s)
+        now_s = world.now_s
+        each_s = LONGEST_RUN_S if hold_s > now_s else LONGEST_RUN_S + 2.0 * hold_s
+        for i, job in enumerate(jobs):
+            starving_s = job.arrives_s + LIMIT_S
+            ahead = sum(world.started_s.get(older.key, now_s) > starving_s for older in jobs[:i])
+            latest_s = starving_s + (ahead + 1) * each_s
+            assert latest_s > now_s or world.started_s[job.key] <= latest_s
+        world.run()
+        assert len(world.started_s) == len(jobs)
 
 
 # -- clocks ------------------------------------------------------------------------------------------------------------
