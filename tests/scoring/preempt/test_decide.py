@@ -82,15 +82,15 @@ OTHER = gang("other", 1, cpu="4", priority=20, created_s=1.0)
 LARGE = gang("other", 2, cpu="4", priority=5)
 HALF = gang("half", members=[pod("h0", gang="half", cpu="4", node="n0"), pod("h1", gang="half", cpu="4")], priority=10)
 PORT = (HostPort("TCP", "0.0.0.0", 2222),)
-[OF_ONE] = runs("low", "n0", cpu="1").members
-PORTED = replace(LOW, members=(dressed(OF_ONE, host_ports=PORT),))
+THIN = runs("low", "n0", cpu="1")
+PORTED = replace(THIN, members=(dressed(THIN.members[0], host_ports=PORT),))
 WANTS_PORT = gang("wants", members=[dressed(pod("w", gang="wants", cpu="1"), host_ports=PORT)], priority=10)
 STARVES = gang("starving", 4, cpu="4", priority=10)
 YOUNG = gang("wants", members=[pod(f"w{i}", gang="wants", cpu="4", created_s=NOW_S) for i in range(2)], priority=10)
 STARVING = replace(ON, queue=QueuePolicy(starve_limit_s=100.0, reserve_after_s=0.0))
 TWO_ZONES = [node("n0", cpu="4", zone="a"), node("n1", cpu="4", zone="b"), *NODES[2:]]
 SPLIT = [runs("split", "n0", "n1"), runs("x", "n2", priority=3), runs("y", "n3", priority=3)]
-TWINS = replace(LOW, members=tuple(replace(OF_ONE, uid=PodUid(f"u{i}")) for i in range(3)))
+TWINS = replace(LOW, members=tuple(replace(THIN.members[0], uid=PodUid(f"u{i}")) for i in range(3)))
 MORE = replace(LOW, members=(*LOW.members, pod("low-2", gang="low", cpu="1")))
 
 
