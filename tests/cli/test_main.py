@@ -175,8 +175,6 @@ def test_the_demo_is_the_example(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 # -- help ------------------------------------------------------------------------------------------------------------
 
 PRINTS_NOTHING = {"serve", "demo", "simulate"}  # run until they are stopped; the simulator has its own options
-
-
 COMMANDS: dict[str, Any] = get_command(app).commands  # type: ignore[attr-defined]
 
 

@@ -14,7 +14,6 @@ import pytest
 from scoring.explain.gang import explain
 from scoring.explain.queue_report import report
 from scoring.model.policy import Policy
-from scoring.model.snapshot import Snapshot
 from scoring.plan import Plan, PlannerCache, plan
 from scoring.what_if import Situation, WhatIf, what_if
 from tests.builders import gang, mesh, node, pod, snapshot
@@ -22,14 +21,10 @@ from tests.builders import gang, mesh, node, pod, snapshot
 POLICY = Policy()
 
 
-def busy() -> Snapshot:
-    """Twelve gangs wait on eight nodes that others fill."""
-    nodes = [node(f"n{i}", zone="ab"[i % 2]) for i in range(8)]
-    others = [pod(f"p{i}", cpu="6", node=f"n{i}") for i in range(8)]
-    return snapshot(nodes, [gang(f"g{i}", 3, cpu="4") for i in range(12)], pods=others, network=mesh(nodes))
-
-
-STATE = busy()
+NODES = [node(f"n{i}", zone="ab"[i % 2]) for i in range(8)]
+OTHERS = [pod(f"p{i}", cpu="6", node=f"n{i}") for i in range(8)]
+STATE = snapshot(NODES, [gang(f"g{i}", 3, cpu="4") for i in range(12)], pods=OTHERS, network=mesh(NODES))
+"""Twelve gangs wait on eight nodes that others fill."""
 NOW: Plan = plan(STATE, POLICY, now_s=100.0)
 SITUATION = Situation(STATE, POLICY, 100.0)
 SOMEBODY = next(iter(STATE.gangs.values()))

@@ -9,7 +9,6 @@ from msgspec.structs import replace
 from scoring.ids import GangKey, Namespace, NodeName, ResourceName
 from scoring.model import Gang, HostPort, Role
 from scoring.model.policy import Policy, QueuePolicy
-from scoring.model.snapshot import Snapshot
 from scoring.plan import plan
 from scoring.what_if import MisfitError, Situation, Supposed, WhatIf, supposed, what_if
 from tests.builders import bound, gang, mesh, node, pod, snapshot
@@ -34,17 +33,12 @@ def base(*gangs: Gang, now_s: float = 10.0, **fields: object) -> Situation:
     return Situation(state, Policy(), now_s)
 
 
-def free(state: Snapshot) -> dict[str, int]:
-    column = state.table.axis.index(ResourceName("cpu"))
-    left = (state.table.allocatable - state.used)[:, column]
-    return dict(zip(state.table.names, left.tolist(), strict=True))
-
-
 def test_a_job_that_is_gone_leaves_its_room_and_the_original_stays() -> None:
     before = base()
     used = before.snapshot.used.copy()
     after = supposed(before, RUNS_GONE).snapshot
-    assert (free(after), set(after.gangs)) == ({"a1": 3000, "b1": 2000}, {"default/waits"})
+    left = (after.table.allocatable - after.used)[:, after.table.axis.index(ResourceName("cpu"))].tolist()
+    assert (after.table.names, left, set(after.gangs)) == (("a1", "b1"), [3000, 2000], {"default/waits"})
     assert np.array_equal(before.snapshot.used, used)
     assert set(before.snapshot.gangs) == {"default/runs", "default/waits"}
 

@@ -14,11 +14,6 @@ from scoring.model.resources import Resources
 from scoring.network.matrix import NetworkMatrix
 
 
-def nodes(count: int = 3, *, cpu: int = 10, zones: int = 1) -> tuple[Node, ...]:
-    have = Resources.parse({"cpu": cpu, "memory": "32Gi", "pods": 110})
-    return tuple(Node(NodeName(f"n{i}"), ZoneName(chr(97 + i * zones // count)), have) for i in range(count))
-
-
 def job(
     name: str,
     *,
@@ -48,7 +43,9 @@ def job(
 
 
 def scenario(*jobs: SimJob, count: int = 3, cpu: int = 10, zones: int = 1) -> Scenario:
-    return Scenario("test", nodes(count, cpu=cpu, zones=zones), NetworkMatrix(), jobs, seed=1)
+    have = Resources.parse({"cpu": cpu, "memory": "32Gi", "pods": 110})
+    nodes = tuple(Node(NodeName(f"n{i}"), ZoneName(chr(97 + i * zones // count)), have) for i in range(count))
+    return Scenario("test", nodes, NetworkMatrix(), jobs, seed=1)
 
 
 def first_jobs(one: Scenario, count: int) -> Scenario:

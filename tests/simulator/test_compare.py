@@ -82,9 +82,7 @@ def test_the_command_line() -> None:
     assert table.exit_code == 0
     assert "netgang queue.order=fifo" in table.output
     assert "elastic" in runner.invoke(app, ["simulate"]).output
-    for wrong in (
-        *(["nothing"], ["elastic", "--seeds", "2"], [EXAMPLE, "--policy", "best"], ["kod2", "--set", "luck=1"]),
-    ):
+    for wrong in (["nothing"], ["elastic", "--seeds", "2"], [EXAMPLE, "--policy", "best"], ["kod2", "--set", "luck=1"]):
         refused = runner.invoke(app, ["simulate", *wrong])
         assert refused.exit_code == 2, refused.output
         assert "error:" in refused.output

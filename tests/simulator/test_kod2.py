@@ -63,7 +63,8 @@ def drawn(chance: random.Random) -> tuple[dict[int, int], list[Printed], int, in
     return idle, jobs, chance.randint(1, 4), chance.choice([None, 1, 2, 2])
 
 
-def compared(inputs: int, seed: int) -> None:
+@pytest.mark.parametrize(("inputs", "seed"), [(5_000, 1), pytest.param(100_000, 2, marks=pytest.mark.slow)])
+def test_scale_in_is_what_is_printed(inputs: int, seed: int) -> None:
     chance = random.Random(seed)
     possible = 0
     for _ in range(inputs):
@@ -74,15 +75,6 @@ def compared(inputs: int, seed: int) -> None:
         assert (found.possible, plan, found.node) == printed_algorithm_2(idle, jobs, need, l_dw), (idle, jobs, need)
         possible += found.possible
     assert 0.1 < possible / inputs < 0.9
-
-
-def test_scale_in_is_what_is_printed() -> None:
-    compared(5_000, seed=1)
-
-
-@pytest.mark.slow
-def test_scale_in_is_what_is_printed_in_100_000_cases() -> None:
-    compared(100_000, seed=2)
 
 
 def test_a_job_as_heavy_gives_nothing_to_one_that_entered_later() -> None:

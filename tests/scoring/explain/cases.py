@@ -74,19 +74,9 @@ def refused(of: Gang, *nodes: str) -> dict[str, Any]:
     return {"exclusions": {of.members[0].member_class: frozenset(map(NodeName, nodes))}}
 
 
-def wants(key: str, operator: str, *values: str) -> tuple[NodeSelectorTerm, ...]:
-    return (NodeSelectorTerm((Requirement(key, operator, values),)),)
-
-
-PS_AND_WORKERS = gang(
-    "g",
-    members=[
-        pod("g-ps-0", gang="g", role=Role.PS, index=0, cpu="1", memory="1Gi"),
-        *(pod(f"g-w-{i}", gang="g", role=Role.WORKER, index=i, cpu="16", memory="6Gi") for i in range(2)),
-    ],
-)
-
-
+PS = pod("g-ps-0", gang="g", role=Role.PS, index=0, cpu="1", memory="1Gi")
+WORKERS = [pod(f"g-w-{i}", gang="g", role=Role.WORKER, index=i, cpu="16", memory="6Gi") for i in range(2)]
+PS_AND_WORKERS = gang("g", members=[PS, *WORKERS])
 ML = Taint("dedicated", "ml", "NoSchedule")
 G3 = gang("g", 3)
 APART = gang("g", 3, unmodelled=("podAntiAffinity",))
@@ -146,7 +136,7 @@ CASES: dict[str, Case] = {
         gang("g", 1, node_selector={"accelarator": "a100"}), row(1, labels={"accelerator": "a100"})),
     "node affinity that no node meets": Case(
         CauseReason.LABEL, ("No node of the cluster has label gpu In (a100, h100)",),
-        gang("g", 1, affinity=wants("gpu", "In", "a100", "h100")), row(1)),
+        gang("g", 1, affinity=(NodeSelectorTerm((Requirement("gpu", "In", ("a100", "h100")),)),)), row(1)),
     "the label exists, on nodes of another zone": Case(
         CauseReason.LABEL, ("No node of zone a has label disk=ssd", "nodes of other zones do"),
         gang("g", 1, node_selector={"disk": "ssd"}, options={"zones": "a"}),

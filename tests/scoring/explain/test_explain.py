@@ -332,9 +332,8 @@ def test_the_score_is_that_of_the_plan() -> None:
     state = snapshot(roomy, gangs=[waits := gang("g", 3)], network=mesh(NAMES[:2]))
     score = plan(state, POLICY, now_s=NOW_S).admitted[waits.key].score
     runs = placed("n0", "n0", "n1")
-    assert network_of(snapshot(roomy, gangs=[runs], network=state.network), runs).score == pytest.approx(
-        score, abs=1e-3
-    )
+    found = network_of(snapshot(roomy, gangs=[runs], network=state.network), runs)
+    assert found.score == pytest.approx(score, abs=1e-3)
 
 
 def test_one_member_has_no_worst_link() -> None:

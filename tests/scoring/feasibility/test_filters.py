@@ -16,10 +16,6 @@ UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 GPU = Taint("gpu", "a100", "NoSchedule")
 
 
-def allows(on: Node, **constraints: object) -> bool:
-    return node_allows(on, Constraints(**constraints))  # type: ignore[arg-type]
-
-
 TAINTS = {  # case: (allowed, taint, tolerations)
     "empty key needs Exists": (False, Taint("", "", "NoSchedule"), (Toleration(),)),
     "unknown operator": (False, GPU, (Toleration("gpu", "Near", "a100"),)),
@@ -92,7 +88,7 @@ def test_node_allows(want: bool, on: Node, constraints: dict[str, object]) -> No
 
     A node that cannot run pods takes none, whatever they tolerate (docs/safety.md S12).
     """
-    assert want == allows(on, **constraints)
+    assert want == node_allows(on, Constraints(**constraints))  # type: ignore[arg-type]
 
 
 # -- an independent restatement of the upstream rules ----------------------------------------------------------
@@ -138,6 +134,7 @@ def upstream(on: Node, constraints: Constraints) -> bool:
 
 
 KEYS, VALUES = st.sampled_from(["a", "b", "c"]), st.sampled_from(["", "1", "2", "-3", "x"])
+IN_OR_NOT = st.sampled_from(["In", "NotIn"])
 EFFECTS = st.sampled_from(["NoSchedule", "NoExecute", "PreferNoSchedule"])
 SOME_EFFECTS = st.just("") | EFFECTS
 TOLERATIONS = st.one_of(
@@ -146,13 +143,11 @@ TOLERATIONS = st.one_of(
     st.just(Toleration(UNSCHEDULABLE, "Exists")),
 )
 REQUIREMENTS = st.one_of(
-    st.builds(Requirement, KEYS, st.sampled_from(["In", "NotIn"]), st.lists(VALUES, min_size=1, max_size=3).map(tuple)),
+    st.builds(Requirement, KEYS, IN_OR_NOT, st.lists(VALUES, min_size=1, max_size=3).map(tuple)),
     st.builds(Requirement, KEYS, st.sampled_from(["Exists", "DoesNotExist"])),
     st.builds(Requirement, KEYS, st.sampled_from(["Gt", "Lt"]), st.sampled_from(["0", "1", "-4"]).map(lambda v: (v,))),
 )
-FIELDS = st.builds(
-    Requirement, st.just("metadata.name"), st.sampled_from(["In", "NotIn"]), st.sampled_from([("n",), ("m",)])
-)
+FIELDS = st.builds(Requirement, st.just("metadata.name"), IN_OR_NOT, st.sampled_from([("n",), ("m",)]))
 TERMS = st.builds(
     NodeSelectorTerm, st.lists(REQUIREMENTS, max_size=3).map(tuple), st.lists(FIELDS, max_size=1).map(tuple)
 )

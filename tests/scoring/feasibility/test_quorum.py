@@ -1,7 +1,5 @@
 """Quorum and the minimum set: who must be on nodes for a gang to run (docs/safety.md S8, S9)."""
 
-from collections.abc import Iterable
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,10 +17,6 @@ def ps(name: str = "ps-0", **fields: object) -> Pod:
 
 def worker(index: int | None, **fields: object) -> Pod:
     return pod(f"w-{index}", role=Role.WORKER, index=index, **fields)  # type: ignore[arg-type]
-
-
-def names(pods: Iterable[Pod]) -> list[str]:
-    return [p.name for p in pods]
 
 
 def uids(*pods: Pod) -> frozenset[PodUid]:
@@ -55,7 +49,7 @@ MINIMUM = {  # case: (names expected, min_member, members)
 @pytest.mark.parametrize(("want", "min_member", "members"), MINIMUM.values(), ids=MINIMUM)
 def test_minimum_set(want: list[str], min_member: int, members: list[Pod]) -> None:
     """The minimum set holds every ps and chief, then workers by index, then others by age (docs/safety.md S9)."""
-    assert want == names(minimum_members(gang("g", members=members, min_member=min_member)))
+    assert want == [p.name for p in minimum_members(gang("g", members=members, min_member=min_member))]
 
 
 COUNTS = {  # case: (live, placed, finished) of a gang of this one pod with min_member 1
@@ -122,7 +116,6 @@ def test_quorum_with_roles_is_a_set(want: bool, min_member: int, there: list[Pod
 
 
 def test_a_member_that_has_gone_counts_nowhere() -> None:
-    """`without` takes a member out of every set, with and without roles."""
     with_roles = quorum_of(gang("g", members=[bound(ps(), "n1"), W[0]]))
     gone = with_roles.without(ps().uid)
     assert gone.required == gone.live == uids(W[0])

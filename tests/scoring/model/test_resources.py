@@ -42,9 +42,7 @@ def test_amounts_that_no_machine_has_count_as_the_most(text: str) -> None:
     assert 2 * LARGEST < 2**63
 
 
-@pytest.mark.parametrize(
-    "text", ["1" * 2**20, "." + "0" * 64, " " * 65, "1e" + "9" * 1_000_000], ids=lambda text: text[:3]
-)
+@pytest.mark.parametrize("text", ["1" * 2**20, "." + "0" * 64, " " * 65, "1e" + "9" * 1_000_000], ids=lambda t: t[:3])
 def test_what_is_longer_than_any_quantity_is_not_looked_at(text: str) -> None:
     """A megabyte of digits is an error as any other, shortly told and not remembered (docs/safety.md S21)."""
     with pytest.raises(ValueError, match="is not a quantity such as 500m, 2 or 4Gi: too long") as caught:
@@ -96,15 +94,14 @@ def test_a_bad_quantity_is_named() -> None:
         Resources.parse({"cpu": "1", "memory": "lots"})
 
 
-RESOURCES = st.dictionaries(st.sampled_from([CPU, MEMORY, PODS, ResourceName("gpu")]), st.integers(0, 9)).map(
-    Resources.of
-)
+NAMES = (CPU, MEMORY, PODS, ResourceName("gpu"))
+RESOURCES = st.dictionaries(st.sampled_from(NAMES), st.integers(0, 9)).map(Resources.of)
 
 
 @given(RESOURCES, RESOURCES, RESOURCES)
 def test_adding(one: Resources, other: Resources, third: Resources) -> None:
     """Sums work resource by resource, in any order, and nothing is the neutral element."""
-    for name in (CPU, MEMORY, PODS, ResourceName("gpu")):
+    for name in NAMES:
         assert (one + other).get(name) == one.get(name) + other.get(name)
     assert one + other == other + one
     assert (one + other) + third == one + (other + third)

@@ -17,7 +17,7 @@ Step: TypeAlias = Quorum | tuple[permit.Event, list[permit.Instruction]]
 
 START = PermitState(partial_timeout_s=100.0)
 HOLD_S = 30.0
-due = permit.DeadlinePassed
+due, quits = permit.DeadlinePassed, permit.LeadershipLost
 
 
 def uids(letters: Iterable[str]) -> tuple[PodUid, ...]:
@@ -116,6 +116,32 @@ def left(request: int, at: float) -> permit.ClientGone:
     return permit.ClientGone(permit.RequestId(request), at)
 
 
+def holds(uid: str, request: int, wakes: str = "", *, at: float = 0.0) -> Step:
+    """A member comes to bind and is held; the first one of a round wakes the others."""
+    waits = hold(request, until=at + HOLD_S)
+    return ask(uid, request, at=at), [waits, nudge(wakes)] if wakes else [waits]
+
+
+def commits(uid: str, request: int, posted: str, *, at: float = 0.0) -> Step:
+    """A member comes to bind, and with it these are posted, in this order."""
+    return ask(uid, request, at=at), [post(one) for one in posted]
+
+
+def refused(uid: str, request: int, reason: Reason) -> Step:
+    """A member comes to bind and is not held."""
+    return ask(uid, request), [no(request, reason), release(uid)]
+
+
+def binds(uid: str, request: int, *, at: float = 0.0) -> Step:
+    """A member is confirmed on its node, which its call is told."""
+    return bound(uid, at=at), [ok(request)]
+
+
+def fails(uid: str, request: int, *, at: float = 0.0, reason: Reason = Reason.COMMIT_FAILED) -> Step:
+    """A member's Binding fails, which its call is told."""
+    return failed(uid, at=at), [no(request, reason), release(uid)]
+
+
 def play(script: Iterable[Step], state: PermitState = START) -> PermitState:
     """Run a script from `state`; every step must say exactly what the script says, and leave a valid state."""
     now = NO_MEMBERS
@@ -136,432 +162,308 @@ PAIR_OF_THREE = quorum("abc", need=2)
 PS_FIRST = quorum("pxyz", need=3, required="pxy")
 """A ps p and workers x, y, z by index, of which the last is beyond min-available."""
 
-HELD_PAIR: list[Step] = [TRIO, (ask("a", 1), [hold(1), nudge("bc")]), (ask("b", 2), [hold(2)])]
-COMMITTED: list[Step] = [*HELD_PAIR, (ask("c", 3), [post("a"), post("b"), post("c")])]
-PARTIAL: list[Step] = [  # a is bound, b and c are not; the clock runs from 10 to 110
-    *COMMITTED,
-    (bound("a", at=5), [ok(1)]),
-    (failed("c", at=6), [no(3, Reason.COMMIT_FAILED), release("c")]),
-    (failed("b", at=10), [no(2, Reason.COMMIT_FAILED), release("b")]),
-]
-HELD_AGAIN: list[Step] = [*PARTIAL, (ask("b", 4, at=11), [hold(4, until=41), nudge("c")])]
-POSTED_AGAIN: Step = (ask("c", 5, at=12), [post("b"), post("c")])
-WHOLE: list[Step] = [*COMMITTED, (bound("a"), [ok(1)]), (bound("b"), [ok(2)]), (bound("c"), [ok(3)])]
-B_FAILED: list[Step] = [*COMMITTED, (failed("b"), [no(2, Reason.COMMIT_FAILED), release("b")]), (bound("a"), [ok(1)])]
+HELD_PAIR: list[Step] = [TRIO, holds("a", 1, "bc"), holds("b", 2)]
+COMMITTED: list[Step] = [*HELD_PAIR, commits("c", 3, "abc")]
+PARTIAL: list[Step] = [*COMMITTED, binds("a", 1, at=5), fails("c", 3, at=6), fails("b", 2, at=10)]
+"""a is bound, b and c are not; the clock runs from 10 to 110."""
+HELD_AGAIN: list[Step] = [*PARTIAL, holds("b", 4, "c", at=11)]
+RETRIED: list[Step] = [*HELD_AGAIN, commits("c", 5, "bc", at=12)]
+WHOLE: list[Step] = [*COMMITTED, binds("a", 1), binds("b", 2), binds("c", 3)]
+EVICTED: Step = due(110.0), [evict("a")]
+A_GONE: list[permit.Instruction] = [no(1, Reason.POD_DELETED), release("a")]
+ELSEWHERE: Step = bound("a", node="nx"), [no(1, Reason.POD_CHANGED), release("a")]
+TOO_LATE: list[permit.Instruction] = [no(4, Reason.QUORUM_TIMEOUT), release("b"), evict("a")]
+A_LEAVES: Step = deleted("a", 1.0), A_GONE
+BOTH_LEAVE: Step = deleted("a", 1.0), [*A_GONE, no(2, Reason.INCOMPLETE), release("b")]
+B_FAILED: list[Step] = [*COMMITTED, fails("b", 2), binds("a", 1)]
 
 
 def fail_both(reason: Reason) -> list[permit.Instruction]:
     return [no(1, reason), no(2, reason), release("ab")]
 
 
-SCRIPTS: dict[str, list[Step]] = {
+def steps(*script: Step) -> tuple[Step, ...]:
+    return script
+
+
+SCRIPTS: dict[str, tuple[Step, ...]] = {
     # Hold and commit.
-    "the last member commits all, each answer waits for its own outcome": [
-        *COMMITTED,
-        (bound("c"), [ok(3)]),
-        (bound("a"), [ok(1)]),
-        (bound("b"), [ok(2)]),
-    ],
-    "a gang of one is never held": [quorum("a", need=1), (ask("a", 1), [post("a")]), (bound("a"), [ok(1)])],
-    "posts are in the order of uids, not of requests": [
-        PAIR,
-        (ask("b", 1), [hold(1), nudge("a")]),
-        (ask("a", 2), [post("a"), post("b")]),
-    ],
-    "members beyond min-available are posted at once after the commit": [
-        PAIR_OF_THREE,
-        (ask("a", 1), [hold(1), nudge("bc")]),
-        (ask("b", 2), [post("a"), post("b")]),
-        (ask("c", 3), [post("c")]),
-    ],
-    "members that are bound already count": [
-        quorum("abc", need=3, placed={"a": "na"}),
-        (ask("b", 1), [hold(1), nudge("c")]),
-        (ask("c", 2), [post("b"), post("c")]),
-    ],
-    "succeeded members count for ever": [
-        quorum("abc", need=3, placed={"a": "na", "b": "nb"}, finished="ab", started=True),
-        (ask("c", 1), [post("c")]),
-    ],
-    "a count does not replace the ps": [
-        PS_FIRST,
-        (ask("x", 1), [hold(1), nudge("pyz")]),
-        (ask("y", 2), [hold(2)]),
-        (ask("z", 3), [hold(3)]),
-        (ask("p", 4), [post("p"), post("x"), post("y"), post("z")]),
-    ],
-    "a higher worker does not replace a lower one": [
-        PS_FIRST,
-        (ask("p", 1), [hold(1), nudge("xyz")]),
-        (ask("z", 2), [hold(2)]),
-        (ask("x", 3), [hold(3)]),
-        (ask("y", 4), [post("p"), post("x"), post("y"), post("z")]),
-    ],
-    "an incomplete gang is not held": [quorum("ab", need=3), (ask("a", 1), [no(1, Reason.INCOMPLETE), release("a")])],
-    "a pod that is dying is not held": [PAIR, (ask("x", 1), [no(1, Reason.POD_DELETED)])],
+    "the last member commits all, each answer waits for its own outcome": steps(
+        *COMMITTED, binds("c", 3), binds("a", 1), binds("b", 2)
+    ),
+    "a gang of one is never held": steps(quorum("a", need=1), commits("a", 1, "a"), binds("a", 1)),
+    "posts are in the order of uids, not of requests": steps(PAIR, holds("b", 1, "a"), commits("a", 2, "ab")),
+    "members beyond min-available are posted at once after the commit": steps(
+        PAIR_OF_THREE, holds("a", 1, "bc"), commits("b", 2, "ab"), commits("c", 3, "c")
+    ),
+    "members that are bound already count": steps(
+        quorum("abc", need=3, placed={"a": "na"}), holds("b", 1, "c"), commits("c", 2, "bc")
+    ),
+    "succeeded members count for ever": steps(
+        quorum("abc", need=3, placed={"a": "na", "b": "nb"}, finished="ab", started=True), commits("c", 1, "c")
+    ),
+    "a count does not replace the ps": steps(
+        PS_FIRST, holds("x", 1, "pyz"), holds("y", 2), holds("z", 3), commits("p", 4, "pxyz")
+    ),
+    "a higher worker does not replace a lower one": steps(
+        PS_FIRST, holds("p", 1, "xyz"), holds("z", 2), holds("x", 3), commits("y", 4, "pxyz")
+    ),
+    "an incomplete gang is not held": steps(quorum("ab", need=3), refused("a", 1, Reason.INCOMPLETE)),
+    "a pod that is dying is not held": steps(PAIR, (ask("x", 1), [no(1, Reason.POD_DELETED)])),
     # The same member again.
-    "a bound member asked for again on its node: success at once": [
-        quorum("ab", need=2, placed={"a": "na"}),
-        (ask("a", 1), [ok(1)]),
-    ],
-    "a bound member asked for on another node: refused": [
-        quorum("ab", need=2, placed={"a": "na"}),
-        (ask("a", 1, node="nx"), [no(1, Reason.POD_CHANGED)]),
-    ],
-    "confirmed before the cache knows: success at once": [*COMMITTED, (bound("a"), [ok(1)]), (ask("a", 4), [ok(4)])],
-    "a held member asked for again: the first call fails, the new one is held for its node and time": [
+    "a bound member asked for again on its node: success at once": steps(
+        quorum("ab", need=2, placed={"a": "na"}), (ask("a", 1), [ok(1)])
+    ),
+    "a bound member asked for on another node: refused": steps(
+        quorum("ab", need=2, placed={"a": "na"}), (ask("a", 1, node="nx"), [no(1, Reason.POD_CHANGED)])
+    ),
+    "confirmed before the cache knows: success at once": steps(*COMMITTED, binds("a", 1), (ask("a", 4), [ok(4)])),
+    "a held member asked for again: the first call fails, the new one is held for its node and time": steps(
         *HELD_PAIR,
         (ask("a", 4, at=5, node="nx"), [no(1, Reason.POD_CHANGED), hold(4, until=35)]),
         (ask("c", 5, at=6), [post("a", "nx"), post("b"), post("c")]),
-    ],
-    "a member under way asked for again on the same node: the new call gets the outcome": [
-        *COMMITTED,
-        (ask("a", 4), [no(1, Reason.POD_CHANGED)]),
-        (bound("a"), [ok(4)]),
-    ],
-    "… after its first client left": [
-        *COMMITTED,
-        (left(1, 0.0), []),
-        (ask("a", 4), []),
-        (failed("a"), [no(4, Reason.COMMIT_FAILED), release("a")]),
-    ],
-    "a member under way asked for on another node: refused, the first call keeps its outcome": [
-        *COMMITTED,
-        (ask("a", 4, node="nx"), [no(4, Reason.POD_CHANGED)]),
-        (bound("a"), [ok(1)]),
-    ],
-    "the cache shows a held member bound before the event does": [
-        *HELD_PAIR,
-        quorum("abc", need=3, placed={"a": "na"}),
-        (ask("a", 4), [ok(1), ok(4)]),
-        (bound("a"), []),
-    ],
+    ),
+    "a member under way asked for again on the same node: the new call gets the outcome": steps(
+        *COMMITTED, (ask("a", 4), [no(1, Reason.POD_CHANGED)]), binds("a", 4)
+    ),
+    "… after its first client left": steps(*COMMITTED, (left(1, 0.0), []), (ask("a", 4), []), fails("a", 4)),
+    "a member under way asked for on another node: refused, the first call keeps its outcome": steps(
+        *COMMITTED, (ask("a", 4, node="nx"), [no(4, Reason.POD_CHANGED)]), binds("a", 1)
+    ),
+    "the cache shows a held member bound before the event does": steps(
+        *HELD_PAIR, quorum("abc", need=3, placed={"a": "na"}), (ask("a", 4), [ok(1), ok(4)]), (bound("a"), [])
+    ),
     # Seen bound by another client: another leader's Binding, or an answer that was lost.
-    "a held member is seen on the node it asked for": [*HELD_PAIR, (bound("a"), [ok(1)]), (due(1.0), [])],
-    "a held member is seen on another node": [
-        *HELD_PAIR,
-        (bound("a", node="nx"), [no(1, Reason.POD_CHANGED), release("a")]),
-    ],
-    "a member under way is seen on another node; its own failure comes later": [
-        *COMMITTED,
-        (bound("a", node="nx"), [no(1, Reason.POD_CHANGED), release("a")]),
-        (failed("a"), []),
-    ],
-    "the watch is faster than the reply": [*COMMITTED, (bound("a"), [ok(1)]), (bound("a"), [])],
-    "a failure after the pod was seen bound is not believed": [
-        *COMMITTED,
-        (bound("a"), [ok(1)]),
-        (failed("a", terminal=True), []),
-        (ask("a", 4), [ok(4)]),
-    ],
-    "a bound member completes the gang, the next room check commits it": [
-        *HELD_PAIR,
-        quorum("abc", need=3, placed={"c": "nc"}),
-        (bound("c"), []),
-        (changed(0.0), [post("a"), post("b")]),
-    ],
+    "a held member is seen on the node it asked for": steps(*HELD_PAIR, binds("a", 1), (due(1.0), [])),
+    "a held member is seen on another node": steps(*HELD_PAIR, ELSEWHERE),
+    "a member under way is seen on another node; its own failure comes later": steps(
+        *COMMITTED, ELSEWHERE, (failed("a"), [])
+    ),
+    "the watch is faster than the reply": steps(*COMMITTED, binds("a", 1), (bound("a"), [])),
+    "a failure after the pod was seen bound is not believed": steps(
+        *COMMITTED, binds("a", 1), (failed("a", terminal=True), []), (ask("a", 4), [ok(4)])
+    ),
+    "a bound member completes the gang, the next room check commits it": steps(
+        *HELD_PAIR, quorum("abc", need=3, placed={"c": "nc"}), (bound("c"), []), (changed(0.0), [post("a"), post("b")])
+    ),
     # All held members fail together.
-    "deadline": [*HELD_PAIR, (due(29.9), []), (due(30.0), fail_both(Reason.QUORUM_TIMEOUT)), (due(30.0), [])],
-    "the earliest deadline counts for all": [
-        TRIO,
-        (ask("a", 1, at=10), [hold(1, until=40), nudge("bc")]),
-        (ask("b", 2, at=0), [hold(2, until=30)]),
-        (due(30.0), fail_both(Reason.QUORUM_TIMEOUT)),
-    ],
-    "a member that comes after the deadline does not save the others": [
-        *HELD_PAIR,
-        (ask("c", 3, at=30), [*fail_both(Reason.QUORUM_TIMEOUT), *(hold(3, until=60), nudge("ab"))]),
-    ],
-    "room of a held member was taken": [
-        *HELD_PAIR,
-        (ask("c", 3, unusable="a"), [*(no(r, Reason.ROOM_TAKEN) for r in (1, 2, 3)), release("abc")]),
-    ],
-    "room of the new member was taken, before quorum": [
-        TRIO,
-        (ask("a", 1), [hold(1), nudge("bc")]),
-        (ask("b", 2, unusable="b"), fail_both(Reason.ROOM_TAKEN)),
-    ],
-    "room was taken, seen when the gang changed": [*HELD_PAIR, (changed(0.0, "b"), fail_both(Reason.ROOM_TAKEN))],
-    "room of a member that is not held is no matter": [*HELD_PAIR, (changed(0.0, "c"), [])],
-    "a node that a held member waits for is lost": [*HELD_PAIR, (lost("nb", 1.0), fail_both(Reason.NODE_LOST))],
-    "a node that no held member waits for is lost": [*HELD_PAIR, (lost("nx", 1.0), [])],
-    "a member comes with a node that is lost": [
-        quorum("ab", need=2, lost=["na"]),
-        (ask("a", 1), [no(1, Reason.NODE_LOST), release("a")]),
-    ],
-    "the gang becomes invalid while enough of it is held": [
-        *HELD_PAIR,
-        quorum("abc", need=2, problem=Reason.INVALID_GROUP),
-        (changed(1.0), fail_both(Reason.INVALID_GROUP)),
-    ],
-    "a member of an invalid gang comes to bind": [
-        quorum("ab", need=1, problem=Reason.INVALID_GROUP),
-        (ask("a", 1), [no(1, Reason.INVALID_GROUP), release("a")]),
-    ],
-    "the gang became invalid before its Bindings began: each fails for that": [
+    "deadline": steps(*HELD_PAIR, (due(29.9), []), (due(30.0), fail_both(Reason.QUORUM_TIMEOUT)), (due(30.0), [])),
+    "the earliest deadline counts for all": steps(
+        TRIO, holds("a", 1, "bc", at=10), holds("b", 2, at=0), (due(30.0), fail_both(Reason.QUORUM_TIMEOUT))
+    ),
+    "a member that comes after the deadline does not save the others": steps(
+        *HELD_PAIR, (ask("c", 3, at=30), [*fail_both(Reason.QUORUM_TIMEOUT), *(hold(3, until=60), nudge("ab"))])
+    ),
+    "room of a held member was taken": steps(
+        *HELD_PAIR, (ask("c", 3, unusable="a"), [*(no(r, Reason.ROOM_TAKEN) for r in (1, 2, 3)), release("abc")])
+    ),
+    "room of the new member was taken, before quorum": steps(
+        TRIO, holds("a", 1, "bc"), (ask("b", 2, unusable="b"), fail_both(Reason.ROOM_TAKEN))
+    ),
+    "room was taken, seen when the gang changed": steps(*HELD_PAIR, (changed(0.0, "b"), fail_both(Reason.ROOM_TAKEN))),
+    "room of a member that is not held is no matter": steps(*HELD_PAIR, (changed(0.0, "c"), [])),
+    "a node that a held member waits for is lost": steps(*HELD_PAIR, (lost("nb", 1.0), fail_both(Reason.NODE_LOST))),
+    "a node that no held member waits for is lost": steps(*HELD_PAIR, (lost("nx", 1.0), [])),
+    "a member comes with a node that is lost": steps(
+        quorum("ab", need=2, lost=["na"]), refused("a", 1, Reason.NODE_LOST)
+    ),
+    "the gang becomes invalid while enough of it is held": steps(
+        *HELD_PAIR, quorum("abc", need=2, problem=Reason.INVALID_GROUP), (changed(1.0), fail_both(Reason.INVALID_GROUP))
+    ),
+    "a member of an invalid gang comes to bind": steps(
+        quorum("ab", need=1, problem=Reason.INVALID_GROUP), refused("a", 1, Reason.INVALID_GROUP)
+    ),
+    "the gang became invalid before its Bindings began: each fails for that": steps(
         *COMMITTED,
         quorum("ab", need=2, problem=Reason.INVALID_GROUP),
-        (failed("a"), [no(1, Reason.INVALID_GROUP), release("a")]),
-        (failed("b"), [no(2, Reason.INVALID_GROUP), release("b")]),
-    ],
-    "an invalid gang never starts, however many of it have nodes": [
+        fails("a", 1, reason=Reason.INVALID_GROUP),
+        fails("b", 2, reason=Reason.INVALID_GROUP),
+    ),
+    "an invalid gang never starts, however many of it have nodes": steps(
         quorum("ab", need=2, placed={"a": "na", "b": "nb"}, problem=Reason.INVALID_GROUP),
         (changed(0.0), []),
         quorum("ac", need=2, placed={"a": "na"}),
         (changed(0.0), []),
         (due(100.0), [evict("a")]),
-    ],
-    "a held member is deleted and the gang is incomplete": [
-        *HELD_PAIR,
-        quorum("bc", need=3),
-        (deleted("a", 1.0), [no(1, Reason.POD_DELETED), release("a"), no(2, Reason.INCOMPLETE), release("b")]),
-    ],
-    "… even if the cache still shows it": [
-        *HELD_PAIR,
-        (deleted("a", 1.0), [no(1, Reason.POD_DELETED), release("a"), no(2, Reason.INCOMPLETE), release("b")]),
-    ],
-    "a held member is deleted and enough others exist": [
+    ),
+    "a held member is deleted and the gang is incomplete": steps(*HELD_PAIR, quorum("bc", need=3), BOTH_LEAVE),
+    "… even if the cache still shows it": steps(*HELD_PAIR, BOTH_LEAVE),
+    "a held member is deleted and enough others exist": steps(
         quorum("abcd", need=3),
-        (ask("a", 1), [hold(1), nudge("bcd")]),
-        (ask("b", 2), [hold(2)]),
+        holds("a", 1, "bcd"),
+        holds("b", 2),
         quorum("bcd", need=3),
-        (deleted("a", 1.0), [no(1, Reason.POD_DELETED), release("a")]),
-        (ask("c", 3), [hold(3)]),
-        (ask("d", 4), [post("b"), post("c"), post("d")]),
-    ],
-    "a held member is being deleted, seen with another event": [
+        A_LEAVES,
+        holds("c", 3),
+        commits("d", 4, "bcd"),
+    ),
+    "a held member is being deleted, seen with another event": steps(
+        *HELD_PAIR, quorum("bcd", need=3), (due(1.0), A_GONE)
+    ),
+    "the last pods of the gang are gone": steps(
+        *HELD_PAIR, NO_MEMBERS, (changed(0.0), [*A_GONE, no(2, Reason.POD_DELETED), release("b")])
+    ),
+    "leadership lost": steps(
         *HELD_PAIR,
-        quorum("bcd", need=3),
-        (due(1.0), [no(1, Reason.POD_DELETED), release("a")]),
-    ],
-    "the last pods of the gang are gone": [
-        *HELD_PAIR,
-        NO_MEMBERS,
-        (changed(0.0), [no(1, Reason.POD_DELETED), release("a"), no(2, Reason.POD_DELETED), release("b")]),
-    ],
-    "leadership lost": [
-        *HELD_PAIR,
-        (permit.LeadershipLost(1.0), fail_both(Reason.NOT_LEADER)),
+        (quits(1.0), fail_both(Reason.NOT_LEADER)),
         (ask("a", 3), [no(3, Reason.NOT_LEADER)]),
         (changed(1.0), []),
-    ],
-    "leadership lost while Bindings are under way: each call gets its own outcome": [
-        *COMMITTED,
-        (permit.LeadershipLost(1.0), []),
-        (bound("a"), [ok(1)]),
-        (failed("b"), [no(2, Reason.COMMIT_FAILED), release("b")]),
-        (bound("c"), [ok(3)]),
-        (due(1000.0), []),
-    ],
+    ),
+    "leadership lost while Bindings are under way: each call gets its own outcome": steps(
+        *COMMITTED, (quits(1.0), []), binds("a", 1), fails("b", 2), binds("c", 3), (due(1000.0), [])
+    ),
     # The gang changes while it is held.
-    "the minimum shrinks to what is held": [*HELD_PAIR, PAIR_OF_THREE, (changed(1.0), [post("a"), post("b")])],
-    "the minimum shrinks, but no event with a room check came": [
-        *HELD_PAIR,
-        PAIR_OF_THREE,
-        (due(1.0), []),
-        (bound("z"), []),
-    ],
-    "the minimum grows": [
-        PAIR,
-        (ask("a", 1), [hold(1), nudge("b")]),
-        TRIO,
-        (ask("b", 2), [hold(2)]),
-        (ask("c", 3), [post("a"), post("b"), post("c")]),
-    ],
+    "the minimum shrinks to what is held": steps(*HELD_PAIR, PAIR_OF_THREE, (changed(1.0), [post("a"), post("b")])),
+    "the minimum shrinks, but no event with a room check came": steps(
+        *HELD_PAIR, PAIR_OF_THREE, (due(1.0), []), (bound("z"), [])
+    ),
+    "the minimum grows": steps(PAIR, holds("a", 1, "b"), TRIO, holds("b", 2), commits("c", 3, "abc")),
     # Clients that leave.
-    "a held member whose client left is not bound": [
-        *HELD_PAIR,
-        (left(1, 1.0), [release("a")]),
-        (ask("c", 3), [hold(3)]),
-        (ask("a", 4), [post("a"), post("b"), post("c")]),
-    ],
-    "a later held member's client leaves, the earlier one stays": [
-        *HELD_PAIR,
-        (left(2, 1.0), [release("b")]),
-        (ask("c", 3), [hold(3)]),
-        (ask("b", 4), [post("a"), post("b"), post("c")]),
-    ],
-    "a client that left while its Binding was under way is owed nothing": [
-        *COMMITTED,
-        (left(1, 1.0), []),
-        (bound("a"), []),
-    ],
-    "a client that was answered before leaves": [*COMMITTED, (bound("a"), [ok(1)]), (left(1, 1.0), [])],
-    "the first client of the round left: the next held member wakes the siblings again": [
-        TRIO,
-        (ask("a", 1), [hold(1), nudge("bc")]),
-        (left(1, 1.0), [release("a")]),
-        (ask("b", 2), [hold(2), nudge("ac")]),
-    ],
+    "a held member whose client left is not bound": steps(
+        *HELD_PAIR, (left(1, 1.0), [release("a")]), holds("c", 3), commits("a", 4, "abc")
+    ),
+    "a later held member's client leaves, the earlier one stays": steps(
+        *HELD_PAIR, (left(2, 1.0), [release("b")]), holds("c", 3), commits("b", 4, "abc")
+    ),
+    "a client that left while its Binding was under way is owed nothing": steps(
+        *COMMITTED, (left(1, 1.0), []), (bound("a"), [])
+    ),
+    "a client that was answered before leaves": steps(*COMMITTED, binds("a", 1), (left(1, 1.0), [])),
+    "the first client of the round left: the next held member wakes the siblings again": steps(
+        TRIO, holds("a", 1, "bc"), (left(1, 1.0), [release("a")]), holds("b", 2, "ac")
+    ),
     # Bindings that fail.
-    "one Binding fails: the others go on, and it is posted at once when it comes again": [
-        *B_FAILED,
-        (ask("b", 4), [post("b")]),
-        (bound("c"), [ok(3)]),
-        (bound("b"), [ok(4)]),
-    ],
-    "a failure of a member that is not under way says nothing": [*HELD_PAIR, (failed("a", terminal=True), [])],
-    "a failure that no call waits for only releases": [*COMMITTED, (left(1, 1.0), []), (failed("a"), [release("a")])],
-    "a member under way is deleted: its call fails at once, its outcome is ignored": [
-        *COMMITTED,
-        quorum("bcd", need=3),
-        (deleted("a", 1.0), [no(1, Reason.POD_DELETED), release("a")]),
-        (bound("a"), []),
-        (bound("b"), [ok(2)]),
-    ],
-    "an unknown member is deleted": [*HELD_PAIR, (deleted("z", 1.0), [])],
+    "one Binding fails: the others go on, and it is posted at once when it comes again": steps(
+        *B_FAILED, commits("b", 4, "b"), binds("c", 3), binds("b", 4)
+    ),
+    "a failure of a member that is not under way says nothing": steps(*HELD_PAIR, (failed("a", terminal=True), [])),
+    "a failure that no call waits for only releases": steps(
+        *COMMITTED, (left(1, 1.0), []), (failed("a"), [release("a")])
+    ),
+    "a member under way is deleted: its call fails at once, its outcome is ignored": steps(
+        *COMMITTED, quorum("bcd", need=3), A_LEAVES, (bound("a"), []), binds("b", 2)
+    ),
+    "an unknown member is deleted": steps(*HELD_PAIR, (deleted("z", 1.0), [])),
     # Roll-forward of a partial gang.
-    "several missing members are posted only together": [*HELD_AGAIN, POSTED_AGAIN],
-    "a member that can never be bound leaves no call waiting": [
+    "several missing members are posted only together": steps(*RETRIED),
+    "a member that can never be bound leaves no call waiting": steps(
         *B_FAILED,
         quorum("abcd", need=4),
-        (ask("b", 4), [hold(4), nudge("d")]),
+        holds("b", 4, "d"),
         (
             failed("c", terminal=True),
             [no(3, Reason.COMMIT_FAILED), release("c"), no(4, Reason.INCOMPLETE), release("b")],
         ),
-    ],
-    "a member that failed may come again: the others wait for it": [
-        *B_FAILED,
-        quorum("abcd", need=4),
-        (ask("b", 4), [hold(4), nudge("d")]),
-        (failed("c"), [no(3, Reason.COMMIT_FAILED), release("c")]),
-        (ask("d", 5), [hold(5)]),
-        (ask("c", 6), [post("b"), post("c"), post("d")]),
-    ],
-    "a bound member that failed counts no more": [
+    ),
+    "a member that failed may come again: the others wait for it": steps(
+        *B_FAILED, quorum("abcd", need=4), holds("b", 4, "d"), fails("c", 3), holds("d", 5), commits("c", 6, "bcd")
+    ),
+    "a bound member that failed counts no more": steps(
         *PARTIAL,
         quorum("bcd", need=3, dead={"a": "na"}),
-        (ask("b", 4, at=11), [hold(4, until=41), nudge("cd")]),
-        (ask("c", 5, at=12), [hold(5, until=42)]),
-        (ask("d", 6, at=13), [post("b"), post("c"), post("d")]),
-    ],
-    "a bound member whose node is lost counts no more, even if the cache is behind": [
+        holds("b", 4, "cd", at=11),
+        holds("c", 5, at=12),
+        commits("d", 6, "bcd", at=13),
+    ),
+    "a bound member whose node is lost counts no more, even if the cache is behind": steps(
         *PARTIAL,
         quorum("abcd", need=3, placed={"a": "na"}),
         (lost("na", 11.0), []),
         quorum("bcd", need=3, dead={"a": "na"}, lost=["na"]),
-        (ask("b", 4, at=11), [hold(4, until=41), nudge("cd")]),
-        (ask("c", 5, at=12), [hold(5, until=42)]),
-    ],
-    "a Binding under way to a lost node does not count": [
+        holds("b", 4, "cd", at=11),
+        holds("c", 5, at=12),
+    ),
+    "a Binding under way to a lost node does not count": steps(
         quorum("abcd", need=3),
-        (ask("a", 1), [hold(1), nudge("bcd")]),
-        (ask("b", 2), [hold(2)]),
-        (ask("c", 3), [post("a"), post("b"), post("c")]),
+        holds("a", 1, "bcd"),
+        holds("b", 2),
+        commits("c", 3, "abc"),
         (lost("na", 1.0), []),
         quorum("abcd", need=3, lost=["na"]),
-        (ask("d", 4), [post("d")]),
-        (failed("b"), [no(2, Reason.COMMIT_FAILED), release("b")]),
-        (failed("d"), [no(4, Reason.COMMIT_FAILED), release("d")]),
-        (ask("b", 5), [hold(5), nudge("d")]),
-    ],
+        commits("d", 4, "d"),
+        fails("b", 2),
+        fails("d", 4),
+        holds("b", 5, "d"),
+    ),
     # Eviction of a gang that was never whole.
-    "partial for too long: evicted once": [*PARTIAL, (due(109.9), []), (due(110.0), [evict("a")]), (due(300.0), [])],
-    "… a call that comes too late is not held first": [
+    "partial for too long: evicted once": steps(*PARTIAL, (due(109.9), []), EVICTED, (due(300.0), [])),
+    "… a call that comes too late is not held first": steps(*PARTIAL, (ask("b", 4, at=110), TOO_LATE)),
+    "… those held with it fail": steps(*PARTIAL, holds("b", 4, "c", at=100), (due(110.0), TOO_LATE)),
+    "an evicted member counts no more, its successor takes its place": steps(
         *PARTIAL,
-        (ask("b", 4, at=110), [no(4, Reason.QUORUM_TIMEOUT), release("b"), evict("a")]),
-    ],
-    "… those held with it fail": [
-        *PARTIAL,
-        (ask("b", 4, at=100), [hold(4, until=130), nudge("c")]),
-        (due(110.0), [no(4, Reason.QUORUM_TIMEOUT), release("b"), evict("a")]),
-    ],
-    "an evicted member counts no more, its successor takes its place": [
-        *PARTIAL,
-        (due(110.0), [evict("a")]),
-        (ask("b", 4, at=111), [hold(4, until=141), nudge("c")]),
-        (ask("c", 5, at=112), [hold(5, until=142)]),
+        EVICTED,
+        holds("b", 4, "c", at=111),
+        holds("c", 5, at=112),
         quorum("bcd", need=3, dead={"a": "na"}),
         (deleted("a", 113.0), []),
-        (ask("d", 6, at=114), [post("b"), post("c"), post("d")]),
-    ],
-    "an eviction that was refused: the member counts again, the clock starts again": [
+        commits("d", 6, "bcd", at=114),
+    ),
+    "an eviction that was refused: the member counts again, the clock starts again": steps(
         *PARTIAL,
-        (due(110.0), [evict("a")]),
+        EVICTED,
         (permit.EvictionRefused(uids("a"), 111.0), []),
         (due(210.0), []),
         (due(211.0), [evict("a")]),
         (permit.EvictionRefused(uids("a"), 212.0), []),
-        (ask("b", 4, at=213), [hold(4, until=243), nudge("c")]),
-        (ask("c", 5, at=214), [post("b"), post("c")]),
-    ],
-    "the clock runs on through a failed second attempt": [
-        *PARTIAL,
-        (ask("b", 4, at=90), [hold(4, until=120), nudge("c")]),
-        (ask("c", 5, at=91), [post("b"), post("c")]),
-        (failed("b", at=92), [no(4, Reason.COMMIT_FAILED), release("b")]),
-        (failed("c", at=93), [no(5, Reason.COMMIT_FAILED), release("c")]),
-        (due(110.0), [evict("a")]),
-    ],
-    "no eviction before the outcome of what is under way": [
-        *PARTIAL,
-        (ask("b", 4, at=108), [hold(4, until=138), nudge("c")]),
-        (ask("c", 5, at=109), [post("b"), post("c")]),
+        holds("b", 4, "c", at=213),
+        commits("c", 5, "bc", at=214),
+    ),
+    "the clock runs on through a failed second attempt": steps(
+        *RETRIED, fails("b", 4, at=92), fails("c", 5, at=93), EVICTED
+    ),
+    "no eviction before the outcome of what is under way": steps(
+        *RETRIED,
         (due(115.0), []),
-        (bound("b", at=116), [ok(4)]),
+        binds("b", 4, at=116),
         (failed("c", at=117), [no(5, Reason.COMMIT_FAILED), release("c"), evict("ab")]),
-    ],
-    "made whole in time: never evicted": [
-        *PARTIAL,
-        (ask("b", 4, at=90), [hold(4, until=120), nudge("c")]),
-        (ask("c", 5, at=91), [post("b"), post("c")]),
-        (bound("b", at=92), [ok(4)]),
-        (bound("c", at=93), [ok(5)]),
-        (due(500.0), []),
-    ],
-    "a started gang that lost a member is never evicted": [
+    ),
+    "made whole in time: never evicted": steps(*RETRIED, binds("b", 4, at=92), binds("c", 5, at=93), (due(500.0), [])),
+    "a started gang that lost a member is never evicted": steps(
         *WHOLE,
         quorum("abd", need=3, placed={"a": "na", "b": "nb"}),
         (deleted("c", 5.0), []),
         (due(1000.0), []),
-        (ask("d", 4, at=1001), [post("d")]),
-    ],
-    "a gang known as started before a restart is never evicted": [
-        quorum("ab", need=2, placed={"a": "na"}, started=True),
-        (changed(0.0), []),
-        (due(1000.0), []),
-    ],
-    "a partial gang found after a restart is evicted in time": [
-        quorum("ab", need=2, placed={"a": "na"}),
-        (changed(0.0), []),
-        (due(100.0), [evict("a")]),
-    ],
-    "a gang that vanished and came again starts again": [
+        commits("d", 4, "d", at=1001),
+    ),
+    "a gang known as started before a restart is never evicted": steps(
+        quorum("ab", need=2, placed={"a": "na"}, started=True), (changed(0.0), []), (due(1000.0), [])
+    ),
+    "a partial gang found after a restart is evicted in time": steps(
+        quorum("ab", need=2, placed={"a": "na"}), (changed(0.0), []), (due(100.0), [evict("a")])
+    ),
+    "a gang that vanished and came again starts again": steps(
         *WHOLE,
         NO_MEMBERS,
         (deleted("c", 5.0), []),
         quorum("xy", need=2, placed={"x": "nx"}),
         (changed(10.0), []),
         (due(110.0), [evict("x")]),
-    ],
-    "succeeded members are not evicted": [
+    ),
+    "succeeded members are not evicted": steps(
         quorum("abc", need=3, placed={"a": "na", "b": "nb"}, finished="a"),
         (changed(0.0), []),
         (due(100.0), [evict("b")]),
-    ],
-    "a gang of which only succeeded members are there holds nothing": [
-        quorum("abc", need=3, placed={"a": "na"}, finished="a"),
-        (changed(0.0), []),
-        (due(1000.0), []),
-    ],
-    "without leadership nothing is evicted": [*PARTIAL, (permit.LeadershipLost(20.0), []), (due(110.0), [])],
+    ),
+    "a gang of which only succeeded members are there holds nothing": steps(
+        quorum("abc", need=3, placed={"a": "na"}, finished="a"), (changed(0.0), []), (due(1000.0), [])
+    ),
+    "without leadership nothing is evicted": steps(*PARTIAL, (quits(20.0), []), (due(110.0), [])),
 }
 
 
 @pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
-def test_script(script: list[Step]) -> None:
+def test_script(script: tuple[Step, ...]) -> None:
     play(script)
 
 
 DEADLINES: dict[str, tuple[float | None, list[Step]]] = {
     "nothing waits": (None, []),
-    "the earliest held call": (30.0, [TRIO, (ask("a", 1, at=9), [hold(1, until=39), nudge("bc")]), *HELD_PAIR[2:]]),
+    "the earliest held call": (30.0, [TRIO, holds("a", 1, "bc", at=9), *HELD_PAIR[2:]]),
     "Bindings under way have no deadline": (None, COMMITTED),
     "a partial gang": (110.0, PARTIAL),
     "a held call before the eviction": (41.0, HELD_AGAIN),
-    "a partial gang with Bindings under way again": (None, [*HELD_AGAIN, POSTED_AGAIN]),
-    "an evicted gang": (None, [*PARTIAL, (due(110.0), [evict("a")])]),
+    "a partial gang with Bindings under way again": (None, RETRIED),
+    "an evicted gang": (None, [*PARTIAL, EVICTED]),
 }
 
 

@@ -157,7 +157,6 @@ def test_older_network_data_is_dropped() -> None:
 
 
 def test_what_is_kept_of_gangs_goes_with_them() -> None:
-    """Gangs that are gone do not stay."""
     cache = PlannerCache()
     filler: dict[Any, Any] = {f"default/{i}": None for i in range(100)}
     cache.demands.known, cache.urgencies = dict(filler), dict(filler)

@@ -302,7 +302,6 @@ ANSWERS = ORDER | GATES | LOST_NODES | BEYOND_THE_MINIMUM | REASONS | HOST_PORTS
 
 @pytest.mark.parametrize(("want", "make"), ANSWERS.values(), ids=ANSWERS)
 def test_answer(want: object, make: Callable[[], Plan]) -> None:
-    """The planner answers gang g as the sentence says."""
     found = answer(make(), "g")
     assert want in (found, found[0])
 

@@ -20,9 +20,9 @@ from tests.builders import gang, node, pod, snapshot
 NOW_S = 100.0
 NODES = [node(f"n{i}", cpu="4") for i in range(2)]
 BIG = gang("big", 2, cpu="4", priority=5)
-CLAIM = Reservation(
-    BIG.key, {BIG.members[0].uid: NodeName("n0"), BIG.members[1].uid: NodeName("n1")}, (GangKey("default/left"),)
-)
+PLACES = {BIG.members[0].uid: NodeName("n0"), BIG.members[1].uid: NodeName("n1")}
+CLAIM = Reservation(BIG.key, PLACES, (GangKey("default/left"),))
+SMALL = gang("small", 1, cpu="4")
 LATE = pod("late", cpu="4", node="n1", priority=0)
 """A pod of one that leaves; it is still there."""
 
@@ -34,16 +34,14 @@ def state(*gangs: Gang, claim: Reservation | None = CLAIM, **fields: object) -> 
 
 
 def planned(snapshot: Snapshot, policy: Policy = Policy(), previous: Plan | None = None) -> Plan:
-    """The plan of it."""
     return plan(snapshot, policy, now_s=NOW_S, previous=previous)
 
 
 def test_what_is_free_already_is_kept() -> None:
     """A small gang would fit n0; with the claim it is not admitted there, and its detail names the other gang."""
-    small = gang("small", 1, cpu="4")
-    assert small.key in planned(state(small, claim=None)).admitted
-    made = planned(state(small))
-    waiting = made.waiting[small.key]
+    assert SMALL.key in planned(state(SMALL, claim=None)).admitted
+    made = planned(state(SMALL))
+    waiting = made.waiting[SMALL.key]
     assert (waiting.reason, made.admitted) == (Reason.RESERVED, {})
     assert waiting.detail == "2 nodes of zone a are held for default/big, for which others leave"
     assert made.waiting[BIG.key].detail.endswith("default/left made room for it, or are about to")
@@ -52,9 +50,8 @@ def test_what_is_free_already_is_kept() -> None:
 
 def test_a_place_that_was_planned_for_a_gang_behind_is_taken_back() -> None:
     """The plan before gave n0 to the small one; it is not committed, so the claim is stronger."""
-    small = gang("small", 1, cpu="4")
-    before = planned(state(small, claim=None))
-    assert small.key in planned(state(small), previous=before).waiting
+    before = planned(state(SMALL, claim=None))
+    assert SMALL.key in planned(state(SMALL), previous=before).waiting
 
 
 def test_only_what_it_needs_is_kept() -> None:
@@ -103,13 +100,11 @@ def test_it_does_not_starve_for_that() -> None:
 
 def test_a_claim_of_one_that_cannot_start_keeps_nothing() -> None:
     """Too few of its pods exist: others need not wait for it."""
-    small = gang("small", 1, cpu="4")
-    now = snapshot(NODES, [replace(BIG, min_member=3), small], pods=[LATE], claims={BIG.key: CLAIM})
-    assert small.key in planned(now).admitted
+    now = snapshot(NODES, [replace(BIG, min_member=3), SMALL], pods=[LATE], claims={BIG.key: CLAIM})
+    assert SMALL.key in planned(now).admitted
 
 
 def test_the_event_names_those_that_leave() -> None:
-    """The Event about its waiting names them."""
     now = state()
     made = planned(now)
     said = why_it_waits(explain(now, made, BIG, Policy(), now_s=0.0), now)

@@ -31,7 +31,6 @@ def used(state: Snapshot, **cpu: int) -> Snapshot:
 
 
 def test_what_nothing_speaks_against_is_the_same_object() -> None:
-    """Nothing changed: every admission of the new plan is the former one itself."""
     first = plan(STATE, POLICY, now_s=0.0)
     again = plan(STATE, POLICY, now_s=0.0, previous=first)
     assert again == first
@@ -39,7 +38,6 @@ def test_what_nothing_speaks_against_is_the_same_object() -> None:
 
 
 def test_only_the_rank_changes_when_a_gang_ahead_goes() -> None:
-    """Places stay, ranks move up."""
     first = plan(STATE, POLICY, now_s=0.0)
     fewer = replace(STATE, version=2, gangs={g.key: g for g in GANGS[1:]})
     then = plan(fewer, POLICY, now_s=0.0, previous=first)

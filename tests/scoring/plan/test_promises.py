@@ -226,8 +226,13 @@ def test_only_so_many_are_looked_at() -> None:
     assert all(one.start_s is not None for one in found[:64])
 
 
-def drawn(seed: int) -> World:
-    """A small cluster at some moment of its run, with known and unknown lengths."""
+@FEW
+@given(st.integers(0, 10**6))
+def test_each_waiting_gang_has_one_answer(seed: int) -> None:
+    """At any moment, with known and unknown lengths: a start that is not in the past, or why there is none.
+
+    The promised one's is its promise; the answer is the same each time.
+    """
     chance = Random(seed)
     nodes = [node(f"{zone}{at}", zone=zone, cpu=str(chance.choice((2, 4)))) for zone in "ab" for at in range(2)]
     jobs = [
@@ -243,14 +248,6 @@ def drawn(seed: int) -> World:
     ]
     cluster = World(nodes, jobs, FIFO)
     cluster.run(until_s=float(chance.randint(10, 100)))
-    return cluster
-
-
-@FEW
-@given(st.integers(0, 10**6))
-def test_each_waiting_gang_has_one_answer(seed: int) -> None:
-    """A start that is not in the past, or why there is none; the promised one's is its promise; the same each time."""
-    cluster = drawn(seed)
     found = starts(cluster)
     assert set(found) in (set(cluster.plan.waiting), set())
     for one in found.values():

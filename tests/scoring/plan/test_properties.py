@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import combinations
 from random import Random
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import pytest
 from hypothesis import assume, given, settings
@@ -318,9 +318,10 @@ def test_a_spill_takes_the_fewest_zones(rooms: list[int], size: int, data: st.Da
 # -- more room --------------------------------------------------------------------------------------------------
 
 
-def admitted(
-    cpus: Sequence[int], shapes: Sequence[tuple[int, int]], *, zones: str = "a", **fields: object
-) -> list[bool]:
+Shapes: TypeAlias = list[tuple[int, int]]
+
+
+def admitted(cpus: list[int], shapes: Shapes, *, zones: str = "a", **fields: object) -> list[bool]:
     """Whether each gang, in the queue's order, is admitted: members of one CPU each on nodes with these CPUs."""
     nodes = [node(f"n{i}", zone=zones[i % len(zones)], cpu=str(cpu)) for i, cpu in enumerate(cpus)]
     gangs = [gang(f"g{i}", size, min_member=least, created_s=float(i)) for i, (least, size) in enumerate(shapes)]
@@ -332,9 +333,7 @@ def admitted(
 @pytest.mark.slow
 @settings(deadline=None)
 @given(equal_gangs(), st.data())
-def test_more_room_never_unplaces_the_first_gang(
-    case: tuple[list[int], list[tuple[int, int]]], data: st.DataObject
-) -> None:
+def test_more_room_never_unplaces_the_first_gang(case: tuple[list[int], Shapes], data: st.DataObject) -> None:
     """One kind of members, several zones: with more CPU anywhere the gang that is first stays admitted.
 
     Of gangs that ask for their minimum: else room in which a later one starts whole goes to that one.
@@ -347,9 +346,7 @@ def test_more_room_never_unplaces_the_first_gang(
 
 @settings(deadline=None)
 @given(equal_gangs(), st.data())
-def test_more_room_only_helps_in_the_order_of_the_queue(
-    case: tuple[list[int], list[tuple[int, int]]], data: st.DataObject
-) -> None:
+def test_more_room_only_helps_in_the_order_of_the_queue(case: tuple[list[int], Shapes], data: st.DataObject) -> None:
     """Equal members that are all needed, one zone: with more CPU a gang is lost only if one ahead of it is won."""
     cpus, shapes = case[0], [(size, size) for _, size in case[1]]
     more = [cpu + data.draw(st.integers(0, 2)) for cpu in cpus]
@@ -365,7 +362,7 @@ COUNTER_EXAMPLES = {  # case: (CPUs of nodes before, after, (minimum, size) of g
 
 @pytest.mark.parametrize(("before", "after", "shapes", "then", "now"), COUNTER_EXAMPLES.values(), ids=COUNTER_EXAMPLES)
 def test_more_room_can_unplace_a_gang_behind(
-    before: list[int], after: list[int], shapes: list[tuple[int, int]], then: list[bool], now: list[bool]
+    before: list[int], after: list[int], shapes: Shapes, then: list[bool], now: list[bool]
 ) -> None:
     """The counter-examples: room that a gang ahead in the queue can use is its own, whoever used it before."""
     assert admitted(before, shapes) == then

@@ -159,15 +159,12 @@ def test_one_reservation_for_each_resource_class(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(("holds", "leads"), [(2, "old"), (3, "young"), (4, "old")])
 def test_a_reservation_that_runs_out_goes_behind(holds: int, leads: str) -> None:
     """After its time in front a gang is for as long behind others, then in front again; the first one reserves."""
-    gangs = [gang("old", 4, cpu="2"), gang("young", members=_aged("young", 4, 400.0), created_s=400.0)]
+    young = [pod(f"young-{i}", gang="young", index=i, cpu="2", created_s=400.0) for i in range(4)]
+    gangs = [gang("old", 4, cpu="2"), gang("young", members=young, created_s=400.0)]
     at_s = 600.0 + holds * HOLD_S + 200.0  # the older one's holds have begun 400 s before the younger one's
     made = plan(snapshot(EIGHT, gangs, pods=full_but()), POLICY, now_s=at_s)
     assert made.waiting[GangKey(f"default/{leads}")].rank == 1
     assert [key.partition("/")[2] for key in made.reservations] == [leads]
-
-
-def _aged(name: str, size: int, created_s: float) -> list[Pod]:
-    return [pod(f"{name}-{i}", gang=name, index=i, cpu="2", created_s=created_s) for i in range(size)]
 
 
 # -- shares ------------------------------------------------------------------------------------------------------------
@@ -345,7 +342,6 @@ SIX = [node(f"{zone}{i}", zone=zone, cpu="4") for zone in "ab" for i in range(3)
 
 
 def test_a_long_queue_is_told_the_same_objects_again() -> None:
-    """Whoever waits as before is not told again."""
     state = snapshot(SIX, [gang(f"g{i:03}", 3, cpu="4", memory=f"{i + 1}Mi") for i in range(300)])
     full = replace(state, used=state.table.allocatable)
     cache, policy = PlannerCache(), Policy()

@@ -61,10 +61,6 @@ def with_first(one: Gang, **fields: object) -> Gang:
     return replace(one, members=(replace(one.members[0], **fields), *one.members[1:]))
 
 
-def with_all(one: Gang, **fields: object) -> Gang:
-    return replace(one, members=tuple(replace(member, **fields) for member in one.members))
-
-
 def cpus(*amounts: int) -> list[Node]:
     return [node(f"n{i}", cpu=str(amount)) for i, amount in enumerate(amounts)]
 
@@ -72,6 +68,7 @@ def cpus(*amounts: int) -> list[Node]:
 NODES = cpus(4, 4, 4, 4)
 WANTS, ONE = waits(2), waits(1)
 LOW, FULL = runs("low", "n0", "n1"), runs("full", "n2", "n3", priority=10)
+ENDING = replace(FULL, members=tuple(replace(member, deleting=True) for member in FULL.members))
 PEER_N1, PEER_N3 = runs("peer", "n1", priority=10), runs("peer", "n3", priority=10)
 A, B = runs("a", "n0"), runs("b", "n1", "n2")
 SMALL, WIDE = runs("small", "n0"), runs("wide", "n1", cpu="8", priority=5)
@@ -85,18 +82,15 @@ OTHER = gang("other", 1, cpu="4", priority=20, created_s=1.0)
 LARGE = gang("other", 2, cpu="4", priority=5)
 HALF = gang("half", members=[pod("h0", gang="half", cpu="4", node="n0"), pod("h1", gang="half", cpu="4")], priority=10)
 PORT = (HostPort("TCP", "0.0.0.0", 2222),)
-PORTED = replace(runs("low", "n0", cpu="1"), members=(dressed(runs("low", "n0", cpu="1").members[0], host_ports=PORT),))
+THIN = runs("low", "n0", cpu="1")
+PORTED = replace(THIN, members=(dressed(THIN.members[0], host_ports=PORT),))
 WANTS_PORT = gang("wants", members=[dressed(pod("w", gang="wants", cpu="1"), host_ports=PORT)], priority=10)
-STARVES = replace(
-    gang("starving", members=[pod(f"s{i}", gang="starving", cpu="4", created_s=0.0) for i in range(4)]), priority=10
-)
+STARVES = gang("starving", 4, cpu="4", priority=10)
 YOUNG = gang("wants", members=[pod(f"w{i}", gang="wants", cpu="4", created_s=NOW_S) for i in range(2)], priority=10)
 STARVING = replace(ON, queue=QueuePolicy(starve_limit_s=100.0, reserve_after_s=0.0))
 TWO_ZONES = [node("n0", cpu="4", zone="a"), node("n1", cpu="4", zone="b"), *NODES[2:]]
 SPLIT = [runs("split", "n0", "n1"), runs("x", "n2", priority=3), runs("y", "n3", priority=3)]
-TWINS = replace(
-    LOW, members=tuple(replace(runs("low", "n0", cpu="1").members[0], uid=PodUid(f"u{i}")) for i in range(3))
-)
+TWINS = replace(LOW, members=tuple(replace(THIN.members[0], uid=PodUid(f"u{i}")) for i in range(3)))
 MORE = replace(LOW, members=(*LOW.members, pod("low-2", gang="low", cpu="1")))
 
 
@@ -132,7 +126,7 @@ CASES: dict[str, tuple[list[str], partial[Preemption | None]]] = {  # sentence: 
     "its back-off is over": (["low"],
         partial(found, NODES, [LOW, FULL, WANTS], backing_off_until_s={WANTS.key: NOW_S - 1.0})),
     "members that are being deleted free enough": ([],
-        partial(found, NODES, [LOW, with_all(FULL, deleting=True), WANTS])),
+        partial(found, NODES, [LOW, ENDING, WANTS])),
     "room on its way counts beside those that leave": (["a"],
         partial(found, NODES, [A, B, with_first(runs("c", "n3", priority=10), deleting=True), WANTS])),
     "free room is used beside those that leave": (["a"], partial(found, NODES, [A, B, WANTS])),

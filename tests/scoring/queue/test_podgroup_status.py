@@ -141,7 +141,6 @@ def test_the_order_of_pods_does_not_matter(letters: Iterable[str], least: int, b
 
 @given(lives, st.integers(1, 8))
 def test_counts_fit_the_phase(letters: str, least: int) -> None:
-    """A phase never promises what its counts deny."""
     status = wanted_status(of(letters, least), GroupStatus(), admitted=False)
     assert status.running + status.succeeded <= status.scheduled <= len(letters)
     match status.phase:
@@ -159,7 +158,6 @@ def test_counts_fit_the_phase(letters: str, least: int) -> None:
 
 @given(lives, st.integers(1, 8), st.integers(0, 7))
 def test_a_member_that_comes_to_run_never_sets_a_gang_back(letters: str, least: int, place: int) -> None:
-    """Progress of one member is no step back for the gang."""
     order = list(GroupPhase)[:5]
     place %= len(letters)
     better = letters[:place] + "r" + letters[place + 1 :]

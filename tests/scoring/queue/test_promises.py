@@ -51,45 +51,34 @@ SHAPES = ((1, 12), (2, 6), (3, 4), (4, 3), (6, 2), (12, 1))
 """(members, CPU of each): each job takes all of a node of 12 CPUs; ω′ = 1, 4, 9, 16, 36, 144: the lightest first."""
 
 
-def six(*, apart_s: float) -> list[Job]:
-    return [Job(f"w{size}", i * apart_s, size, cpu, 1.0) for i, (size, cpu) in enumerate(SHAPES)]
-
-
 def full(until_s: float) -> Job:
     return Job("full", -1.0, 12, 1, until_s + 1.0)
 
 
-ORDERS = {  # case: (starts, queue, seconds between arrivals, moment at which the first room appears)
-    "by weight": ("w12 w6 w4 w3 w2 w1", QUEUE, 1.0, 50.0),
-    "the lightest first once it starves": ("w1 w12 w6 w4 w3 w2", QUEUE, 10.0, 101.0),
-    "starving by age": ("w1 w2 w3 w4 w6 w12", QUEUE, 1.0, 200.0),
-    "fifo": ("w1 w2 w3 w4 w6 w12", replace(QUEUE, order=Order.FIFO), 1.0, 50.0),
+SIX = [Job(f"w{size}", float(i), size, cpu, 1.0) for i, (size, cpu) in enumerate(SHAPES)]
+SIX_APART = [replace(one, arrives_s=10.0 * one.arrives_s) for one in SIX]
+EQUAL = [Job(f"j{9 - i}", float(i), 6, 2, 10.0) for i in range(6)]
+OLD, HIGH = Job("old", 0.0, 12, 1, 10.0), Job("high", 190.0, 12, 1, 10.0, priority=5)
+ORDERS = {  # case: (starts, queue, jobs, moment at which the first room appears)
+    "by weight, the lightest came first": ("w12 w6 w4 w3 w2 w1", QUEUE, SIX, 50.0),
+    "the lightest first once it starves": ("w1 w12 w6 w4 w3 w2", QUEUE, SIX_APART, 101.0),
+    "starving by age": ("w1 w2 w3 w4 w6 w12", QUEUE, SIX, 200.0),
+    "fifo": ("w1 w2 w3 w4 w6 w12", replace(QUEUE, order=Order.FIFO), SIX, 50.0),
+    "equal weights by creation": ("j9 j8 j7 j6 j5 j4", QUEUE, EQUAL, 50.0),
+    "one of higher priority before a STARVING one": ("high old", QUEUE, [OLD, HIGH], 200.0),
 }
 
 
-@pytest.mark.parametrize(("want", "queue", "apart_s", "room_s"), ORDERS.values(), ids=ORDERS)
-def test_six_jobs_in_the_worst_order(want: str, queue: QueuePolicy, apart_s: float, room_s: float) -> None:
-    """Six jobs submitted lightest first to a full cluster start one by one, in the order that the policy says."""
-    world = World(row(1, cpu=12), [full(room_s), *six(apart_s=apart_s)], Policy(queue=queue))
+@pytest.mark.parametrize(("want", "queue", "jobs", "room_s"), ORDERS.values(), ids=ORDERS)
+def test_jobs_start_one_by_one_in_the_order_of_the_queue(
+    want: str, queue: QueuePolicy, jobs: list[Job], room_s: float
+) -> None:
+    """They were submitted to a full cluster; the order is what the policy says."""
+    world = World(row(1, cpu=12), [full(room_s), *jobs], Policy(queue=queue))
     world.run()
     assert want.split() == names(world, "full")
     starts = sorted(world.started_s.values())
     assert all(later - earlier >= 1.0 for earlier, later in pairwise(starts))
-
-
-def test_equal_weights_go_by_creation() -> None:
-    jobs = [Job(f"j{9 - i}", float(i), 6, 2, 10.0) for i in range(6)]
-    world = World(row(1, cpu=12), [full(50.0), *jobs], POLICY)
-    world.run()
-    assert [job.name for job in jobs] == names(world, "full")
-
-
-def test_starving_and_priority() -> None:
-    """A gang of higher priority goes before a STARVING one."""
-    jobs = [Job("old", 0.0, 12, 1, 10.0), Job("high", 190.0, 12, 1, 10.0, priority=5)]
-    world = World(row(1, cpu=12), [full(200.0), *jobs], POLICY)
-    world.run()
-    assert names(world, "full") == ["high", "old"]
 
 
 # -- back-fill and holds -----------------------------------------------------------------------------------------------
@@ -208,21 +197,17 @@ def test_no_gang_waits_without_end(case: tuple[list[Node], list[Job], float], ho
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reservations, "SHARE", share)
         patch.setattr(states, "HOLD_S", hold_s)
-        _starts_in_the_end(nodes, jobs, hold_s)
-
-
-def _starts_in_the_end(nodes: list[Node], jobs: list[Job], hold_s: float) -> None:
-    world = World(nodes, jobs, POLICY)
-    world.run(jobs[-1].arrives_s)
-    now_s = world.now_s
-    each_s = LONGEST_RUN_S if hold_s > now_s else LONGEST_RUN_S + 2.0 * hold_s
-    for i, job in enumerate(jobs):
-        starving_s = job.arrives_s + LIMIT_S
-        ahead = sum(world.started_s.get(older.key, now_s) > starving_s for older in jobs[:i])
-        latest_s = starving_s + (ahead + 1) * each_s
-        assert latest_s > now_s or world.started_s[job.key] <= latest_s
-    world.run()
-    assert len(world.started_s) == len(jobs)
+        world = World(nodes, jobs, POLICY)
+        world.run(jobs[-1].arrives_s)
+        now_s = world.now_s
+        each_s = LONGEST_RUN_S if hold_s > now_s else LONGEST_RUN_S + 2.0 * hold_s
+        for i, job in enumerate(jobs):
+            starving_s = job.arrives_s + LIMIT_S
+            ahead = sum(world.started_s.get(older.key, now_s) > starving_s for older in jobs[:i])
+            latest_s = starving_s + (ahead + 1) * each_s
+            assert latest_s > now_s or world.started_s[job.key] <= latest_s
+        world.run()
+        assert len(world.started_s) == len(jobs)
 
 
 # -- clocks ------------------------------------------------------------------------------------------------------------

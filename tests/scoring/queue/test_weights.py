@@ -1,7 +1,6 @@
 """The KOD2 weight: exact, in the operator's hand where that is allowed (PAPERS K1)."""
 
 import math
-from collections.abc import Mapping
 from fractions import Fraction
 
 import pytest
@@ -20,6 +19,7 @@ from tests.builders import bound, gang, node, pod
 CLUSTER = Scale.of(NodeTable.of([node(f"n{i}", cpu="10", memory="100", gpu=1) for i in range(10)]))
 """100 CPUs, 1,000 bytes, 10 GPUs."""
 FPGA = ResourceName("example.com/fpga")
+Amounts = dict[ResourceName, int]
 
 
 def tfjob(workers: int, *, ps: int = 1, least: int | None = None) -> Gang:
@@ -28,7 +28,7 @@ def tfjob(workers: int, *, ps: int = 1, least: int | None = None) -> Gang:
     return gang("job", members=members, min_member=least)
 
 
-def asking(size: int, amounts: Mapping[ResourceName, int], *, name: str = "g") -> Gang:
+def asking(size: int, amounts: Amounts, *, name: str = "g") -> Gang:
     """A gang of equal pods that request this, each in the resource's own unit."""
     requests, usual = Resources.of(amounts), [pod(f"{name}-{i}", gang=name, index=i) for i in range(size)]
     return gang(name, members=[replace(p, member_class=replace(p.member_class, requests=requests)) for p in usual])
@@ -104,15 +104,13 @@ TEN = Resources.of(dict.fromkeys(NAMES[:3], 10))
 FOUR = Scale.of(NodeTable.of([replace(node(f"n{i}"), allocatable=TEN) for i in range(4)]))
 
 
-def could_start(size: int, amounts: Mapping[ResourceName, int]) -> bool:
+def could_start(size: int, amounts: Amounts) -> bool:
     """Whether the empty cluster has room, as far as sums tell."""
     return all(amounts[name] <= 10 and size * amounts[name] <= 40 for name in NAMES[:3]) and not amounts[FPGA]
 
 
 @given(st.integers(1, 9), REQUESTS)
-def test_a_weight_is_finite_and_least_for_what_asks_nothing_or_cannot_start(
-    size: int, amounts: dict[ResourceName, int]
-) -> None:
+def test_a_weight_is_finite_and_least_for_what_asks_nothing_or_cannot_start(size: int, amounts: Amounts) -> None:
     """No gang leads permanently: without requests, or too large for the cluster, it weighs 0, the least."""
     weight = FOUR.weight(load_of(asking(size, amounts)))
     assert 0.0 <= weight.omega_prime < math.inf
@@ -124,9 +122,7 @@ def test_a_weight_is_finite_and_least_for_what_asks_nothing_or_cannot_start(
 
 
 @given(st.integers(1, 4), REQUESTS, st.sampled_from(NAMES))
-def test_asking_for_more_never_makes_a_gang_heavier(
-    size: int, amounts: dict[ResourceName, int], more: ResourceName
-) -> None:
+def test_asking_for_more_never_makes_a_gang_heavier(size: int, amounts: Amounts, more: ResourceName) -> None:
     """Monotone: one unit more of any resource, known or unknown, raises no gang that asks for something."""
     before = FOUR.weight(load_of(asking(size, amounts))).prime
     after = FOUR.weight(load_of(asking(size, amounts | {more: amounts[more] + 1}))).prime
@@ -134,14 +130,14 @@ def test_asking_for_more_never_makes_a_gang_heavier(
 
 
 @given(st.integers(1, 3), REQUESTS)
-def test_more_workers_never_make_a_gang_lighter(size: int, amounts: dict[ResourceName, int]) -> None:
+def test_more_workers_never_make_a_gang_lighter(size: int, amounts: Amounts) -> None:
     if could_start(size + 1, amounts):
         few, many = (FOUR.weight(load_of(asking(n, amounts))).prime for n in (size, size + 1))
         assert few <= many
 
 
 @given(st.integers(1, 4), REQUESTS, st.tuples(*[st.integers(1, 2**30)] * 4))
-def test_units_do_not_matter(size: int, amounts: dict[ResourceName, int], factors: tuple[int, ...]) -> None:
+def test_units_do_not_matter(size: int, amounts: Amounts, factors: tuple[int, ...]) -> None:
     by = dict(zip(NAMES, factors, strict=True))
     other = Scale({name: (total * by[name], most * by[name]) for name, (total, most) in FOUR.sizes.items()})
     scaled = asking(size, {name: amount * by[name] for name, amount in amounts.items()})

@@ -12,9 +12,10 @@ from scoring.ids import NodeName, PodUid
 from scoring.model import Gang, Phase, Pod, Role
 from scoring.model.policy import Policy, Repair, RepairPolicy
 from scoring.model.reasons import Reason
-from scoring.plan import Plan, plan
+from scoring.plan import Plan
 from scoring.repair import Crew, LossCause, due_s, not_before_s, observe, repaired, words_of
-from tests.builders import gang, mesh, node, pod, snapshot
+from tests.builders import gang, mesh, node, pod
+from tests.scoring.plan.planned import planned
 
 NODES = tuple(f"n{i}" for i in range(9))
 LIMITS = RepairPolicy(settle_s=10.0)
@@ -205,6 +206,7 @@ def test_broken_is_what_its_own_members_cannot_make_good(fates: list[str], least
 HOME = [node(f"a{i}", zone="a", cpu="1") for i in range(4)]
 AWAY = [node(f"b{i}", zone="b", cpu="1") for i in range(9)]
 BOTH_ZONES = [*HOME, *AWAY]
+TAKEN = [pod("busy", node="a3", cpu="1")]
 
 
 def broken(*besides: Pod, **fields: object) -> Gang:
@@ -227,8 +229,7 @@ RIVALS = {  # case: fields of a gang that wants the only place left in zone a
 @pytest.mark.parametrize("rival", RIVALS.values(), ids=RIVALS)
 def test_successors_come_first(rival: dict[str, object]) -> None:
     other = gang("rival", 1, options={"zones": "a"}, **{"cpu": "1", **rival})  # type: ignore[arg-type]
-    taken = [pod("busy", node="a3", cpu="1")]
-    made = plan(snapshot(BOTH_ZONES, [broken(), other], pods=taken), Policy(), now_s=100.0)
+    made = planned(BOTH_ZONES, broken(), other, pods=TAKEN, now_s=100.0)
     assert placed(made) == "a1"
     assert "default/rival" not in made.admitted
 
@@ -236,13 +237,12 @@ def test_successors_come_first(rival: dict[str, object]) -> None:
 def test_with_none_they_wait_their_turn() -> None:
     """`repair: none`: the gang of higher priority goes first; a gang that had not started is completed all the same."""
     other = gang("rival", 1, options={"zones": "a"}, cpu="1", priority=1000)
-    taken = [pod("busy", node="a3", cpu="1")]
     policy = Policy(repair=RepairPolicy(Repair.NONE))
-    made = plan(snapshot(BOTH_ZONES, [broken(), other], pods=taken), policy, now_s=100.0)
+    made = planned(BOTH_ZONES, broken(), other, pods=TAKEN, policy=policy, now_s=100.0)
     assert placed(made) is None
     assert "default/rival" in made.admitted
     half = gang("g", members=[worker(0, "a0"), worker(1), worker(2, "a2")], min_member=3)
-    assert placed(plan(snapshot(BOTH_ZONES, [half, other], pods=taken), policy, now_s=100.0)) == "a1"
+    assert placed(planned(BOTH_ZONES, half, other, pods=TAKEN, policy=policy, now_s=100.0)) == "a1"
 
 
 DEAD = {  # case: what is left of the lost member
@@ -257,22 +257,20 @@ DEAD = {  # case: what is left of the lost member
 def test_the_zone_is_kept(besides: tuple[Pod, ...]) -> None:
     """However much better the other zone looks; the gang is completed and nobody of it moves."""
     links = mesh(BOTH_ZONES, bad={f"a{i}": {"delay_ms": 30.0} for i in range(4)})
-    made = plan(snapshot(BOTH_ZONES, [broken(*besides)], network=links), Policy(), now_s=100.0)
+    made = planned(BOTH_ZONES, broken(*besides), network=links, now_s=100.0)
     assert placed(made) in {"a1", "a3"}
     assert len(made.node_of) == 1
 
 
 def test_room_in_its_zone() -> None:
     taken = [pod("busy1", node="a1", cpu="1"), pod("busy3", node="a3", cpu="1")]
-    made = plan(snapshot(BOTH_ZONES, [broken()], pods=taken), Policy(), now_s=100.0)
+    made = planned(BOTH_ZONES, broken(), pods=taken, now_s=100.0)
     assert (placed(made), made.waiting[broken().key].reason) == (None, Reason.NO_ROOM)
     silent = [replace(one, ready=False) if one.name == "a1" else one for one in BOTH_ZONES]
-    assert placed(plan(snapshot(silent, [broken()]), Policy(), now_s=100.0)) == "a3"
+    assert placed(planned(silent, broken(), now_s=100.0)) == "a3"
 
 
 @pytest.mark.parametrize("bad", ["a1", "a3"])
 def test_the_best_linked_place_is_taken(bad: str) -> None:
-    made = plan(
-        snapshot(BOTH_ZONES, [broken()], network=mesh(BOTH_ZONES, bad={bad: {"delay_ms": 30.0}})), Policy(), now_s=100.0
-    )
+    made = planned(BOTH_ZONES, broken(), network=mesh(BOTH_ZONES, bad={bad: {"delay_ms": 30.0}}), now_s=100.0)
     assert placed(made) == ({"a1", "a3"} - {bad}).pop()

@@ -198,7 +198,8 @@ def test_only_pinned_members_without_a_place(cluster: Snapshot) -> None:
     for one in cluster.gangs.values():
         for member in one.members:
             loss = found.get(one.key, {}).get(member.uid)
-            exist = [term for term in member.member_class.constraints.affinity or () if _there(term, cluster)]
+            terms = member.member_class.constraints.affinity or ()
+            exist = any(term.fields[0].values[0] in cluster.table.index for term in terms)
             if loss is not None:
                 assert is_pinned(member)
                 assert member.uid not in made.node_of
@@ -206,10 +207,6 @@ def test_only_pinned_members_without_a_place(cluster: Snapshot) -> None:
                 assert one.key in made.waiting or not _fits_somewhere(member.member_class, cluster, made)
             elif is_pinned(member):
                 assert exist
-
-
-def _there(term: NodeSelectorTerm, cluster: Snapshot) -> bool:
-    return term.fields[0].values[0] in cluster.table.index
 
 
 def _fits_somewhere(wanted: MemberClass, cluster: Snapshot, made: Plan) -> bool:

@@ -126,9 +126,8 @@ def test_iterations_do_not_go_back_with_a_checkpoint() -> None:
     assert found.workers == 6
     found.history.undo(490)
     found.history.add(Point(490, found.time_s + 50.0, loss=1.0, workers=6))
-    assert (
-        worker_demand(found.job(), found.history.series(), found.demand, QUICK, now_s=found.time_s + 50.0).workers == 6
-    )
+    again = worker_demand(found.job(), found.history.series(), found.demand, QUICK, now_s=found.time_s + 50.0)
+    assert again.workers == 6
 
 
 def test_curve_adds_while_it_pays_and_stops_when_it_does_not() -> None:
