@@ -222,26 +222,22 @@ def link(*measured: tuple[str, str, str, float, float], zones: bool = False) -> 
     return part.there, part.back, part.counts, part.basis, part.no_better_than
 
 
-def known(value: float, age_s: float, origin: str) -> Known:
-    return Known(value, age_s, origin)
-
-
 Part = tuple[Known | None, Known | None, float | None, str, float | None]
 """There, back, what counts, from, and what the link is no better than."""
 
 CASES: dict[str, tuple[Part, list[tuple[str, str, str, float, float]], bool]] = {  # case: (part, measured, with zones)
-    "both": ((known(3.0, 5.0, "maddash"), known(4.0, 6.0, "file"), 4.0, "both directions", None),
+    "both": ((Known(3.0, 5.0, "maddash"), Known(4.0, 6.0, "file"), 4.0, "both directions", None),
              [("maddash", "a", "b", 3.0, 5.0), ("file", "b", "a", 4.0, 6.0)], False),
-    "the newer source": ((known(3.0, 5.0, "maddash"), None, 3.0, "one direction", None),
+    "the newer source": ((Known(3.0, 5.0, "maddash"), None, 3.0, "one direction", None),
                          [("maddash", "a", "b", 3.0, 5.0), ("file", "a", "b", 9.0, 6.0)], False),
-    "the newer of two old sources": ((known(3.0, 250.0, "maddash"), None, None, "nothing", 3.0),
+    "the newer of two old sources": ((Known(3.0, 250.0, "maddash"), None, None, "nothing", 3.0),
                                      [("maddash", "a", "b", 3.0, 250.0), ("file", "a", "b", 9.0, 260.0)], False),
-    "one has expired": ((known(9.0, 200.0, "file"), known(4.0, 6.0, "file"), 4.0, "one direction", 9.0),
+    "one has expired": ((Known(9.0, 200.0, "file"), Known(4.0, 6.0, "file"), 4.0, "one direction", 9.0),
                         [("file", "a", "b", 9.0, 200.0), ("file", "b", "a", 4.0, 6.0)], False),
-    "both have": ((known(9.0, 300.0, "file"), None, None, "nothing", 9.0), [("file", "a", "b", 9.0, 300.0)], False),
+    "both have": ((Known(9.0, 300.0, "file"), None, None, "nothing", 9.0), [("file", "a", "b", 9.0, 300.0)], False),
     "like others between the zones": ((None, None, 7.07, "zones", None), [("file", "a", "c", 7.0, 5.0)], True),
     "expired, and worse than others between the zones": (
-        (known(9.0, 300.0, "file"), None, 9.0, "zones", 9.0),
+        (Known(9.0, 300.0, "file"), None, 9.0, "zones", 9.0),
         [("file", "a", "b", 9.0, 300.0), ("file", "a", "c", 7.0, 5.0)], True),
     "nothing": ((None, None, None, "nothing", None), [("file", "a", "c", 7.0, 5.0)], False),
 }  # fmt: skip
