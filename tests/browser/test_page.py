@@ -102,7 +102,7 @@ def test_it_fits(watched: Watched, demo: str, scheme: str, width: int) -> None:
     page.goto(demo)
     expect(page.locator("#queue-rows tr")).to_have_count(2)
     assert page.evaluate("() => document.documentElement.scrollWidth <= window.innerWidth")
-    assert page.evaluate(CONTRASTS) == []
+    assert page.evaluate((Path(__file__).parent / "contrasts.js").read_text()) == []
 
 
 AGENTS = """async () => {
@@ -155,6 +155,3 @@ def call(url: str, verb: str, *, limit_s: float = 30.0) -> bytes:
     request = urllib.request.Request(f"{url}/{verb}", body, {"user-agent": "curl/8"})
     with urllib.request.urlopen(request, timeout=limit_s) as answer:
         return answer.read()
-
-
-CONTRASTS = (Path(__file__).parent / "contrasts.js").read_text()

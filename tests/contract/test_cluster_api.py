@@ -30,6 +30,7 @@ from tests.fakes.cluster_api import FakeClusterApi
 from tests.fakes.notes import notes_of_a_former_process
 
 ALL_PODS = PODS.collection()
+JOBS, TF_JOBS = OWNERS["batch", "Job"], OWNERS["kubeflow.org", "TFJob"]
 
 
 class World(msgspec.Struct, frozen=True):
@@ -287,9 +288,6 @@ async def test_evict_removes_the_pod(world: World) -> None:
     assert world.store.evictions == [uid]
     with pytest.raises(NotFoundError):
         await world.api.get_pod("default", "p")
-
-
-JOBS, TF_JOBS = OWNERS["batch", "Job"], OWNERS["kubeflow.org", "TFJob"]
 
 
 async def test_an_owner_that_can_be_suspended_is_patched_as_it_was_read(world: World) -> None:

@@ -118,8 +118,8 @@ def test_the_memory_of_refusals_is_bounded_by_count_and_age(stream: io.StringIO)
     assert [log.log_decision(refusal, now_s=2.0) for refusal in (second, third)] == [False, False]
     assert log.log_decision(first, now_s=2.0)
     log = DecisionLog(repeat_after_s=60.0)
-    for second in range(3600):
-        assert log.log_decision(replace(REFUSAL, pod=f"team-a/w-{second}"), now_s=float(second))
+    for now_s in range(3600):
+        assert log.log_decision(replace(REFUSAL, pod=f"team-a/w-{now_s}"), now_s=float(now_s))
     assert len(log._seen) == 300
     assert not log.log_decision(replace(REFUSAL, pod="team-a/w-3599"), now_s=3600.0)
 

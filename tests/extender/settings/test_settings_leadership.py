@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -36,6 +37,7 @@ def test_the_defaults_leave_time_for_calls_within_the_five_seconds() -> None:
 
 
 SERVER = ApiServer(url="http://127.0.0.1:1", authorization=Authorization(lambda: Token(""), clock=SystemClock()))
+SIZE = 40  # more than have a turn at a time
 IN_A_POD = {"POD_NAME": "netgang-7", "POD_NAMESPACE": "team"}
 
 
@@ -57,9 +59,6 @@ async def test_without_election_there_is_no_candidate() -> None:
         assert stands is None
 
 
-SIZE = 40  # more than have a turn at a time
-
-
 class Hanging(FakeClusterApi):
     """Answers no Binding, as a client whose API server hangs: it gives up after six seconds."""
 
@@ -71,7 +70,7 @@ class Hanging(FakeClusterApi):
 @pytest.mark.looptime
 @pytest.mark.parametrize(("hold_s", "commit_s", "http_s"), [(25.0, 15.0, 60.0), (8.0, 5.0, 20.0)])
 async def test_the_slowest_call_ends_within_its_bound(hold_s: float, commit_s: float, http_s: float) -> None:
-    limits = {"hold_limit_s": hold_s, "commit_timeout_s": commit_s}
+    limits: dict[str, Any] = {"hold_limit_s": hold_s, "commit_timeout_s": commit_s}
     async with unfinished(node_json("n1", cpu="64"), api=Hanging(), **limits) as world:
         names = world.gang("g", SIZE)
         await world.planned_pod("plain")
