@@ -5,7 +5,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
@@ -18,13 +17,10 @@ ARTIFACTS = Path(__file__).parent / "artifacts"
 ROOT = Path(__file__).parents[2]
 
 
-@dataclass
 class Watched:
-    page: Page
-    complaints: list[str] = field(default_factory=list)
-
-    def listen(self) -> None:
+    def __init__(self, page: Page) -> None:
         """Hear errors of the console (which refused content is, too), of scripts, and of requests."""
+        self.page, self.complaints = page, list[str]()
 
         def said(message: ConsoleMessage) -> None:
             if message.type in ("error", "warning"):
@@ -34,9 +30,9 @@ class Watched:
             if request.failure != "net::ERR_ABORTED":  # the page gives a question up when a newer one replaces it
                 self.complaints.append(f"{request.url}: {request.failure}")
 
-        self.page.on("console", said)
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("requestfailed", failed)
+        page.on("console", said)
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("requestfailed", failed)
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +82,6 @@ def watched(chromium: Browser, request: pytest.FixtureRequest) -> Iterator[Watch
     """A new page; whatever it complains of fails the test, and a failure keeps a screenshot."""
     context = chromium.new_context(viewport={"width": 1500, "height": 1000})
     made = Watched(context.new_page())
-    made.listen()
     failed_before = request.session.testsfailed
     yield made
     if request.session.testsfailed > failed_before or made.complaints:
@@ -94,3 +89,9 @@ def watched(chromium: Browser, request: pytest.FixtureRequest) -> Iterator[Watch
         made.page.screenshot(path=ARTIFACTS / f"{request.node.name}.png", full_page=True)
     context.close()
     assert made.complaints == []
+
+
+@pytest.fixture
+def shown(watched: Watched, demo: str) -> Page:
+    watched.page.goto(demo)
+    return watched.page

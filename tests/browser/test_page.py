@@ -14,25 +14,21 @@ from tests.liveness import LIVENESS_S
 pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.timeout(120)]
 
 
-def test_it_renders(watched: Watched, demo: str) -> None:
+def test_it_renders(shown: Page) -> None:
     """Queue, zones, heat-map, sources and decisions of the demonstration, without a word on the console."""
-    page = watched.page
-    page.goto(demo)
-    expect(page.locator("#state")).to_have_text("live")
-    expect(page.locator("#queue-rows tr")).to_have_count(2)
-    expect(page.locator("#queue-rows")).to_contain_text("demo/tf-smoke-gpu")
-    expect(page.locator("#zone-list .zone-card")).to_have_count(4)
-    expect(page.locator("#sources")).to_contain_text("file")
-    expect(page.locator("#decision-list")).to_contain_text("demo/case1")
-    expect(page.locator("#legend")).to_contain_text("up to 0.001 %")
-    assert drawn(page) > 1, "the heat-map has more than one colour"
+    expect(shown.locator("#state")).to_have_text("live")
+    expect(shown.locator("#queue-rows tr")).to_have_count(2)
+    expect(shown.locator("#queue-rows")).to_contain_text("demo/tf-smoke-gpu")
+    expect(shown.locator("#zone-list .zone-card")).to_have_count(4)
+    expect(shown.locator("#sources")).to_contain_text("file")
+    expect(shown.locator("#decision-list")).to_contain_text("demo/case1")
+    expect(shown.locator("#legend")).to_contain_text("up to 0.001 %")
+    assert drawn(shown) > 1, "the heat-map has more than one colour"
 
 
-def test_a_change_is_seen_without_a_reload(watched: Watched, demo: str) -> None:
-    page = watched.page
-    page.goto(demo)
-    expect(page.locator("#gate-list")).to_contain_text("no gang")
-    page.evaluate(
+def test_a_change_is_seen_without_a_reload(shown: Page, demo: str) -> None:
+    expect(shown.locator("#gate-list")).to_contain_text("no gang")
+    shown.evaluate(
         """() => {
           window.seen = new Promise((done) => new MutationObserver((_, self) => {
             if (document.querySelector("#gate-list .pods .h")) { self.disconnect(); done(performance.now()); }
@@ -42,23 +38,21 @@ def test_a_change_is_seen_without_a_reload(watched: Watched, demo: str) -> None:
     call(demo, "filter")
     with ThreadPoolExecutor(1) as pool:
         held = pool.submit(call, demo, "bind", limit_s=5.0)
-        assert page.evaluate("() => window.seen")  # ends with the test's limit if nothing is ever seen
-        expect(page.locator("#gate-list")).to_contain_text("demo/case1")
+        assert shown.evaluate("() => window.seen")  # ends with the test's limit if nothing is ever seen
+        expect(shown.locator("#gate-list")).to_contain_text("demo/case1")
         with pytest.raises(TimeoutError):  # the caller hangs up, since five of six never come
             held.result(timeout=40)
-    expect(page.locator("#gate-list")).to_contain_text("no gang")
+    expect(shown.locator("#gate-list")).to_contain_text("no gang")
 
 
-def test_it_explains(watched: Watched, demo: str) -> None:
+def test_it_explains(shown: Page) -> None:
     """A click on a gang says why it waits; Escape closes it, and the focus is back where it was."""
-    page = watched.page
-    page.goto(demo)
-    link = page.get_by_role("button", name="demo/tf-smoke-gpu").first
+    link = shown.get_by_role("button", name="demo/tf-smoke-gpu").first
     link.click()
-    dialog = page.get_by_role("dialog")
+    dialog = shown.get_by_role("dialog")
     expect(dialog).to_contain_text("would not fit into the empty cluster")
     expect(dialog.get_by_role("table").first).to_be_visible()
-    page.keyboard.press("Escape")
+    shown.keyboard.press("Escape")
     expect(dialog).to_be_hidden()
     expect(link).to_be_focused()
 
@@ -79,27 +73,23 @@ def test_what_people_come_for_is_seen_without_scrolling(watched: Watched, demo: 
     assert page.evaluate("() => document.documentElement.scrollHeight <= window.innerHeight")
 
 
-def test_a_bad_link_is_shown_with_its_two_directions(watched: Watched, demo: str) -> None:
-    page = watched.page
-    page.goto(demo)
-    page.locator("#degraded-list").get_by_role("button", name="node35").click()
-    dialog = page.get_by_role("dialog")
+def test_a_bad_link_is_shown_with_its_two_directions(shown: Page) -> None:
+    shown.locator("#degraded-list").get_by_role("button", name="node35").click()
+    dialog = shown.get_by_role("dialog")
     expect(dialog).to_contain_text("of 100 points")
     expect(dialog.get_by_role("row", name="throughput")).to_contain_text("10 Mbit/s")
 
 
-def test_the_heat_map_obeys_the_keyboard(watched: Watched, demo: str) -> None:
-    page = watched.page
-    page.goto(demo)
-    page.get_by_role("button", name="delay").click()
-    page.locator("#zone").select_option("D")
-    expect(page.locator("#heat")).to_have_attribute("aria-label", "Heat-map of delay, nodes of zone D")
-    page.locator("#heat").focus()
+def test_the_heat_map_obeys_the_keyboard(shown: Page) -> None:
+    shown.get_by_role("button", name="delay").click()
+    shown.locator("#zone").select_option("D")
+    expect(shown.locator("#heat")).to_have_attribute("aria-label", "Heat-map of delay, nodes of zone D")
+    shown.locator("#heat").focus()
     for _ in range(2):
-        page.keyboard.press("ArrowRight")
-    expect(page.locator("#heat-cell")).to_contain_text("node28 → node")
-    expect(page.locator("#heat-cell")).to_contain_text("ms")
-    expect(page.locator("#worst")).to_contain_text("node33")
+        shown.keyboard.press("ArrowRight")
+    expect(shown.locator("#heat-cell")).to_contain_text("node28 → node")
+    expect(shown.locator("#heat-cell")).to_contain_text("ms")
+    expect(shown.locator("#worst")).to_contain_text("node33")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -112,7 +102,7 @@ def test_it_fits(watched: Watched, demo: str, scheme: str, width: int) -> None:
     page.goto(demo)
     expect(page.locator("#queue-rows tr")).to_have_count(2)
     assert page.evaluate("() => document.documentElement.scrollWidth <= window.innerWidth")
-    assert page.evaluate(CONTRASTS) == []
+    assert page.evaluate((Path(__file__).parent / "contrasts.js").read_text()) == []
 
 
 AGENTS = """async () => {
@@ -125,16 +115,14 @@ AGENTS = """async () => {
 }"""
 
 
-def test_silent_agents_are_shown_with_time_and_zone(watched: Watched, demo: str) -> None:
+def test_silent_agents_are_shown_with_time_and_zone(shown: Page) -> None:
     """The demonstration has no agents: their lines are drawn from a section as the service sends it."""
-    page = watched.page
-    page.goto(demo)
-    expect(page.locator("#degraded-list")).to_contain_text("node35")
-    page.evaluate(AGENTS)
-    expect(page.locator("#degraded-of")).to_have_text("17 agents silent or blocked")
-    expect(page.locator("#agents li").first).to_have_text("probe: 19 of 36 agents report and get answers")
-    expect(page.locator("#agents .bad")).to_contain_text("probe: 17 silent for 2 min")
-    expect(page.locator("#agents .bad")).to_contain_text("n1, n2 …; all in zone B")
+    expect(shown.locator("#degraded-list")).to_contain_text("node35")
+    shown.evaluate(AGENTS)
+    expect(shown.locator("#degraded-of")).to_have_text("17 agents silent or blocked")
+    expect(shown.locator("#agents li").first).to_have_text("probe: 19 of 36 agents report and get answers")
+    expect(shown.locator("#agents .bad")).to_contain_text("probe: 17 silent for 2 min")
+    expect(shown.locator("#agents .bad")).to_contain_text("n1, n2 …; all in zone B")
 
 
 def test_a_server_that_comes_back(watched: Watched) -> None:
@@ -167,6 +155,3 @@ def call(url: str, verb: str, *, limit_s: float = 30.0) -> bytes:
     request = urllib.request.Request(f"{url}/{verb}", body, {"user-agent": "curl/8"})
     with urllib.request.urlopen(request, timeout=limit_s) as answer:
         return answer.read()
-
-
-CONTRASTS = (Path(__file__).parent / "contrasts.js").read_text()

@@ -30,6 +30,7 @@ from tests.fakes.cluster_api import FakeClusterApi
 from tests.fakes.notes import notes_of_a_former_process
 
 ALL_PODS = PODS.collection()
+JOBS, TF_JOBS = OWNERS["batch", "Job"], OWNERS["kubeflow.org", "TFJob"]
 
 
 class World(msgspec.Struct, frozen=True):
@@ -147,21 +148,14 @@ async def test_a_watch_tells_what_happened_since(world: World) -> None:
     assert sorted({int(version), *versions}) == [int(version), *versions]
 
 
-async def test_a_watch_of_one_kind_tells_nothing_of_others(world: World) -> None:
-    stream = world.watch()
-    world.store.put(NODES, {"metadata": {"name": "n1"}})
-    world.pod()
-    assert names(event.object for event in await first_events(stream, 1)) == ["p"]
-
-
-async def test_bookmarks_carry_the_newest_version(world: World) -> None:
+async def test_a_watch_of_one_kind_tells_nothing_of_others_but_the_newest_version(world: World) -> None:
     stream = world.watch()
     world.store.put(NODES, {"metadata": {"name": "n1"}})
     event = await anext(stream)
-    assert isinstance(stream, AsyncGenerator)
-    await stream.aclose()
     assert event.type == "BOOKMARK"
     assert json.loads(event.object)["metadata"]["resourceVersion"] == str(world.store.version)
+    world.pod()
+    assert names(event.object for event in await first_events(stream, 1)) == ["p"]
 
 
 async def test_a_watch_ends_by_itself(world: World) -> None:
@@ -294,9 +288,6 @@ async def test_evict_removes_the_pod(world: World) -> None:
     assert world.store.evictions == [uid]
     with pytest.raises(NotFoundError):
         await world.api.get_pod("default", "p")
-
-
-JOBS, TF_JOBS = OWNERS["batch", "Job"], OWNERS["kubeflow.org", "TFJob"]
 
 
 async def test_an_owner_that_can_be_suspended_is_patched_as_it_was_read(world: World) -> None:

@@ -30,9 +30,8 @@ def test_pods_are_evicted_and_owners_changed_in_one_place() -> None:
     """docs/safety.md S1, S11."""
     calls = {path: {*called_of_the_api(ast.parse(text))} for path, text in PRODUCT.items() if path not in ADAPTERS}
     for method in ("evict", "patch_object"):
-        assert [path for path, found in calls.items() if method in found] == [
-            "extender/controllers/removal/removals.py"
-        ]
+        callers = [path for path, found in calls.items() if method in found]
+        assert callers == ["extender/controllers/removal/removals.py"]
 
 
 def test_nothing_of_ours_parses_http_or_certificates() -> None:

@@ -9,9 +9,7 @@ Write the example file again with: python -m tests.fakes.mesh > examples/mesh/pa
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
 from itertools import permutations
-from typing import Any
 
 import msgspec
 from msgspec.structs import asdict, replace
@@ -85,13 +83,10 @@ def _rank(number: int) -> int:
     return PAPER_RANKS.get(number, 7 * number % 5)
 
 
-def entries(mesh: Mesh) -> Iterator[Mapping[str, Any]]:
-    for (source, target), link in mesh.links.items():
-        yield {"source": source, "target": target, **asdict(link), "age_s": 0.0}
-
-
 def mesh_file(mesh: Mesh) -> str:
-    return "[\n" + ",\n".join(json.dumps(entry) for entry in entries(mesh)) + "\n]\n"
+    links = mesh.links.items()
+    entries = [{"source": source, "target": target, **asdict(link), "age_s": 0.0} for (source, target), link in links]
+    return "[\n" + ",\n".join(map(json.dumps, entries)) + "\n]\n"
 
 
 if __name__ == "__main__":

@@ -19,7 +19,6 @@ from types import TracebackType
 from typing import Self, TypeAlias
 
 CERTIFICATE = Path(__file__).parents[1] / "fixtures" / "tls" / "loopback.crt"
-_KEY = CERTIFICATE.with_suffix(".key")
 
 Act: TypeAlias = Callable[[socket.socket, threading.Event], None]  # after the request; the event: the server stops
 Answer: TypeAlias = bytes | Act
@@ -88,7 +87,9 @@ class RawServer(InThread):
         """`answers`: path → answer; other paths get 404. `tls`: with the self-signed certificate `CERTIFICATE`."""
         self.answers = dict(answers)
         self.requests: list[str] = []
-        self._tls = _tls() if tls else None
+        self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER) if tls else None
+        if self._tls is not None:
+            self._tls.load_cert_chain(CERTIFICATE, CERTIFICATE.with_suffix(".key"))
         self.scheme = "https" if tls else "http"
         super().__init__(_Server(("127.0.0.1", 0), self._handler()))
 
@@ -132,9 +133,3 @@ class _Server(socketserver.ThreadingTCPServer):
     allow_reuse_address = True
     daemon_threads = True
     block_on_close = False
-
-
-def _tls() -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(CERTIFICATE, _KEY)
-    return context

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import cycle, islice
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,19 +26,6 @@ ARGS = {  # a request to filter and prioritize, as kube-scheduler sends it
 BINDING = {"PodName": "p", "PodNamespace": "team-a", "PodUID": "u1", "Node": "n1"}
 
 
-def every_second(args: FilterArgs) -> FilterAnswer:
-    return Passed(args.node_names[::2])
-
-
-def everything(args: FilterArgs) -> FilterAnswer:
-    return Passed(args.node_names)
-
-
-def by_position(args: FilterArgs) -> Sequence[int]:
-    """Score 0, 1, … 10, 0, … in the order of the request."""
-    return [i % 11 for i in range(len(args.node_names))]
-
-
 async def at_once(args: BindArgs, gone: asyncio.Future[None]) -> Reason | None:
     return None
 
@@ -45,8 +33,10 @@ async def at_once(args: BindArgs, gone: asyncio.Future[None]) -> Reason | None:
 class FakeVerbs(Verbs):
     def __init__(
         self,
-        on_filter: Callable[[FilterArgs], FilterAnswer] = every_second,
-        on_prioritize: Callable[[FilterArgs], Sequence[int]] = by_position,
+        on_filter: Callable[[FilterArgs], FilterAnswer] = lambda args: Passed(args.node_names[::2]),
+        on_prioritize: Callable[[FilterArgs], Sequence[int]] = lambda args: [
+            *islice(cycle(range(11)), len(args.node_names))
+        ],
         on_bind: Callable[[BindArgs, asyncio.Future[None]], Any] = at_once,
         on_caught_up: Callable[[FilterArgs], Awaitable[None] | None] = lambda _: None,
     ) -> None:

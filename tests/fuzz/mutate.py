@@ -6,7 +6,7 @@ long; a text is broken in its bytes. Mostly the object's name stays, so that the
 
 import json
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ import msgspec
 MEGABYTE: Final = 2**20
 _LONGEST_BYTES: Final = 3 * MEGABYTE // 2
 DEPTHS: Final = (9, 101, 1_100, 9_000)
+_HOWS: Final = ("replace", "replace", "replace", "nest", "cut", "repeat", "repeat", "swap", "swap")
 _OWN: Final = "netgang.io/"
 _NAMES: Final = (
     *("zones", "near", "ratios", "selection", "weight", "role", "index", "min-workers", "max-workers", "scaling"),
@@ -57,7 +58,10 @@ def mutated(rng: random.Random, recorded: list[dict[str, Any]]) -> bytes:
         depth, (left, right) = rng.choice(DEPTHS), rng.choice((("[", "]"), ('{"x":', "}")))
         text = text.replace(f'"{_DEEP}"', left * depth + "1" + right * depth, 1)
     raw = text.encode("utf-8", "surrogatepass")
-    raw = _broken(rng, raw) if rng.random() < 0.02 else raw
+    if rng.random() < 0.02:
+        at = rng.randrange(len(raw))
+        broken = (raw[:at], raw[:at] + b"\xff" + raw[at + 1 :], raw[:at] + b"\\" + raw[at:], b"", b"[]", b"null")
+        raw = rng.choice(broken)
     return raw if len(raw) <= _LONGEST_BYTES else mutated(rng, recorded)
 
 
@@ -75,7 +79,21 @@ def _change(rng: random.Random, value: dict[str, Any], recorded: list[dict[str, 
     place, key = _place(rng, value)
     if key in ("name", "namespace") and rng.random() < 0.9:
         return
-    _CHANGES[rng.randrange(len(_CHANGES))](rng, place, key, recorded)
+    held = place[key]
+    match _HOWS[rng.randrange(len(_HOWS))]:
+        case "replace":
+            place[key] = _short(rng)
+        case "nest":
+            place[key] = _DEEP if rng.random() < 0.5 else [[[{"x": held}]]]
+        case "cut" if isinstance(held, str | list) and held:
+            place[key] = held[: rng.randrange(len(held))]
+        case "cut":
+            del place[key]
+        case "repeat":
+            _repeat(rng, place, key)
+        case "swap":
+            other, name = _place(rng, rng.choice(recorded))
+            place[key] = _copy(other[name])
 
 
 def _annotate(rng: random.Random, value: dict[str, Any]) -> None:
@@ -102,30 +120,11 @@ def _copy(value: Any) -> Any:
     return msgspec.json.decode(msgspec.json.encode(value))
 
 
-Change = Callable[[random.Random, Any, Any, list[dict[str, Any]]], None]
-
-
 def _short(rng: random.Random) -> Any:
     return json.loads(json.dumps(rng.choice(_SHORT)))
 
 
-def _replace(rng: random.Random, place: Any, key: Any, _: list[dict[str, Any]]) -> None:
-    place[key] = _short(rng)
-
-
-def _nest(rng: random.Random, place: Any, key: Any, _: list[dict[str, Any]]) -> None:
-    place[key] = _DEEP if rng.random() < 0.5 else [[[{"x": place[key]}]]]
-
-
-def _cut(rng: random.Random, place: Any, key: Any, _: list[dict[str, Any]]) -> None:
-    held = place[key]
-    if isinstance(held, str | list) and held:
-        place[key] = held[: rng.randrange(len(held))]
-    else:
-        del place[key]
-
-
-def _repeat(rng: random.Random, place: Any, key: Any, _: list[dict[str, Any]]) -> None:
+def _repeat(rng: random.Random, place: Any, key: Any) -> None:
     held = place[key]
     times = rng.choice((2, 10, 200))
     if rng.random() < 0.15:
@@ -151,16 +150,3 @@ def _long(rng: random.Random, held: Any) -> Any:
         case _:
             text = held if isinstance(held, str) and held else "é"
             return text * (MEGABYTE // len(text.encode("utf-8", "surrogatepass")))
-
-
-def _swap(rng: random.Random, place: Any, key: Any, recorded: list[dict[str, Any]]) -> None:
-    other, name = _place(rng, rng.choice(recorded))
-    place[key] = _copy(other[name])
-
-
-_CHANGES: Final[tuple[Change, ...]] = (_replace, _replace, _replace, _nest, _cut, _repeat, _repeat, _swap, _swap)
-
-
-def _broken(rng: random.Random, raw: bytes) -> bytes:
-    at = rng.randrange(len(raw))
-    return rng.choice((raw[:at], raw[:at] + b"\xff" + raw[at + 1 :], raw[:at] + b"\\" + raw[at:], b"", b"[]", b"null"))

@@ -52,7 +52,6 @@ PLACED: Mapping[str, Any] = {  # where pods run, as values
     "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}},
     "priorityClassName": "system-node-critical",
 }
-MARKED: Mapping[str, Any] = {"podLabels": {"team": "infra"}, "podAnnotations": {"example.org/scrape": "true"}}
 
 
 @pytest.fixture
@@ -202,7 +201,7 @@ def test_volumes_of_ones_own_come_on_top(chart: Chart) -> None:
 
 
 def test_pods_run_where_the_values_say(chart: Chart) -> None:
-    made = chart({**PLACED, **MARKED})
+    made = chart({**PLACED, "podLabels": {"team": "infra"}, "podAnnotations": {"example.org/scrape": "true"}})
     deployments = of_kind(made, "Deployment")
     assert set(deployments) == {"netgang", "netgang-scheduler"}
     for name, one in deployments.items():
@@ -234,11 +233,6 @@ def test_what_is_run_at_the_end(chart: Chart) -> None:
     assert sorted(named) == sorted([list(POLICIES), ["netgang-leader", "netgang-scheduler"]])
 
 
-@pytest.fixture
-def guarded(chart: Chart) -> list[Object]:
-    return chart({"tls": ON})
-
-
 def certificates(objects: Sequence[Object], deployment: str) -> tuple[str, str]:
     """Name of the Secret with certificates, and the directory where it is mounted, whole."""
     volumes = pod_spec(of_kind(objects, "Deployment")[deployment])["volumes"]
@@ -248,8 +242,9 @@ def certificates(objects: Sequence[Object], deployment: str) -> tuple[str, str]:
     return name, mount["mountPath"]
 
 
-def test_with_tls_both_sides_show_and_check_certificates(guarded: list[Object], tmp_path: Path) -> None:
+def test_with_tls_both_sides_show_and_check_certificates(chart: Chart, tmp_path: Path) -> None:
     """The kubelet shows none, and probes a port of its own; without caFile kube-scheduler would check nothing."""
+    guarded = chart({"tls": ON})
     settings = mounted_settings(guarded, tmp_path)
     name, directory = certificates(guarded, "netgang")
     paths = {f"{field}_file": Path(directory, f"{file}.crt") for field, file in (("cert", "tls"), ("client_ca", "ca"))}
@@ -270,8 +265,9 @@ def test_with_tls_both_sides_show_and_check_certificates(guarded: list[Object], 
         assert (entry["enableHTTPS"], entry["urlPrefix"]) == (True, "https://netgang.netgang-system.svc:8888")
 
 
-def test_the_documented_commands_make_what_is_mounted(guarded: list[Object], tmp_path: Path) -> None:
+def test_the_documented_commands_make_what_is_mounted(chart: Chart, tmp_path: Path) -> None:
     openssl("version")  # skips without the command
+    guarded = chart({"tls": ON})
     blocks = fenced((ROOT / "docs/how-to/tls.md").read_text(), "sh")
     (making,), (creating,) = ([one for one in blocks if word in one] for word in ("openssl req", "create secret"))
     run = subprocess.run(["bash", "-e"], input=making, cwd=tmp_path, text=True, capture_output=True)
@@ -324,9 +320,7 @@ def test_pods_reach_health_and_reports_and_never_the_verbs(
     assert (settings.debug_host, settings.debug_open, settings.reports.port) == (*opened, served.get("reports"))
 
 
-def test_the_probe_alone_brings_certificates_that_fit(
-    chart: Chart, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_probe_alone_brings_its_certificates(chart: Chart, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """kube-scheduler and agents trust netgang at its Service's name, and no private key is beside the Secrets."""
     found = chart({"probe": ON}, "ng")
     named = {(one["kind"], one["metadata"]["name"]): one for one in found}
@@ -353,9 +347,7 @@ def test_the_probe_alone_brings_certificates_that_fit(
 
 
 @pytest.mark.parametrize("throughput", [False, True])
-def test_agents_have_no_rights_no_privileges_and_open_no_other_port(
-    throughput: bool, chart: Chart, tmp_path: Path
-) -> None:
+def test_agents_have_no_rights_no_privileges_and_no_other_port(throughput: bool, chart: Chart, tmp_path: Path) -> None:
     objects = chart({"probe": {**ON, "throughput": throughput}})
     assert "netgang-probe" not in {one["name"] for binding in objects for one in binding.get("subjects", ())}
     pod = pod_spec(of_kind(objects, "DaemonSet")["netgang-probe"])

@@ -128,9 +128,7 @@ def test_replicas_are_drained_one_at_a_time_and_have_what_they_need(objects: tup
         assert container["image"].partition(":")[2] not in ("", "latest")
 
 
-def test_netgang_reads_the_mounted_settings_and_is_asked_where_they_say(
-    objects: tuple[Object, ...], tmp_path: Path
-) -> None:
+def test_it_reads_the_mounted_settings_and_is_asked_where_they_say(objects: tuple[Object, ...], tmp_path: Path) -> None:
     settings, container = mounted_settings(objects, tmp_path), container_of(objects)
     pod = pod_spec(of_kind(objects, "Deployment")["netgang"])
     mount, _ = container["volumeMounts"]
@@ -146,9 +144,8 @@ def test_netgang_reads_the_mounted_settings_and_is_asked_where_they_say(
 
 
 def test_only_kube_scheduler_reaches_the_verbs(second: tuple[Object, ...], tmp_path: Path) -> None:
-    labels = {
-        name: one["spec"]["template"]["metadata"]["labels"] for name, one in of_kind(second, "Deployment").items()
-    }
+    templates = {name: one["spec"]["template"] for name, one in of_kind(second, "Deployment").items()}
+    labels = {name: one["metadata"]["labels"] for name, one in templates.items()}
     policy = of_kind(second, "NetworkPolicy")["netgang"]["spec"]
     assert policy["podSelector"]["matchLabels"] == labels["netgang"]
     assert policy["policyTypes"] == ["Ingress"]

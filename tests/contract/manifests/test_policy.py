@@ -68,9 +68,8 @@ def test_the_warnings_know_what_the_code_reads(mode: str) -> None:
 
 def warnings(name: str, mode: str) -> dict[str, set[str]]:
     """Variable of a policy → the texts in it; it warns and does nothing else."""
-    policy, binding = (
-        of_kind(objects_of(mode), f"ValidatingAdmissionPolicy{end}")[name]["spec"] for end in ("", "Binding")
-    )
+    kinds = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+    policy, binding = (of_kind(objects_of(mode), kind)[name]["spec"] for kind in kinds)
     assert (policy["failurePolicy"], binding["validationActions"]) == ("Ignore", ["Warn"])
     return {one["name"]: quoted(one) for one in policy["variables"]}
 

@@ -27,10 +27,6 @@ with `__` for each dot. What one network source, endpoint or rule may hold is in
 ## Settings that people set
 
 """
-_OTHERS = """
-## All others
-
-"""
 _SOURCES_HEAD = """# Settings of network sources
 
 What one network source, endpoint or rule (entries of lists and mappings below `network`) may hold.
@@ -51,7 +47,7 @@ Row: TypeAlias = tuple[str, str, str]
 def settings_page() -> str:
     found = {row[0]: row for row in _rows(Settings)}
     often = [found.pop(name) for name in OFTEN]
-    return _SETTINGS_HEAD + _table(often) + _OTHERS + _table(found.values())
+    return _SETTINGS_HEAD + _table(often) + "\n## All others\n\n" + _table(found.values())
 
 
 def sources_page() -> str:

@@ -56,9 +56,8 @@ def test_values_that_are_listed_are_understood_and_no_others(name: str) -> None:
 
 def test_metrics_are_those_of_a_running_service() -> None:
     page = reference.PAGES["reference/metrics.md"]()
-    listed = {
-        row[0]: set(re.findall("`([^`]+)`", row[1])) for row in re.findall(r"\| `(\w+)` \| \w+ \| (.*?) \|", page)
-    }
+    rows = re.findall(r"\| `(\w+)` \| \w+ \| (.*?) \|", page)
+    listed = {name: set(re.findall("`([^`]+)`", labels)) for name, labels in rows}
     text = served().metrics
     shown = set(re.findall(r"^# TYPE (\w+)", text, re.MULTILINE))
     ours = {name for name in shown if not name.endswith("_created") and not name.startswith("process_")}

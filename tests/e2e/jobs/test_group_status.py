@@ -16,6 +16,7 @@ from tests.e2e.objects import name_of
 from tests.e2e.stage import Stage, say
 
 REST_S = 10.0
+CONDITION = "netgang.io/Admitted"
 
 
 class Writes:
@@ -115,9 +116,6 @@ async def test_a_life_from_waiting_to_finished(stage: Stage) -> None:
             ["", "Pending", "PreScheduling", "Scheduling", "Scheduled", "Running", "Finished"],
         )
         assert all(one != other for one, other in zip(writes.statuses, writes.statuses[1:], strict=False))
-
-
-CONDITION = "netgang.io/Admitted"
 
 
 def condition(one: Object) -> dict[str, str]:

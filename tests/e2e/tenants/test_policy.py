@@ -113,9 +113,7 @@ async def test_a_gate_that_was_removed_stays_removed(api: Api, namespace: str, i
     assert gates(await api.patch("Pod", "p", change, namespace=namespace)) == []
 
 
-async def test_the_name_policy_brings_gate_and_scheduler_in_any_order(
-    api: Api, namespace: str, install: Install
-) -> None:
+async def test_the_name_policy_brings_gate_and_name_in_any_order(api: Api, namespace: str, install: Install) -> None:
     """The API server orders policies at random: of eight with a gate each, some run before the name's."""
     other = f"{namespace}-out"
     await api.create(namespace_object(other))
@@ -146,9 +144,7 @@ async def test_the_name_policy_brings_gate_and_scheduler_in_any_order(
     assert found == {case: right for case, (_, right) in cases.items()}
 
 
-async def test_in_mode_native_pods_of_kubernetes_own_gangs_are_gated(
-    api: Api, namespace: str, install: Install
-) -> None:
+async def test_in_mode_native_pods_of_kubernetes_gangs_are_gated(api: Api, namespace: str, install: Install) -> None:
     await install(policy("netgang-gate", "native"), [namespace])
     await until_gated(api, member(namespace, scheduler=DEFAULT, labels={}, spec=NATIVE))
     assert await given(api, member(namespace, spec=NATIVE)) == (OURS, [])

@@ -41,6 +41,8 @@ from tests.fakes.notes import notes_of_a_former_process
 pytestmark = pytest.mark.looptime
 
 N1, N2 = node_json("n1"), node_json("n2")
+NODES = [node_json(f"n{i}") for i in range(3)]
+DIGITS = "1" * 2**20
 
 
 def members(world: World) -> dict[str, str]:
@@ -175,12 +177,9 @@ async def test_the_description_needs_no_internet() -> None:
             assert (await client.get(address)).status_code == 200, address
 
 
-NODES = [node_json(f"n{i}") for i in range(3)]
-PATIENT = {"starve_limit_s": 1e12}  # the pods of these tests say nothing of their age
-
-
 async def test_the_queue_of_a_running_service() -> None:
-    async with running(*NODES, queue=PATIENT) as world, world.client() as client:
+    patient = {"starve_limit_s": 1e12}  # the pods say nothing of their age
+    async with running(*NODES, queue=patient) as world, world.client() as client:
         names = world.gang("runs", 3, cpu="4")
         await world.settle()
         world.bind_offered(*names)
@@ -222,26 +221,22 @@ def link(*measured: tuple[str, str, str, float, float], zones: bool = False) -> 
     return part.there, part.back, part.counts, part.basis, part.no_better_than
 
 
-def known(value: float, age_s: float, origin: str) -> Known:
-    return Known(value, age_s, origin)
-
-
 Part = tuple[Known | None, Known | None, float | None, str, float | None]
 """There, back, what counts, from, and what the link is no better than."""
 
 CASES: dict[str, tuple[Part, list[tuple[str, str, str, float, float]], bool]] = {  # case: (part, measured, with zones)
-    "both": ((known(3.0, 5.0, "maddash"), known(4.0, 6.0, "file"), 4.0, "both directions", None),
+    "both": ((Known(3.0, 5.0, "maddash"), Known(4.0, 6.0, "file"), 4.0, "both directions", None),
              [("maddash", "a", "b", 3.0, 5.0), ("file", "b", "a", 4.0, 6.0)], False),
-    "the newer source": ((known(3.0, 5.0, "maddash"), None, 3.0, "one direction", None),
+    "the newer source": ((Known(3.0, 5.0, "maddash"), None, 3.0, "one direction", None),
                          [("maddash", "a", "b", 3.0, 5.0), ("file", "a", "b", 9.0, 6.0)], False),
-    "the newer of two old sources": ((known(3.0, 250.0, "maddash"), None, None, "nothing", 3.0),
+    "the newer of two old sources": ((Known(3.0, 250.0, "maddash"), None, None, "nothing", 3.0),
                                      [("maddash", "a", "b", 3.0, 250.0), ("file", "a", "b", 9.0, 260.0)], False),
-    "one has expired": ((known(9.0, 200.0, "file"), known(4.0, 6.0, "file"), 4.0, "one direction", 9.0),
+    "one has expired": ((Known(9.0, 200.0, "file"), Known(4.0, 6.0, "file"), 4.0, "one direction", 9.0),
                         [("file", "a", "b", 9.0, 200.0), ("file", "b", "a", 4.0, 6.0)], False),
-    "both have": ((known(9.0, 300.0, "file"), None, None, "nothing", 9.0), [("file", "a", "b", 9.0, 300.0)], False),
+    "both have": ((Known(9.0, 300.0, "file"), None, None, "nothing", 9.0), [("file", "a", "b", 9.0, 300.0)], False),
     "like others between the zones": ((None, None, 7.07, "zones", None), [("file", "a", "c", 7.0, 5.0)], True),
     "expired, and worse than others between the zones": (
-        (known(9.0, 300.0, "file"), None, 9.0, "zones", 9.0),
+        (Known(9.0, 300.0, "file"), None, 9.0, "zones", 9.0),
         [("file", "a", "b", 9.0, 300.0), ("file", "a", "c", 7.0, 5.0)], True),
     "nothing": ((None, None, None, "nothing", None), [("file", "a", "c", 7.0, 5.0)], False),
 }  # fmt: skip
@@ -279,17 +274,15 @@ def test_a_link_in_a_large_cluster_costs_no_more(zones: int, compared: int) -> N
     assert (document.compared_with, document.metrics["delay"].counts) == (compared, 1.0)
 
 
-DIGITS = "1" * 2**20
-
-
 def group(name: str, **least: Any) -> Object:
     return {"kind": "PodGroup", "metadata": {"name": name}, "spec": {"minMember": 2, "minResources": least}}
 
 
-def member(world: World, name: str, of: str) -> None:
-    pod = pod_json(name)
-    pod["metadata"]["labels"] = {POD_GROUP_LABEL: of}
-    world.api.add(pod)
+def members_of(world: World, group: str) -> None:
+    for name in ("a", "b"):
+        pod = pod_json(name)
+        pod["metadata"]["labels"] = {POD_GROUP_LABEL: group}
+        world.api.add(pod)
 
 
 def notes(world: World) -> list[str]:
@@ -301,8 +294,7 @@ async def test_a_pod_group_stops_no_other() -> None:
     async with running(*NODES, group("first", cpu=DIGITS), group("good", cpu="1")) as world:
         assert world.service.views.readiness().ready
         world.api.add(group("second", cpu=DIGITS + "Ki", memory="1"))
-        member(world, "a", "good")
-        member(world, "b", "good")
+        members_of(world, "good")
         await world.settle(2.0)
         assert {world.offered("a"), world.offered("b")} <= {"n0", "n1", "n2"}
         sync = world.service.views.readiness().detail.sync["podgroups"]
@@ -311,18 +303,16 @@ async def test_a_pod_group_stops_no_other() -> None:
 
 async def test_people_are_told_which_and_why() -> None:
     async with running(*NODES, group("bad", cpu=DIGITS)) as world:
-        member(world, "a", "bad")
-        member(world, "b", "bad")
+        members_of(world, "bad")
         await world.settle(30.0)
         views = world.service.views
         [note] = world.told("Unreadable")
         [event] = [one for one in world.api.events if one["reason"] == "Unreadable"]
-        assert note.startswith(
-            "netgang cannot read it and leaves it out: PodGroup default/bad: spec.minResources: cpu: "
-        )
+        bad = "PodGroup default/bad"
+        assert note.startswith(f"netgang cannot read it and leaves it out: {bad}: spec.minResources: cpu: ")
         assert (event["regarding"]["kind"], event["regarding"]["name"], event["type"]) == ("PodGroup", "bad", "Warning")
         [said] = notes(world)
-        assert said.startswith("PodGroup default/bad cannot be read and is left out: ")
+        assert said.startswith(f"{bad} cannot be read and is left out: ")
         assert views.unreadable_objects.named("default", "bad") == said
         assert views.unreadable_objects.named("default", "good") is None
         assert world.counted("unreadable_objects", kind="podgroups") == 1.0

@@ -30,7 +30,6 @@ pytestmark = pytest.mark.looptime
 
 N1, N2 = node_json("n1"), node_json("n2", zone="b", cpu="2")
 Object = dict[str, Any]
-GONE = {"remove_jobs": ["default/f"]}
 
 
 async def explained(client: httpx.AsyncClient, name: str) -> Object:
@@ -46,7 +45,7 @@ async def test_what_is_said_of_a_gang_and_what_would_be_without_the_one_ahead() 
         world.gang("g", 3)
         await world.settle()
         before, said = world.service.planner.current, await explained(client, "g")
-        supposed = (await client.post("/v1/what-if", json=GONE)).json()
+        supposed = (await client.post("/v1/what-if", json={"remove_jobs": ["default/f"]})).json()
         assert world.service.planner.current is before
         assert world.service.cache.snapshot().gangs.keys() == {"default/f", "default/g"}
     assert (said["turn"]["state"], said["turn"]["reservation"]["kind"]) == ("STARVING", "held")

@@ -22,8 +22,7 @@ from scoring.network.matrix import Metric, PairCounts
 from tests.builders import bound, gang, node, pod, snapshot
 
 CLUSTER = Path(__file__).parents[3] / "examples/snapshot/paper-testbed.json"
-ZEROS: dict[str, Any] = dict.fromkeys(Watch.__struct_fields__, 0)
-NEWS = Watch(**ZEROS | {"contact_age_s": None})  # it has just started
+NEWS = Watch(**dict[str, Any](dict.fromkeys(Watch.__struct_fields__, 0), contact_age_s=None))  # it has just started
 UNKNOWN: dict[str, Any] = dict.fromkeys(SourcesStatus.__struct_fields__)
 NETWORK = SourcesStatus(**UNKNOWN | {"sources": (), "pairs": {Metric.DELAY: PairCounts(2, 0, 0)}})
 

@@ -94,19 +94,13 @@ async def test_ctrl_c_answers_what_is_held_and_ends_with_0() -> None:
         assert await call == {"Error": "netgang: this replica is not the leader"}
 
 
-PORTS = {  # case: (setting whose port is taken, the other options)
-    "port": ("port", ("--debug-port", "0")),
-    "debug_port": ("debug_port", ("--port", "0")),
-}
-
-
-@pytest.mark.parametrize(("setting", "others"), PORTS.values(), ids=PORTS)
-async def test_a_port_that_is_taken_is_said_and_ends_all(setting: str, others: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(("setting", "other"), [("port", "--debug-port"), ("debug_port", "--port")])
+async def test_a_port_that_is_taken_is_said_and_ends_all(setting: str, other: str) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         number = taken.getsockname()[1]
-        async with started(f"--{setting.replace('_', '-')}", str(number), *others, ports=9) as (process, said):
+        async with started(f"--{setting.replace('_', '-')}", str(number), other, "0", ports=9) as (process, said):
             async with asyncio.timeout(LIVENESS_S):
                 code = await process.wait()
     assert "address already in use" in said
@@ -140,7 +134,6 @@ async def test_both_ports_show_one_service_and_end_together() -> None:
         assert await call == {"Error": "netgang: this replica is not the leader"}
 
 
-@pytest.mark.slow
 async def test_stuck_callers_at_either_port_do_not_keep_the_process() -> None:
     async with two_ports() as (process, verbs, people):
         ports = [one.base_url.port for one in (verbs, people)] * 2

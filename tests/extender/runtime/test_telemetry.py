@@ -22,18 +22,13 @@ REFUSAL = Decision("filter", pod="team-a/w-0", gang="team-a/resnet", reason=Reas
 
 
 @pytest.fixture
-def root_logger() -> Iterator[logging.Logger]:
-    root = logging.getLogger()
+def stream() -> Iterator[io.StringIO]:
+    """What is logged, in JSON until a test says otherwise."""
+    root, made = logging.getLogger(), io.StringIO()
     handlers, level = root.handlers[:], root.level
-    yield root
-    root.handlers[:], root.level = handlers, level
-
-
-@pytest.fixture
-def stream(root_logger: logging.Logger) -> io.StringIO:
-    made = io.StringIO()
     configure_logging(log_format=LogFormat.JSON, stream=made)
-    return made
+    yield made
+    root.handlers[:], root.level = handlers, level
 
 
 def written(stream: io.StringIO) -> list[dict[str, object]]:
@@ -95,22 +90,13 @@ def test_a_yes_is_always_written(stream: io.StringIO) -> None:
     assert len(written(stream)) == 50
 
 
-STEPS = {
-    "a node is offered": Decision("filter", pod="a/w-0", node="n1"),
-    "a gate goes": Decision("ungate", pod="a/w-0"),
-}
-
-
 @pytest.mark.parametrize("level", ["INFO", "DEBUG"])
-@pytest.mark.parametrize("step", STEPS.values(), ids=STEPS)
-def test_steps_towards_a_bind_are_for_those_who_look_closely(
-    step: Decision, level: str, root_logger: logging.Logger
-) -> None:
-    stream, heard = io.StringIO(), list[Decision]()
+@pytest.mark.parametrize("step", [Decision("filter", pod="a/w-0", node="n1"), Decision("ungate", pod="a/w-0")], ids=str)
+def test_steps_towards_a_bind_are_for_those_who_look_closely(step: Decision, level: str, stream: io.StringIO) -> None:
     configure_logging(log_format=LogFormat.JSON, stream=stream, level=level)
+    heard = list[Decision]()
     log = DecisionLog(heard=heard.append)
-    refused = replace(step, reason=Reason.NO_ROOM)
-    bound = replace(step, what="bind")
+    refused, bound = replace(step, reason=Reason.NO_ROOM), replace(step, what="bind")
     assert all(log.log_decision(one, now_s=1.0) for one in (step, refused, bound))
     lines = [(line["level"], line["message"], line.get("reason")) for line in written(stream)]
     rest = [("INFO", step.what, Reason.NO_ROOM), ("INFO", "bind", None)]
@@ -125,24 +111,20 @@ def test_refusals_of_one_second_are_bounded(stream: io.StringIO) -> None:
     assert log.log_decision(refusals[-1], now_s=8.0)
 
 
-def test_the_memory_of_refusals_is_bounded(stream: io.StringIO) -> None:
+def test_the_memory_of_refusals_is_bounded_by_count_and_age(stream: io.StringIO) -> None:
     log = DecisionLog(remembered_max=2, repeat_after_s=1000.0)
     first, second, third = (Decision("filter", pod=f"team-a/w-{i}", reason=Reason.NO_ROOM) for i in range(3))
     assert all(log.log_decision(refusal, now_s=1.0) for refusal in (first, second, third))
     assert [log.log_decision(refusal, now_s=2.0) for refusal in (second, third)] == [False, False]
     assert log.log_decision(first, now_s=2.0)
-
-
-def test_a_refusal_of_long_ago_is_forgotten(stream: io.StringIO) -> None:
     log = DecisionLog(repeat_after_s=60.0)
-    for second in range(3600):
-        assert log.log_decision(replace(REFUSAL, pod=f"team-a/w-{second}"), now_s=float(second))
+    for now_s in range(3600):
+        assert log.log_decision(replace(REFUSAL, pod=f"team-a/w-{now_s}"), now_s=float(now_s))
     assert len(log._seen) == 300
     assert not log.log_decision(replace(REFUSAL, pod="team-a/w-3599"), now_s=3600.0)
 
 
-def test_people_get_words_instead_of_json(root_logger: logging.Logger) -> None:
-    stream = io.StringIO()
+def test_people_get_words_instead_of_json(stream: io.StringIO) -> None:
     configure_logging(log_format=LogFormat.TEXT, stream=stream)
     DecisionLog().log_decision(REFUSAL, now_s=1.0)
     line = stream.getvalue()
@@ -151,8 +133,7 @@ def test_people_get_words_instead_of_json(root_logger: logging.Logger) -> None:
 
 
 @pytest.mark.parametrize("log_format", [LogFormat.JSON, LogFormat.TEXT])
-def test_exceptions_and_odd_values_do_not_break_a_line(log_format: LogFormat, root_logger: logging.Logger) -> None:
-    stream = io.StringIO()
+def test_exceptions_and_odd_values_do_not_break_a_line(log_format: LogFormat, stream: io.StringIO) -> None:
     configure_logging(log_format=log_format, stream=stream)
     try:
         raise KeyError("secret")

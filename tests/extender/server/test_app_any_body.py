@@ -13,12 +13,12 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from extender.convert.wire import MAX_SCORE
+from extender.convert.wire import MAX_SCORE, Passed
 from extender.runtime.telemetry import Telemetry
 from extender.server.app import VerbsApp
 from tests.example_counts import MANY, THOROUGH
 from tests.extender.server.served import call
-from tests.fakes.verbs import FakeVerbs, FakeViews, everything
+from tests.fakes.verbs import FakeVerbs, FakeViews
 
 NODES = [{"metadata": {"name": f"n{i}", "labels": {"zone": "a"}}, "spec": {}} for i in range(3)]
 VALID: Mapping[str, Any] = {  # a request for all three verbs at once: each ignores the keys of the others
@@ -87,7 +87,7 @@ bodies = st.one_of(st.binary(max_size=40), mutated(), wrong_types(), any_json.ma
 
 class Direct:
     def __init__(self) -> None:
-        self.verbs = FakeVerbs(on_filter=everything, on_prioritize=lambda args: [MAX_SCORE] * len(args.node_names))
+        self.verbs = FakeVerbs(lambda args: Passed(args.node_names), lambda args: [MAX_SCORE] * len(args.node_names))
         self._telemetry = Telemetry()
         self._app = VerbsApp(self.verbs, FakeViews(), self._telemetry)
         self.loop = asyncio.new_event_loop()  # never made current: pytest-asyncio keeps its own there

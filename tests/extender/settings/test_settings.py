@@ -114,10 +114,6 @@ def test_every_mistake_is_told_at_once() -> None:
     assert len(_refusal({"port": -1, "selection": "x", "hold_limit_s": 0}).splitlines()) == 3
 
 
-def test_nothing_given_is_the_default_policy() -> None:
-    assert Policy() == Settings().policy()
-
-
 def test_command_line_over_environment_over_file_over_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "netgang.yaml"
     file.write_text("port: 1\nmin_run_s: 11\nspill_wait_s: 3\nnetwork: {soft_ttl_s: 50, hard_ttl_s: 7000}\n")
@@ -220,6 +216,7 @@ def test_json_and_yaml_files_say_the_same_and_an_empty_one_nothing(tmp_path: Pat
 
 
 def test_the_policy_carries_every_choice() -> None:
+    assert Policy() == Settings().policy()
     score = {"ratios": [1, 2, 3], "loss_weight": 5.0}
     plain = {"selection": "paper", "zone_policy": "preferred", "spill_wait_s": 7.0, "hold_limit_s": 3.0}
     ages = {"network.soft_ttl_s": 10, "network.hard_ttl_s": 20}
@@ -227,12 +224,9 @@ def test_the_policy_carries_every_choice() -> None:
     assert {name: getattr(policy, name) for name in plain} == plain
     assert {name: getattr(policy.score, name) for name in score} == score | {"ratios": Ratios(1.0, 2.0, 3.0)}
     assert (policy.score.soft_ttl_s, policy.score.hard_ttl_s) == (Ttl(10.0, 10.0, 10.0), Ttl(20.0, 20.0, 20.0))
-
-
-def test_the_queues_settings_reach_the_planner() -> None:
     given = {"order": "fifo", "starve_limit_s": 60.0, "share_cap": 0.5, "backfill": False, "weight_namespaces": "a, b"}
-    policy = Settings.load(overrides={"queue": given}).policy().queue
-    assert {name: getattr(policy, name) for name in given} == given | {"weight_namespaces": {"a", "b"}}
+    queue = Settings.load(overrides={"queue": given}).policy().queue
+    assert {name: getattr(queue, name) for name in given} == given | {"weight_namespaces": {"a", "b"}}
     assert given.keys() == set(QueuePolicy.__struct_fields__) - QueuePolicy.fixed
 
 
@@ -298,8 +292,6 @@ WRONG_SOURCES: dict[str, tuple[str, dict[str, Any]]] = {  # case: (what the refu
         METRICS_AT | {"queries": {"loss": {"query": "x", "unit": "ms"}}},
     ),
 }
-
-
 ADDRESSES = {  # case: (kind, as written, as used)
     "archive without a path": ("opensearch", "https://a", "https://a/opensearch"),
     "OpenSearch itself": ("opensearch", "http://a:9200/", "http://a:9200"),
@@ -321,7 +313,6 @@ def test_addresses_of_sources(kind: str, url: str, want: str) -> None:
 PAIR = {"cert_file": "a.crt", "key_file": "a.key"}
 GUARDED = {**PAIR, "client_ca_file": "ca.crt"}
 ANYWHERE = {"debug_port": 8889, "debug_host": "0.0.0.0"}
-
 OPEN_DOORS: dict[str, tuple[str, dict[str, Any]]] = {  # case: (what the refusal says, settings)
     "a certificate without its key": ("give both, or none for plain HTTP", {"tls": {"cert_file": "a.crt"}}),
     "a key without its certificate": ("give both, or none for plain HTTP", {"tls": {"key_file": "a.key"}}),
@@ -336,8 +327,6 @@ OPEN_DOORS: dict[str, tuple[str, dict[str, Any]]] = {  # case: (what the refusal
     "every client reads": ("set debug_open: true", ANYWHERE),
     "bursts without agents": ("throughput.enabled needs enabled: true", {"probe": {"throughput": {"enabled": True}}}),
 }  # fmt: skip
-
-
 OPEN_DOORS |= {case: (want, _source(**source)) for case, (want, source) in WRONG_SOURCES.items()}
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -36,22 +37,19 @@ def test_the_defaults_leave_time_for_calls_within_the_five_seconds() -> None:
 
 
 SERVER = ApiServer(url="http://127.0.0.1:1", authorization=Authorization(lambda: Token(""), clock=SystemClock()))
+SIZE = 40  # more than have a turn at a time
 IN_A_POD = {"POD_NAME": "netgang-7", "POD_NAMESPACE": "team"}
-IDENTITIES = {  # case: (beginning of the identity, pod to label, environment)
-    "in a pod": ("netgang-7_", "netgang-7", IN_A_POD),
-    "in none": ("box_", "", {}),
-}
 
 
-@pytest.mark.parametrize(("begins", "pod", "environment"), IDENTITIES.values(), ids=IDENTITIES)
-async def test_an_identity_is_of_one_process(begins: str, pod: str, environment: Mapping[str, str]) -> None:
+@pytest.mark.parametrize(("pod", "environment"), [("netgang-7", IN_A_POD), ("", {})], ids=["in a pod", "in none"])
+async def test_an_identity_is_of_one_process(pod: str, environment: Mapping[str, str]) -> None:
     """The pod's name, else the machine's, and something new each time: a restarted container is another candidate."""
     settings, seen = Settings(leader_election=LeaderElection.ON), set()
     for seed in range(3):
         async with candidacy(settings, SERVER, random.Random(seed), environment=environment, host="box") as stands:
             assert stands is not None
             assert stands.pod == pod
-            assert stands.election.identity.startswith(begins)
+            assert stands.election.identity.startswith(f"{pod or 'box'}_")
             seen.add(stands.election.identity)
     assert len(seen) == 3
 
@@ -59,10 +57,6 @@ async def test_an_identity_is_of_one_process(begins: str, pod: str, environment:
 async def test_without_election_there_is_no_candidate() -> None:
     async with candidacy(Settings(), SERVER, random.Random(0), environment={}, host="h") as stands:
         assert stands is None
-
-
-TIMES = {"as shipped": (25.0, 15.0, 60.0), "short": (8.0, 5.0, 20.0)}
-SIZE = 40  # more than have a turn at a time
 
 
 class Hanging(FakeClusterApi):
@@ -74,11 +68,10 @@ class Hanging(FakeClusterApi):
 
 
 @pytest.mark.looptime
-@pytest.mark.parametrize(("hold_s", "commit_s", "http_s"), TIMES.values(), ids=TIMES)
+@pytest.mark.parametrize(("hold_s", "commit_s", "http_s"), [(25.0, 15.0, 60.0), (8.0, 5.0, 20.0)])
 async def test_the_slowest_call_ends_within_its_bound(hold_s: float, commit_s: float, http_s: float) -> None:
-    async with unfinished(
-        node_json("n1", cpu="64"), api=Hanging(), hold_limit_s=hold_s, commit_timeout_s=commit_s
-    ) as world:
+    limits: dict[str, Any] = {"hold_limit_s": hold_s, "commit_timeout_s": commit_s}
+    async with unfinished(node_json("n1", cpu="64"), api=Hanging(), **limits) as world:
         names = world.gang("g", SIZE)
         await world.planned_pod("plain")
         world.filter("plain")

@@ -157,12 +157,10 @@ async def test_without_news_and_without_pages_nothing_is_worked_out() -> None:
     assert cluster.looks == 1
 
 
-EXPLAIN = (Path(page.__file__).parent / "static/explain.js").read_text()
-
-
 def test_the_page_reads_fields_that_there_are() -> None:
     """A field that the document has no more would be shown as nothing at all; of the cause it reads all."""
-    read = {name: set(re.findall(rf"\b{name}\??\.(\w+)", EXPLAIN)) for name in ("found", "cause")}
+    text = (STATIC / "explain.js").read_text()
+    read = {name: set(re.findall(rf"\b{name}\??\.(\w+)", text)) for name in ("found", "cause")}
     assert read["found"]
     assert read["found"] <= get_type_hints(Explained).keys()
     assert read["cause"] == get_type_hints(WaitingCause).keys()

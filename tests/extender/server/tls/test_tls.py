@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 import msgspec
 import pytest
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from extender import bootstrap
 from extender.bootstrap import Service
@@ -40,6 +40,8 @@ ROOT = Path(__file__).parents[4]
 CLUSTER = ROOT / "examples/snapshot/paper-testbed.json"
 REQUESTS = ROOT / "examples/requests"
 FILTER = (REQUESTS / "filter-case1.json").read_bytes()
+PATHS = ("/healthz", "/readyz", "/metrics", "/v1/plan", "/docs", "/openapi.json")
+DAY_S, NOW_S = 86_400.0, SystemClock().now_s
 
 
 class Served(msgspec.Struct, frozen=True):
@@ -88,9 +90,6 @@ async def held_bind(served: Served, scheduler: httpx.AsyncClient) -> "asyncio.Ta
         while served.service.views.plan().held_binds != 1:  # noqa: ASYNC110 - it reports nothing
             await asyncio.sleep(0.005)
     return call
-
-
-DAY_S = 86_400.0
 
 
 @pytest.fixture
@@ -260,9 +259,6 @@ async def test_a_certificate_of_another_name_is_refused(
             assert (await scheduler.post("/filter", content=FILTER)).status_code == 200
 
 
-PATHS = ("/healthz", "/readyz", "/metrics", "/v1/plan", "/docs", "/openapi.json")
-
-
 async def _statuses(door: httpx.AsyncClient) -> list[int]:
     filtered = await door.post("/filter", content=FILTER)
     return [*[(await door.get(path)).status_code for path in PATHS], filtered.status_code]
@@ -285,9 +281,6 @@ async def test_each_port_has_its_own_addresses(certificates: Certificates) -> No
     assert {url.partition(":")[0] for url in ports.urls.values()} == {"https", "http"}
 
 
-NOW_S = SystemClock().now_s
-
-
 def test_good_files_make_a_context_that_demands_a_certificate(certificates: Certificates) -> None:
     loaded = load(certificates.settings(), now_s=NOW_S())
     assert (loaded.for_verbs.verify_mode, loaded.for_people.verify_mode) == (ssl.CERT_REQUIRED, ssl.CERT_NONE)
@@ -299,10 +292,6 @@ def test_good_files_make_a_context_that_demands_a_certificate(certificates: Cert
 def _damaged(path: Path) -> Path:
     path.write_text("-----BEGIN CERTIFICATE-----\nMAAA\n-----END CERTIFICATE-----\n")
     return path
-
-
-def _files(pair: Pair) -> dict[str, Path]:
-    return {"cert_file": pair.cert, "key_file": pair.key}
 
 
 NO_FILE = "cannot be read: No such file or directory; accepted: a PEM file with"
@@ -318,7 +307,8 @@ UNUSABLE: dict[str, tuple[str, Made]] = {  # case: (what the refusal says; setti
     "another key": (f"tls.key_file = …: {NOT_ITS_KEY}", lambda all_, _: {"key_file": all_.client.key}),
     "an expired certificate": (
         "tls.cert_file = …: no client would accept it: certificate has expired; renew it",
-        lambda all_, tmp: _files(all_.ours.server("old", days=-1, file=str(tmp / "old"))),
+        lambda all_, tmp: dict(
+            zip(("cert_file", "key_file"), astuple(all_.ours.server("old", days=-1, file=f"{tmp}/old")), strict=True)),
     ),
     "no authorities": (f"tls.client_ca_file = …/none: {NO_FILE}", lambda _, tmp: {"client_ca_file": tmp / "none"}),
     "a client's certificate for an authority": (
