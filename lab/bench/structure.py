@@ -1,7 +1,7 @@
-"""What the code looks like to a reader: three walks through it, and all sizes.
+"""What the code looks like to a reader: four walks through it, and all sizes.
 
 Walks: a snapshot through the planner; the body of a /filter call to its answer; a watch event of a Pod to the next
-plan. Rules, the same for every tree:
+plan; a plan to the patch that removes a gate. Rules, the same for every tree:
 
 - A *step* of a walk is a call from one project module into another one (or from the event loop into one) of a function
   that is written out: generated methods of records, lambdas and comprehensions do not count, nor does going on in a
@@ -31,7 +31,7 @@ import uvicorn
 
 from lab.bench import bed, sizes
 from lab.bench.http import request
-from scoring.model.policy import Policy
+from scoring.model import GATE, Policy
 from scoring.plan import plan
 from tests.extender.scheduling.world import node_json, pod_json, unfinished
 
@@ -69,20 +69,25 @@ def _is_in(module: str, package: str) -> bool:
 
 
 @contextmanager
-def walking(walk: Walk, *, until: Callable[[], bool] = lambda: False) -> Iterator[None]:
-    """Note the steps of this thread in `walk`, up to the moment at which `until` holds."""
-    over = False
+def walking(
+    walk: Walk, *, since: Callable[[], bool] = lambda: True, until: Callable[[], bool] = lambda: False
+) -> Iterator[None]:
+    """Note the steps of this thread in `walk`, from when `since` holds up to the moment at which `until` holds."""
+    begun = over = False
 
     def note(frame: FrameType, event: str, _: object) -> None:
-        nonlocal over
+        nonlocal begun, over
         if event != "call" or over:
             return
         called, code = _module(frame), frame.f_code
         begins = frame.f_lasti <= code.co_code.find(_RESUME) + 2  # not a generator that goes on
         if not (called and begins) or code.co_name in _UNNAMED or code.co_filename.startswith("<"):
             return
+        if not begun:
+            begun = since()
         if until():
             over = True
+        if over or not begun:
             return
         back, caller = frame.f_back, ""
         while back is not None and not caller:
@@ -116,11 +121,11 @@ def snapshot_walk() -> Walk:
     return walk
 
 
-async def service_walks() -> tuple[Walk, Walk]:
-    """The /filter call of a planned pod over a real connection; then a Pod that comes, up to the plan with it."""
+async def service_walks() -> tuple[Walk, Walk, Walk]:
+    """The /filter call of a planned pod over a real connection; a Pod, up to the plan with it; a plan, to a patch."""
     objects = [node_json(f"n{number}") for number in range(_NODES)]
     objects += [pod_json(f"first-{number}", gang="first", size=2) for number in range(2)]
-    filtered, planned = Walk(), Walk()
+    filtered, planned, ungated = Walk(), Walk(), Walk()
     async with unfinished(*objects, scheduler_names=("netgang",)) as world:
         body = {"Pod": world.api.pod("first-0"), "Nodes": None, "NodeNames": [str(one) for one in world.node_names()]}
         head, _, _ = request("filter", 1).partition(b"Content-Length")
@@ -139,15 +144,24 @@ async def service_walks() -> tuple[Walk, Walk]:
         writer.close()
         server.should_exit = True
         await serving
-        before = world.plan
-        with walking(planned, until=lambda: world.plan is not before):
+        plans = [world.plan]
+        with walking(planned, until=lambda: world.plan is not plans[-1]):
             world.pod("second-0", gang="second", size=1)
-            for _ in range(500):
-                await asyncio.sleep(0.01)
-                if world.plan is not before:
-                    break
+            await _until(lambda: world.plan is not plans[-1])
         assert len(world.plan.admitted) == 2, world.plan
-    return filtered, planned
+        plans.append(world.plan)
+        with walking(ungated, since=lambda: world.plan is not plans[-1], until=lambda: bool(world.api.admitted)):
+            world.pod("third-0", gang="third", size=1, schedulingGates=[{"name": GATE}])
+            await _until(lambda: bool(world.api.admitted))
+        assert world.api.admitted == ["third-0"]
+    return filtered, planned, ungated
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    for _ in range(500):
+        await asyncio.sleep(0.01)
+        if condition():
+            return
 
 
 def main() -> None:
@@ -156,7 +170,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="one JSON document, with the names of the modules")
     chosen, snapshot = parser.parse_args(), snapshot_walk()
     found = {"snapshot through scoring.plan": snapshot.within("scoring.plan"), "snapshot through scoring": snapshot}
-    names = ("filter body to its answer", "Pod event to the plan")
+    names = ("filter body to its answer", "Pod event to the plan", "plan to the ungate patch")
     found |= dict(zip(names, asyncio.run(service_walks()), strict=True))
     if chosen.json:
         print(json.dumps({name: {"returns": one.returns, "entered": one.modules} for name, one in found.items()}))
