@@ -164,11 +164,11 @@ def _contexts(file: Path) -> tuple[str, dict[str, str]]:
     # The current context, and the namespace of each
     document = _document(file)
     listed, namespaces = document.get("contexts"), {}
-    for one in listed if isinstance(listed, list) else ():
-        if isinstance(one, dict) and one.get("name"):
-            context = one.get("context")
+    for item in listed if isinstance(listed, list) else ():
+        if isinstance(item, dict) and item.get("name"):
+            context = item.get("context")
             namespace = context.get("namespace") if isinstance(context, dict) else None
-            namespaces[str(one["name"])] = str(namespace or "")
+            namespaces[str(item["name"])] = str(namespace or "")
     return str(document.get("current-context") or ""), namespaces
 
 
@@ -188,9 +188,9 @@ async def jobs(door: Door, *, namespace: str | None) -> Fetched[JobList]:
 async def explanation(door: Door, name: str) -> Fetched[Explained | ExplainedPod]:
     """/v1/explain of the gang or pod NAMESPACE/NAME."""
     path = path_of("v1", "explain", *name.split("/", 1))
-    found = await ask(door, path, dict[str, Any])
-    kind: type[Explained] | type[ExplainedPod] = Explained if "gang" in found.document else ExplainedPod
-    return Fetched(decoded(found.body, kind, where=door.url.rstrip("/") + path), found.body)
+    document = await ask(door, path, dict[str, Any])
+    kind: type[Explained] | type[ExplainedPod] = Explained if "gang" in document.document else ExplainedPod
+    return Fetched(decoded(document.body, kind, where=door.url.rstrip("/") + path), document.body)
 
 
 class NodeLink(NamedTuple):
@@ -215,13 +215,13 @@ async def network(door: Door, *, zone: str | None) -> Network:
 
 def links_of(pairs: Pairs) -> list[NodeLink]:
     """Each direction between two nodes."""
-    found = []
+    ways = []
     for (i, source), (j, target) in permutations(enumerate(pairs.nodes), 2):
         ages = (pairs.loss_age_s[i][j], pairs.delay_age_s[i][j], pairs.throughput_age_s[i][j])
         age_s = max((age for age in ages if age is not None), default=None)
         values = (pairs.loss_ratio[i][j], pairs.delay_ms[i][j], pairs.throughput_bps[i][j])
-        found.append(NodeLink(source, target, *values, age_s))
-    return found
+        ways.append(NodeLink(source, target, *values, age_s))
+    return ways
 
 
 async def ask(door: Door, path: str, kind: type[_T], **asked: Any) -> Fetched[_T]:

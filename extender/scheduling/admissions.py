@@ -87,7 +87,9 @@ class Lapses:
         if gang is None:
             return
         before = self._last.get(key, _Lapse(0, frozenset()))
-        refused = [pod for one in gang.pending if (pod := self.context.cache.pod(one.uid)) is not None and pod.refusal]
+        refused = [
+            pod for member in gang.pending if (pod := self.context.cache.pod(member.uid)) is not None and pod.refusal
+        ]
         self._last[key] = _Lapse(
             before.times + 1,
             pods_of(gang),
@@ -228,16 +230,16 @@ class Admissions:
                 both = {**self._assigned(key), **admission.members}
                 self.context.cache.set_commitment(key, self.context.cache.free_to_commit(key, both), as_planned=True)
         now_s = self.context.clock.monotonic_s()
-        found: list[PodUid] = []
+        to_ungate: list[PodUid] = []
         for key, admission in plan.admitted.items():
-            gang, known = self.context.cache.gang(key), self._gated.get(key)
+            gang, last = self.context.cache.gang(key), self._gated.get(key)
             if gang is None:
                 continue
-            if known is None or known[0] is not gang:  # to remember it saves 11 ms a plan that admits 8,000 pods
-                known = self._gated[key] = (gang, tuple(pod.uid for pod in gang.pending if pod.gated))
-            waiting = (uid for uid in known[1] if uid in admission.members)
-            found.extend(uid for uid in waiting if now_s - self._sent.get(uid, now_s - RESEND_S) >= RESEND_S)
-        return found
+            if last is None or last[0] is not gang:  # to remember it saves 11 ms a plan that admits 8,000 pods
+                last = self._gated[key] = (gang, tuple(pod.uid for pod in gang.pending if pod.gated))
+            waiting = (uid for uid in last[1] if uid in admission.members)
+            to_ungate.extend(uid for uid in waiting if now_s - self._sent.get(uid, now_s - RESEND_S) >= RESEND_S)
+        return to_ungate
 
     def patch_for(self, pod: Pod) -> bytes | None:
         """The patch that removes the pod's gate; `None`: its gang is not admitted now."""
@@ -251,7 +253,7 @@ class Admissions:
             return None
         opened = self.open[gang.key]
         if pod.uid not in opened.listed_for:  # a successor came meanwhile: others sit on its siblings' places by now
-            opened.listed_for = frozenset([one.uid for one in gang.pending])
+            opened.listed_for = frozenset([member.uid for member in gang.pending])
             opened.lists.clear()
         listed = self._listed(gang, pod.member_class, node)
         return None if listed is None else admission_patch(pod, node, listed, notes=self.context.notes)
@@ -312,7 +314,7 @@ class Admissions:
         self._by_zone = {key: until_s for key, until_s in self._by_zone.items() if until_s > now_s}
         pods = {uid: self.context.cache.pod(uid) for uid in self._stuck}
         self._stuck = {uid: self._stuck[uid] for uid, pod in pods.items() if pod and pod.unschedulable and not pod.node}
-        self._gated = {key: known for key, known in self._gated.items() if self.context.cache.gang(key) is not None}
+        self._gated = {key: last for key, last in self._gated.items() if self.context.cache.gang(key) is not None}
         for key, (gang, _) in list(self._refusals.items()):
             now = self.context.cache.gang(key)
             if now is None or pods_of(now) != pods_of(gang):
@@ -340,8 +342,8 @@ class Admissions:
     def _listed(self, gang: Gang, member_class: MemberClass, node: NodeName) -> msgspec.Raw | None:
         """The terms for the class as JSON, made again when it lacks the member's node; of a native gang that alone."""
         lists, zone_label = self.open[gang.key].lists, self.planner.policy.zone_label
-        known = lists.get(member_class)
-        if known is None or (known[0].nodes and node not in known[0].nodes):
+        listed = lists.get(member_class)
+        if listed is None or (listed[0].nodes and node not in listed[0].nodes):
             planned = self.planner.current.admitted.get(gang.key)
             if planned is None:
                 return None
@@ -350,14 +352,14 @@ class Admissions:
             plan, snapshot = self.planner.current, self.planner.snapshot or self.context.cache.snapshot()
             if self._lister is None or self._lister[0] is not plan:
                 self._lister = (plan, PlanPlaces(snapshot, plan, self.planner.policy, cache=self.planner.cache))
-            for one, listing in self._lister[1].listings(gang, admission, may_name=named).items():
-                terms = narrowed_terms(one.constraints.affinity, listing, zone_label=zone_label)
-                lists[one] = (listing, msgspec.Raw(msgspec.json.encode(terms)) if terms else msgspec.Raw(b""))
-            known = lists.get(member_class)
-        if known is not None and known[0].nodes and gang.source is GangSource.GATED_NATIVE:
-            only = narrowed_terms(member_class.constraints.affinity, known[0].only(node), zone_label=zone_label)
+            for like, listing in self._lister[1].listings(gang, admission, may_name=named).items():
+                terms = narrowed_terms(like.constraints.affinity, listing, zone_label=zone_label)
+                lists[like] = (listing, msgspec.Raw(msgspec.json.encode(terms)) if terms else msgspec.Raw(b""))
+            listed = lists.get(member_class)
+        if listed is not None and listed[0].nodes and gang.source is GangSource.GATED_NATIVE:
+            only = narrowed_terms(member_class.constraints.affinity, listed[0].only(node), zone_label=zone_label)
             return msgspec.Raw(msgspec.json.encode(only))
-        return None if known is None else known[1]
+        return None if listed is None else listed[1]
 
     def _drop_refused_places(self, gang: Gang, plan: Plan, at_bind: frozenset[PodUid], now_s: float) -> None:
         """Other filters may refuse all nodes of the pod before kube-scheduler asks us (docs/safety.md S6).

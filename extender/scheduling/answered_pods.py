@@ -274,18 +274,18 @@ class StormGuard:
         """Whether this refusal is to be an error; `changed_s`: when the cluster last changed."""
         if now_s - self._swept_s >= WINDOW_S:  # those bound elsewhere or deleted must not stretch the window for ever
             self._swept_s, since_s = now_s, now_s - self._window_s() - CALM_S
-            self._refusals = {uid: one for uid, one in self._refusals.items() if one.last_s >= since_s}
-        known = self._refusals.get(uid)
-        over = known is not None and known.guarded
-        lapsed = known is not None and not over and now_s - known.since_s > self._window_s()
-        if known is None or known.reason is not reason or lapsed or (over and now_s - changed_s >= CALM_S):
+            self._refusals = {uid: refusals for uid, refusals in self._refusals.items() if refusals.last_s >= since_s}
+        before = self._refusals.get(uid)
+        over = before is not None and before.guarded
+        lapsed = before is not None and not over and now_s - before.since_s > self._window_s()
+        if before is None or before.reason is not reason or lapsed or (over and now_s - changed_s >= CALM_S):
             if len(self._refusals) >= _REMEMBERED_MAX:
                 self._refusals.clear()
-            known = self._refusals[uid] = _Refusals(reason, now_s, now_s, 0)
-        known.count += 1
-        known.last_s = now_s
-        known.guarded = known.guarded or (known.count > AFTER and now_s - known.since_s >= BURST_S)
-        return known.guarded
+            before = self._refusals[uid] = _Refusals(reason, now_s, now_s, 0)
+        before.count += 1
+        before.last_s = now_s
+        before.guarded = before.guarded or (before.count > AFTER and now_s - before.since_s >= BURST_S)
+        return before.guarded
 
     def forget(self, uid: PodUid) -> None:
         """The pod was let through."""

@@ -96,7 +96,8 @@ class Degrading:
     def _have_room(self, snapshot: Snapshot, zones: Iterable[ZoneName], pods: Iterable[Pod]) -> bool:
         """Whether usable nodes of these zones that are committed to no gang have room for `pods`: an estimate."""
         table = snapshot.table
-        taken = {table.index[n] for one in snapshot.commitments.values() for n in one.nodes if n in table.index}
+        committed = {name for commitment in snapshot.commitments.values() for name in commitment.nodes}
+        taken = {table.index[name] for name in committed if name in table.index}
         rows = np.concatenate([np.empty(0, np.int64), *(table.zones[zone] for zone in zones)])
         rows = rows[~np.isin(rows, list(taken))]
         free = table.allocatable[rows] - snapshot.used[rows]
@@ -122,13 +123,13 @@ class Degrading:
         row = table.index.get(node)
         if row is None or network.endpoint(node, Metric.LOSS) not in self._lossy:
             return False
-        known = self._known.get(node)
-        if known is None:
+        is_unusable = self._known.get(node)
+        if is_unusable is None:
             others = [table.names[i] for i in table.zones[table.nodes[row].zone]]
             ttl_s = self.binds.planner.policy.score.hard_ttl_s.loss
-            known = unusable(network, node, others, hard_ttl_s=math.inf if ttl_s is None else ttl_s)
-            self._known[node] = known
-        return known
+            is_unusable = unusable(network, node, others, hard_ttl_s=math.inf if ttl_s is None else ttl_s)
+            self._known[node] = is_unusable
+        return is_unusable
 
 
 def unusable(network: NetworkMatrix, node: NodeName, others: list[NodeName], *, hard_ttl_s: float) -> bool:
@@ -136,5 +137,5 @@ def unusable(network: NetworkMatrix, node: NodeName, others: list[NodeName], *, 
     there, back = network.block([node], others), network.block(others, [node])
     to, fro = (np.where(way.loss_age_s < hard_ttl_s, way.loss_ratio, np.nan) for way in (there, back))
     worst = np.fmax(to, fro.T)[~there.same]
-    known = worst[~np.isnan(worst)]
-    return bool(2 * (known >= UNUSABLE_LOSS_RATIO).sum() > len(known))
+    measured = worst[~np.isnan(worst)]
+    return bool(2 * (measured >= UNUSABLE_LOSS_RATIO).sum() > len(measured))

@@ -133,7 +133,8 @@ class Binds:
     def gangs_under_way(self) -> frozenset[GangKey]:
         """Gangs admitted, at bind, with a clock running, and those remembered whose pods are gone."""
         cache, states = self.context.cache, self._states.items()
-        return frozenset(self.admissions.open).union(k for k, one in states if _active(one) or cache.gang(k) is None)
+        under_way = (key for key, state in states if _active(state) or cache.gang(key) is None)
+        return frozenset(self.admissions.open).union(under_way)
 
     async def bind_member(self, pod: Pod, gang: Gang, node: NodeName, gone: asyncio.Future[None]) -> Reason | None:
         """Hold the call until the gang's machine answers it. `None`: the Binding is confirmed."""
@@ -290,7 +291,7 @@ class Binds:
                 news.append(permit.PodDeleted(uid, now_s))
             elif pod.node is not None:
                 news.append(permit.MemberBound(uid, pod.node, now_s))
-        lost = self.health.lost({one.node for one in at_bind.values()})
+        lost = self.health.lost({call.node for call in at_bind.values()})
         news.extend(permit.NodeLost(node, now_s) for node in sorted(lost))
         unusable = self._unusable(gang, None, None) if gang is not None else frozenset()
         return [*news, permit.GangChanged(now_s, unusable)]
@@ -319,9 +320,9 @@ class Binds:
                     self.evictions.add(key, uids)
                 case permit.Hold() | permit.Release() | permit.PostBinding():
                     pass  # seen to once per step
-        self._post(key, state, quorum, [one for one in instructions if isinstance(one, permit.PostBinding)])
+        self._post(key, state, quorum, [step for step in instructions if isinstance(step, permit.PostBinding)])
         if not (state.held or state.posting):  # the places are free again, or bound and counted as such
-            answers = [one.error for one in instructions if isinstance(one, permit.Answer)]
+            answers = [step.error for step in instructions if isinstance(step, permit.Answer)]
             if Reason.QUORUM_TIMEOUT in answers:
                 if self.admissions.gives_up(key):
                     self.admissions.lapses.lapsed(key)
@@ -336,15 +337,16 @@ class Binds:
         """Have these posted: the first a quarter of the commit timeout after the first call is due, others a half."""
         if not asked:
             return
-        requests = [state.posting[one.uid].request for one in asked]
-        due_s = [call.due_s for one in requests if one is not None and (call := self._calls.get(one)) is not None]
+        requests = [state.posting[binding.uid].request for binding in asked]
+        calls = [self._calls.get(request) for request in requests if request is not None]
+        due_s = [call.due_s for call in calls if call is not None]
         due_s.append(self.context.clock.monotonic_s() + self.planner.policy.hold_limit_s)
         turns = GangTurns(
             min(due_s) + self.commit_s / 4.0,
             min(due_s) + self.commit_s / 2.0,
             urgent=bool(quorum.placed or state.bound),
             key=key,
-            places={one.uid: one.node for one in asked},
+            places={binding.uid: binding.node for binding in asked},
             asked_s=self.context.clock.monotonic_s(),
             gang=self.context.cache.gang(key),
         )

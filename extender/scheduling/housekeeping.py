@@ -66,9 +66,9 @@ class Housekeeping:
         passed = False
         for number, key in enumerate(self.planner.current.waiting, start=1):
             if (gang := gangs.get(key)) is not None:
-                periods, known = periods_starved(gang, policy, now_s=now_s), before.get(key)
+                periods, last = periods_starved(gang, policy, now_s=now_s), before.get(key)
                 self._starved[key] = gang, periods
-                passed = passed or (known is not None and known[0] is gang and known[1] != periods)
+                passed = passed or (last is not None and last[0] is gang and last[1] != periods)
             if number % _CLOCKS_A_STEP == 0:
                 yield
         if passed:

@@ -94,12 +94,12 @@ class PlainPods:
                 del self._parked[uid]
                 continue
             kind = (pod or parked.pod).member_class
-            known = opens.get((id(parked.closed), kind))
-            if known is None:
+            opens_now = opens.get((id(parked.closed), kind))
+            if opens_now is None:
                 opened = parked.closed - self.closed_to(pod or parked.pod)
-                known = bool(opened) and self._room().has_room(kind, opened)
-                opens[id(parked.closed), kind] = known
-            if known:
+                opens_now = bool(opened) and self._room().has_room(kind, opened)
+                opens[id(parked.closed), kind] = opens_now
+            if opens_now:
                 del self._parked[uid]
                 wake.append(uid)
         return wake
@@ -150,23 +150,23 @@ class NativeZones:
         def inside(zones: Collection[ZoneName]) -> list[NodeName]:
             return [name for name in asked if name in table.index and table.nodes[table.index[name]].zone in zones]
 
-        placed = {one.node for one in gang.placed if one.node is not None and one.node in table.index}
+        placed = {sibling.node for sibling in gang.placed if sibling.node is not None and sibling.node in table.index}
         zones = {table.nodes[table.index[name]].zone for name in placed}
         if zones or now_s is None:
             return inside(zones) or asked
-        known = self._tries.get(gang.key)
-        if known is None or now_s - known.last_s >= TRY_S or now_s - known.lost_s >= TRY_S:
-            failed = known.failed if known is not None else set[ZoneName]()
+        current = self._tries.get(gang.key)
+        if current is None or now_s - current.last_s >= TRY_S or now_s - current.lost_s >= TRY_S:
+            failed = current.failed if current is not None else set[ZoneName]()
             first = first_zone(gang, snapshot, planner.policy, failed=failed, cache=planner.cache, now_s=now_s)
-            known = self._tries[gang.key] = _Try(first.zone, now_s, set(first.failed))
+            current = self._tries[gang.key] = _Try(first.zone, now_s, set(first.failed))
             self._tries.move_to_end(gang.key)
             if len(self._tries) > _KEPT:
                 self._tries.popitem(last=False)
-        known.last_s = now_s
-        if known.zone is None:
+        current.last_s = now_s
+        if current.zone is None:
             return asked
-        near = inside({known.zone})
+        near = inside({current.zone})
         if not near:
-            known.failed.add(known.zone)
-            known.lost_s = min(known.lost_s, now_s)
+            current.failed.add(current.zone)
+            current.lost_s = min(current.lost_s, now_s)
         return near if len(near) < len(asked) else asked

@@ -148,8 +148,8 @@ class Planner:
 
     def is_worth_a_wait(self, gang: Gang) -> bool:
         """Whether a plan of now may end a "no" to the gang, which costs a pod seconds, and may be made already."""
-        known = self.snapshot
-        same = known is not None and known.gangs.get(gang.key) is gang
+        planned_with = self.snapshot
+        same = planned_with is not None and planned_with.gangs.get(gang.key) is gang
         answered = same and (gang.key in self.current.admitted or self.cluster.version == self.current.version)
         return not answered and self.clock.monotonic_s() >= self._spot_not_before_s
 
@@ -184,23 +184,23 @@ class Planner:
                 if same and not self._time_may_decide():
                     return
                 began_s, now_s = self.clock.monotonic_s(), self.clock.now_s()
-                made, cache = await self.worker(partial(self._made, snapshot, self.current, now_s))
+                new_plan, cache = await self.worker(partial(self._made, snapshot, self.current, now_s))
         except BaseException:
             self._dirty.set()  # the caller may wait no more: what went wrong is the planner's own run to hear
             raise
         finally:
             self._running = None
-        self.recorded(now_s, snapshot, self.current, made)
-        before, self.current, self.snapshot, self.cache = self.current, made, snapshot, cache
+        self.recorded(now_s, snapshot, self.current, new_plan)
+        before, self.current, self.snapshot, self.cache = self.current, new_plan, snapshot, cache
         ended_s = self.clock.monotonic_s()
         took_s = ended_s - began_s
         self._spot_not_before_s = ended_s + _STRETCH * took_s
         self._not_before_s = ended_s + max(_INTERVAL_S, min(_STRETCH * took_s, _LONGEST_PAUSE_S))
-        self.report.made(before, made, took_s=took_s)
+        self.report.made(before, new_plan, took_s=took_s)
         for listener in self._listeners:
-            listener(made)
-        new = (one for key, one in self.cluster.commitments.items() if key not in snapshot.commitments)
-        if any(made.node_of.get(uid) != node for one in new for uid, node in one.assignment.items()):
+            listener(new_plan)
+        new = (commitment for key, commitment in self.cluster.commitments.items() if key not in snapshot.commitments)
+        if any(new_plan.node_of.get(uid) != node for commitment in new for uid, node in commitment.assignment.items()):
             self._dirty.set()  # what was committed during the run is not where the new plan has it
 
     def places(self) -> PlanPlaces:
@@ -213,8 +213,8 @@ class Planner:
 
     def _made(self, snapshot: Snapshot, previous: Plan, now_s: float) -> tuple[Plan, PlannerCache]:
         """The worker's part of a run, and what looks on the event loop may use of it."""
-        made = plan(snapshot, self.policy, now_s=now_s, previous=previous, cache=self._cache)
-        return made, self._cache.borrowed()
+        new_plan = plan(snapshot, self.policy, now_s=now_s, previous=previous, cache=self._cache)
+        return new_plan, self._cache.borrowed()
 
     async def prepare(self, network: NetworkMatrix) -> None:
         """Score new network data before it is planned with; large clusters are scored in a thread."""

@@ -154,16 +154,16 @@ class Verbs:
         snapshot = current if args.nodes_json is None else _with_nodes(current, args, zone_label=policy.zone_label)
         is_watched = snapshot is current and self._known(args) is not None  # else the next request may differ
         key = (snapshot.version, plan.version, pod.uid)
-        known = self._scores.get(key) if is_watched else None
-        if known is None:
+        scored = self._scores.get(key) if is_watched else None
+        if scored is None:
             gang, cache = self.context.cache.gang_of(pod.uid), self.planner.cache if snapshot is current else None
             total = prefer(snapshot, plan, pod, gang, policy, cache=cache).total
-            known = snapshot.table.index, [*extender_scores(total).tolist(), 0]
+            scored = snapshot.table.index, [*extender_scores(total).tolist(), 0]
             if is_watched:
                 if len(self._scores) >= _SCORES_KEPT:
                     self._scores.clear()
-                self._scores[key] = known
-        index, values = known
+                self._scores[key] = scored
+        index, values = scored
         return [values[index.get(name, -1)] for name in args.node_names]
 
     async def bind(self, args: BindArgs, gone: asyncio.Future[None]) -> Reason | None:
@@ -261,10 +261,10 @@ class Verbs:
 
     def _other(self, gang: Gang, pod: Pod, asked: Sequence[NodeName]) -> Alternative:
         """Another node for the pod, looked for once in a call that learns and answers."""
-        beside, known = self.planner.places(), self._last_other
-        if known is None or known[0] is not beside or known[1] is not pod or known[2] is not asked:
-            known = self._last_other = (beside, pod, asked, beside.instead(gang, pod, asked))
-        return known[3]
+        beside, last = self.planner.places(), self._last_other
+        if last is None or last[0] is not beside or last[1] is not pod or last[2] is not asked:
+            last = self._last_other = (beside, pod, asked, beside.instead(gang, pod, asked))
+        return last[3]
 
     def _refuse(self, args: FilterArgs, pod: Pod, reason: Reason, planned: NodeName | None = None) -> FilterAnswer:
         """Refuse, remember which pod is parked for it, and break a storm of the same question."""
@@ -284,8 +284,8 @@ class Verbs:
 
     def _pod(self, args: FilterArgs) -> Pod:
         """The pod as the watch shows it; a pod that is not there yet, as the request shows it."""
-        if (known := self._known(args)) is not None:
-            return known
+        if (watched := self._known(args)) is not None:
+            return watched
         try:
             return pod_from_json(args.pod_json)
         except ValueError as error:
@@ -300,7 +300,7 @@ class Verbs:
 
 def _is_of_later_run(pod: Pod, gang: Gang) -> bool:
     """Whether the pod waits until another run of its gang has ended (docs/safety.md S23)."""
-    return bool(gang.later) and any(one.uid == pod.uid for one in gang.later)
+    return bool(gang.later) and any(later.uid == pod.uid for later in gang.later)
 
 
 def _with_nodes(snapshot: Snapshot, args: FilterArgs, *, zone_label: str) -> Snapshot:
@@ -313,8 +313,8 @@ def _with_nodes(snapshot: Snapshot, args: FilterArgs, *, zone_label: str) -> Sna
         more = [node_from_json(raw, zone_label=zone_label) for raw in raws]
     except ValueError as error:
         raise BadRequestError(str(error)) from error
-    known = snapshot.table
-    table = NodeTable.of([*known.nodes, *more], version=-1 - known.version)
+    watched = snapshot.table
+    table = NodeTable.of([*watched.nodes, *more], version=-1 - watched.version)
     used = np.zeros_like(table.allocatable)
     columns = [table.axis.index(name) for name in snapshot.table.axis]
     for row, name in enumerate(snapshot.table.names):

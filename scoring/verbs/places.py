@@ -69,11 +69,11 @@ class PlanPlaces:
         for pod in gang.pending:
             if pod.gated and pod.uid in admission.members:
                 classes.setdefault(pod.member_class, []).append(pod)
-        found = {one: _listing(self._run, gang, admission, one, pods) for one, pods in classes.items()}
+        lists = {like: _listing(self._run, gang, admission, like, pods) for like, pods in classes.items()}
         if may_name:
-            return found
+            return lists
         why_zone = "nodes were named for it before, and would not do"
-        return {one: Listing(listing.zones, why_zone=listing.why_zone or why_zone) for one, listing in found.items()}
+        return {like: Listing(listing.zones, why_zone=listing.why_zone or why_zone) for like, listing in lists.items()}
 
     def instead(self, gang: Gang, pod: Pod, asked: Sequence[NodeName]) -> Alternative:
         """Another node for `pod`, which has a place in the plan, among the nodes `asked`."""
@@ -174,4 +174,4 @@ def first_zone(
     if not left:
         return FirstZone(None, frozenset(failed))
     room = dict(zip(run.zones, run.capacity.zone_members(run.view.member_set(ask.need, ask)).tolist(), strict=True))
-    return FirstZone(min(left, key=lambda one: (-room[one], one)), frozenset(failed))
+    return FirstZone(min(left, key=lambda zone: (-room[zone], zone)), frozenset(failed))

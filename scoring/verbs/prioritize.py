@@ -57,11 +57,11 @@ def prefer(
     ahead = [a for a in plan.admitted.values() if own is None or a.rank < own.rank]
     held = reserved_nodes(plan.reservations, besides=gang.key if gang is not None else None)
     if plan.version == snapshot.version:
-        held.update(node for one in ahead for node in one.members.values())
+        held.update(node for admission in ahead for node in admission.members.values())
     else:  # an older plan still names members that are bound by now: they reserve nothing
         gangs = (snapshot.gangs.get(admission.gang) for admission in ahead)
-        waiting = {pod.uid for one in gangs if one is not None for pod in one.pending}
-        held.update(node for one in ahead for uid, node in one.members.items() if uid in waiting)
+        waiting = {pod.uid for other in gangs if other is not None for pod in other.pending}
+        held.update(node for admission in ahead for uid, node in admission.members.items() if uid in waiting)
     reservation[[snapshot.table.index[n] for n in held if n in snapshot.table.index]] = -RESERVATION_POINTS
     return Preference(np.clip(network + packing + reservation, 0.0, 100.0), network, packing, reservation)
 
@@ -73,8 +73,12 @@ def asks_for_network(pod: Pod, gang: Gang | None) -> bool:
 
 def others_of(plan: Plan, pod: Pod, gang: Gang | None) -> tuple[tuple[Role, NodeName], ...]:
     """(role, node) of the gang's other members that have a node or a planned one, sorted."""
-    others = [one for one in gang.members if not (one.uid == pod.uid or one.terminal or one.deleting)] if gang else []
-    nodes = ((one.role, one.node or plan.node_of.get(one.uid)) for one in others)
+    others = (
+        [member for member in gang.members if not (member.uid == pod.uid or member.terminal or member.deleting)]
+        if gang
+        else []
+    )
+    nodes = ((member.role, member.node or plan.node_of.get(member.uid)) for member in others)
     return tuple(sorted((role, node) for role, node in nodes if node is not None))
 
 
