@@ -69,7 +69,6 @@ class Authority(Pair, frozen=True):
 
 
 def openssl(*arguments: str) -> str:
-    """Run the command; its output. Skips the test where there is none."""
     program = shutil.which("openssl")
     if program is None:
         reason = "no openssl command: TLS is NOT tested"

@@ -77,7 +77,6 @@ async def test_reply_is_the_recorded_one(
 
 
 def test_every_recording_is_used() -> None:
-    """A recorded file that no case names would rot unseen."""
     cases = GOLDENS.values()
     named = {f"{name}.request.json" for _, name, _, _ in cases} | {f"{name}.reply.json" for _, _, _, name in cases}
     assert named == {file.name for file in FIXTURES.iterdir()}

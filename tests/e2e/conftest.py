@@ -49,7 +49,6 @@ def pytest_runtest_makereport(
 
 @pytest.fixture(scope="session")
 def clusters(request: pytest.FixtureRequest) -> Iterator[Callable[[Version], Cluster]]:
-    """A control plane of each version, started for its first test."""
     with ExitStack() as stack:
         yield cache(lambda version: stack.enter_context(_running(request.config, version=version)))
 
@@ -131,7 +130,6 @@ def _running(config: pytest.Config, **how: Any) -> Iterator[Cluster]:
 
 
 def _keep_evidence(item: pytest.Item, cluster: Cluster, netgangs: list[Netgang]) -> None:
-    """Logs of all parts, pods and events as text, and what each netgang of the test says about its plan."""
     ARTIFACTS.mkdir(exist_ok=True)
     (ARTIFACTS / ".gitignore").write_text("*\n")
     target = ARTIFACTS / re.sub(r"[^\w.-]+", "_", item.nodeid.rpartition("/")[2])

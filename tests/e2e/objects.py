@@ -15,7 +15,6 @@ ADMITTED = "netgang.io/admitted"
 def gang(
     name: str, size: int, namespace: str, *, least: int | None = None, gated: bool = False, **fields: Any
 ) -> list[Object]:
-    """Pods of a gang of ours that needs `least`, or all of them; `gated`: they wait at our gate."""
     fields = {"scheduler": OURS, "gates": [GATE] if gated else [], **fields}
     return gang_pods(name, size, min_available=least or size, namespace=namespace, **fields)
 
@@ -80,7 +79,6 @@ def gates(one: Object) -> list[str]:
 
 
 def runs(one: Object) -> bool:
-    """It runs, and is not deleted."""
     return one["status"].get("phase") == "Running" and "deletionTimestamp" not in one["metadata"]
 
 

@@ -41,10 +41,7 @@ class Stage(msgspec.Struct, frozen=True):
     async def netgang(
         self, settings: Mapping[str, Any] | None = None, *, on: Mapping[str, int] | None = None, cpu: str = "1500m"
     ) -> Netgang:
-        """Netgang and its second scheduler, both ready, `on` so many nodes a zone: by default each for one pod.
-
-        They start side by side, and there are no pods of theirs yet.
-        """
+        """Netgang and its second scheduler, both ready, `on` so many nodes a zone: by default each for one pod."""
         await self.add_nodes(*zone_nodes(on or {}, cpu=cpu))
         [port] = free_ports(1)
         running, _ = await asyncio.gather(

@@ -47,7 +47,6 @@ class FakeVerbs(Verbs):
         self.bound: list[BindArgs] = []
 
     def caught_up(self, args: FilterArgs) -> Awaitable[None] | None:
-        """Answer by `on_caught_up`: nothing is ever behind by default."""
         return self.on_caught_up(args)
 
     def filter(self, args: FilterArgs) -> FilterAnswer:

@@ -98,7 +98,6 @@ def test_every_place_names_one_version() -> None:
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """The files that name a version, with the date of a release."""
     for name in (*NAMED, *TAGGED):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / name, tmp_path / name)

@@ -11,7 +11,6 @@ fields that a record has only where there is something in them"""
 
 
 def test_msgspec_is_for_records_and_reads_and_writes_nothing() -> None:
-    """JSON is the edge's business."""
     used = {
         (path.name, name)
         for path in Path(scoring.__path__[0]).rglob("*.py")

@@ -49,7 +49,6 @@ def scenario(*jobs: SimJob, count: int = 3, cpu: int = 10, zones: int = 1) -> Sc
 
 
 def first_jobs(one: Scenario, count: int) -> Scenario:
-    """The same with the jobs that come first."""
     return replace(one, jobs=one.jobs[:count])
 
 

@@ -76,7 +76,6 @@ def test_elastic_rows_tell_the_story_of_the_paper() -> None:
 
 
 def test_the_command_line() -> None:
-    """Tables and a list, through `netgang simulate`; what is wrong is a sentence and exit code 2."""
     runner = CliRunner(env={"COLUMNS": "200"})
     table = runner.invoke(app, ["simulate", EXAMPLE, "--policy", "netgang", "--set", "queue.order=fifo"])
     assert table.exit_code == 0

@@ -1,7 +1,4 @@
-"""The Helm chart: manifests/ are what it prints, values are checked, and what they switch on fits together.
-
-Everything here needs Helm. What the two modes hold without values is in test_manifests.py, which needs none.
-"""
+"""The Helm chart: manifests/ are what it prints, values are checked, and what they switch on fits together."""
 
 import re
 import subprocess
@@ -234,7 +231,6 @@ def test_what_is_run_at_the_end(chart: Chart) -> None:
 
 
 def certificates(objects: Sequence[Object], deployment: str) -> tuple[str, str]:
-    """Name of the Secret with certificates, and the directory where it is mounted, whole."""
     volumes = pod_spec(of_kind(objects, "Deployment")[deployment])["volumes"]
     (name,) = [volume["secret"]["secretName"] for volume in volumes if volume["name"] == "tls"]
     (mount,) = [one for one in container_of(objects, deployment)["volumeMounts"] if one["name"] == "tls"]

@@ -106,7 +106,6 @@ def _schemas() -> Mapping[str, Any]:
 
 
 def _models(start: Any) -> str:
-    """The models that are named there, and in those, and so on."""
     found: set[str] = set()
     new = set(_NAMED.findall(json.dumps(start)))
     while new:

@@ -28,7 +28,6 @@ Row: TypeAlias = tuple[str, str, str]
 
 
 def commands() -> Iterator[tuple[str, Any]]:
-    """(name, command) of each command that does something, in the order in which help lists them."""
     yield from _below(typer.main.get_command(app), "netgang")
 
 
@@ -41,7 +40,6 @@ def _below(command: Any, name: str) -> Iterator[tuple[str, Any]]:
 
 
 def exit_codes(command: Any) -> str:
-    """What its help says of its exit codes; empty: nothing."""
     found = re.search(r"^Exit code: (.*?)(?:\n\n|\Z)", command.help or "", re.MULTILINE | re.DOTALL)
     return " ".join(found[1].split()) if found else ""
 

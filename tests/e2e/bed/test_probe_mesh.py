@@ -103,7 +103,6 @@ def _by_uplink(one: str, other: str) -> bool:
 
 
 def _clean(one: str, other: str) -> bool:
-    """Whether none of the faults is on the way between them."""
     return not _by_uplink(one, other) and LOSING not in (one, other)
 
 
@@ -128,7 +127,6 @@ def listening(made: Bed) -> socket.socket:
 
 @contextmanager
 def faults(made: Bed) -> Iterator[None]:
-    """All three, until the end of the block."""
     drop = f"-m statistic --mode random --probability {LOSS_RATIO} -j DROP"
     with shaped(made, Setting(Impairment.DELAY, DELAY_MS, (LATE,))):
         for node in NODES:
@@ -148,7 +146,6 @@ def _only(made: Bed, node: str, rules: list[str]) -> None:
 
 
 async def books(netgang: Netgang, *names: str) -> Iterator[dict[tuple[str, str], float]]:
-    """These matrices of /v1/network by directed pair; NaN where nothing is known."""
     pairs = (await document(netgang, "/v1/network"))["pairs"]
     ends = list(product(pairs["nodes"], repeat=2))
     matrices = (zip(ends, chain.from_iterable(pairs[name]), strict=True) for name in names)
@@ -177,7 +174,6 @@ async def token_of_pod(stage: Stage, node: str) -> str:
 
 
 def agent(made: Bed, node: str, token: str, folder: Path, *, url: str) -> Child:
-    """The process of a node's agent, which no kubelet starts."""
     token_file = folder / f"{node}.token"
     token_file.write_text(token)
     given = {"url": url, "node": node, "address": address(node), "token-file": str(token_file)}
@@ -200,7 +196,6 @@ async def until(
 async def running(
     stage: Stage, made: Bed, folder: Path, probe: Mapping[str, Any]
 ) -> AsyncIterator[tuple[Netgang, dict[str, Child]]]:
-    """Netgang on 36 nodes, and an agent in each namespace, started."""
     await stage.add_nodes(*zone_nodes(ZONES, cpu="1500m"))
     await stage.api.create(kind("v1", "ServiceAccount", ACCOUNT, stage.namespace))
     [port] = free_ports(1)
@@ -275,7 +270,6 @@ class Rates:
     bps: dict[tuple[str, str], float]
 
     def __repr__(self) -> str:
-        """For failed tests."""
         slow = {pair: round(bps / 1e6, 1) for pair, bps in self.bps.items() if bps < SLOW_BPS * 2.0}
         return f"<{len(self.bps)} rates; slow: nodes {self.slow_nodes()}, zones {self.slow_zones()}: {slow}>"
 

@@ -123,7 +123,6 @@ async def lease(stage: Stage) -> Object:
 
 @pytest.mark.timeout(120 + 30 * KILLS)
 async def test_leaders_are_killed_during_a_stream_of_gangs(stage: Stage) -> None:
-    """Kill -9 at random moments: no gang stays in part, is lost or is bound twice, and the other one takes over."""
     await stage.add_nodes(*zone_nodes({"a": 4, "b": 4}, cpu="16"))
     chance = random.Random(SEED)
     say(f"seed {SEED}: CHAOS_SEED={SEED} kills at the same moments of the stream again")
@@ -191,7 +190,6 @@ async def leads(netgang: Netgang) -> bool:
 
 @pytest.mark.timeout(120)
 async def test_a_leader_that_is_told_to_end_hands_over_at_once(stage: Stage) -> None:
-    """SIGTERM: held binds are answered, the other leads within two seconds, and the gang starts there."""
     await stage.add_nodes(*zone_nodes({"a": 4}, cpu="1500m"))
     async with both(stage) as (group, service, _):
         standby = group.running["netgang-b"]
@@ -227,7 +225,6 @@ async def says_it_leads(netgang: Netgang) -> bool | None:
 @pytest.mark.timeout(150)
 @pytest.mark.parametrize("how", ["cut off from the API server", "frozen"])
 async def test_a_split_leaves_one_that_binds(stage: Stage, how: str) -> None:
-    """For longer than the lease: the other takes over, the first binds nothing more, and every pod is bound once."""
     await stage.add_nodes(*zone_nodes({"a": 4, "b": 4}, cpu="16"))
     async with both(stage, cable=True) as (group, service, wire):
         first, second = group.running["netgang-a"], group.running["netgang-b"]

@@ -159,7 +159,6 @@ async def test_a_job_gives_way_and_grows_back(site: Stage, pair: Pair) -> None:
 
 
 async def test_refused_then_killed_and_still_once(site: Stage) -> None:
-    """A webhook refuses the change until it does not; then netgang dies between the patch and the start."""
     await site.api.create(job("low", site.namespace, 6, least=2, ends_after="6s"))
     await until_running(site, "low", 6)
     await refuse_updates(site.api, "jobs")

@@ -20,8 +20,6 @@ CONDITION = "netgang.io/Admitted"
 
 
 class Writes:
-    """Every version of the PodGroup's status, as the API server's watch shows them."""
-
     def __init__(self) -> None:
         self.statuses: list[Object] = []  # one for each write, the empty one of the creation first
         self.writers: set[str] = set()
@@ -73,7 +71,6 @@ async def noted(stage: Stage) -> list[tuple[str, str]]:
 
 @pytest.mark.timeout(120)
 async def test_a_life_from_waiting_to_finished(stage: Stage) -> None:
-    """Pending, PreScheduling, Scheduled, Running, Finished: one write for each, and none while nothing changes."""
     members = partial(stage.gang, "g", dialect=GangDialect.POD_GROUP, annotations={HOLD: "pod-ready"})
     await stage.netgang(on={"a": 3})
     await stage.create_gang("x", 1)

@@ -108,10 +108,7 @@ async def two_of_a(site: Stage) -> AsyncIterator[tuple[dict[str, str], dict[str,
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("killed", [False, True], ids=["undisturbed", "netgang is killed"])
 async def test_a_team_borrows_and_the_other_reclaims(site: Stage, killed: bool) -> None:
-    """A job of b suspends what a has borrowed, starts whole in its room, and a's job comes back whole after it.
-
-    Kills of netgang, while a's pods leave and while b's are half admitted, change nothing of it.
-    """
+    """A job of b suspends what a has borrowed, starts whole in its room, and a's job comes back whole after it."""
     async with two_of_a(site) as (own, borrowed):
         assert set(own.values()).isdisjoint(borrowed.values())
         began_s = monotonic()

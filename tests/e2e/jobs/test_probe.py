@@ -14,8 +14,6 @@ AGENTS = {"agent-1": "node1", "agent-2": "node2"}
 
 
 class _Agent:
-    """Posts what an agent would, as often as netgang lets it."""
-
     def __init__(self, client: httpx.AsyncClient, url: str, node: str, token: str) -> None:
         self.client, self.url, self.node, self.token = client, url, node, token
         self.sequence = 0

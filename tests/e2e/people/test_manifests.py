@@ -59,7 +59,6 @@ async def accepted(cluster: Cluster, objects: Sequence[Object]) -> list[str]:
 
 @pytest.mark.timeout(120, func_only=True)  # the fixture may have to build helm
 async def test_what_the_chart_renders_is_accepted(cluster: Cluster, helm: Helm) -> None:
-    """Each set of values, hooks included; a field that does not exist is refused."""
     left_out: set[str] = set()
     for values in VALUES.values():
         made = await asyncio.to_thread(helm.render, values, namespace=INSTALLED_IN, version=cluster.version)

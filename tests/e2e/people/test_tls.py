@@ -50,7 +50,6 @@ def _server(authority: Authority, *, file: str | None = None) -> Pair:
 
 
 async def _schedule(stage: Stage, guarded: Guarded) -> None:
-    """A kube-scheduler with the installed TLS configuration."""
     pair = guarded.authority.issue("netgang-scheduler")
     configuration = await asyncio.to_thread(_installed)
     for entry in configuration["extenders"]:
@@ -63,7 +62,6 @@ async def _schedule(stage: Stage, guarded: Guarded) -> None:
 
 
 def _installed() -> dict[str, Any]:
-    """The second scheduler's configuration as the chart has it with certificates."""
     with TemporaryDirectory() as home:
         helm = Helm(find_helm() or ensure_program("helm"), Path(home))
         objects = helm.render({"tls": {"enabled": True}}, namespace=INSTALLED_IN, version=KUBERNETES)
@@ -73,7 +71,6 @@ def _installed() -> dict[str, Any]:
 
 
 async def test_certificates_change_under_a_held_gang(stage: Stage, tmp_path: Path) -> None:
-    """Three of four are held, server pair and client authorities change: no call is lost, the fourth completes them."""
     await stage.add_nodes(*zone_nodes({"a": 5}, cpu="1500m"))
     guarded = await _start(stage, tmp_path)
     await _schedule(stage, guarded)

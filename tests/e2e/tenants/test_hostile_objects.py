@@ -31,7 +31,6 @@ async def starts(stage: Stage, name: str) -> None:
 
 
 async def test_pod_groups_that_cannot_be_read_stop_nobody(stage: Stage) -> None:
-    """A fresh netgang gets ready, a running one goes on admitting gangs, and the PodGroups are named unreadable."""
     await stage.add_nodes(*zone_nodes({"a": SIZE}, cpu="1500m"))
     first, *later = HOSTILE
     await stage.api.create(group(stage.namespace, first, HOSTILE[first]))

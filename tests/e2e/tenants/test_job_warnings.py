@@ -1,7 +1,4 @@
-"""What `kubectl apply` says of probable mistakes in pods and in jobs of Kubernetes and of the training frameworks.
-
-The chart's warnings on a real API server with the frameworks' definitions; their controllers are not needed.
-"""
+"""What `kubectl apply` says of probable mistakes in pods and in jobs of Kubernetes and of the training frameworks."""
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from functools import partial
@@ -68,7 +65,6 @@ def labels(least: int, name: str = "NAME") -> dict[str, str]:
 
 
 def part(name: str, size: int = 1, *, cpu: str = "100m", scheduler: str = "netgang", **metadata: Any) -> Object:
-    """One replicated Job of a JobSet."""
     pod = role(cpu=cpu, scheduler=scheduler, **metadata)["template"]
     template = {**pod, "spec": {**pod["spec"], "restartPolicy": "Never"}}
     counts = {"completionMode": "Indexed", "completions": size, "parallelism": size}
@@ -214,7 +210,6 @@ async def site(controlled_cluster: Cluster, controlled_api: Api) -> AsyncIterato
 @pytest.mark.timeout(240)
 async def test_probable_mistakes_are_said_and_nothing_else(controlled_api: Api, site: str) -> None:
     async def said(make: Make) -> list[str]:
-        """The warnings of creating it, in dry-run."""
         one = make("mistake", site)
         path = PATHS[one["kind"]].format(site)
         return await controlled_api.warnings("POST", path, body=one, params={"dryRun": "All"})

@@ -30,7 +30,6 @@ async def noted(stage: Stage, reason: str) -> dict[str, str]:
 
 @pytest.mark.timeout(150)
 async def test_running_pods_of_another_scheduler_stay(stage: Stage) -> None:
-    """Of four members three run under default-scheduler; gangs in part of ours are evicted meanwhile, announced."""
     netgang = await stage.netgang(SETTINGS, on={"a": 6}, cpu="4")
     await stage.start_scheduler(name="default")
     labels = gang_labels("g", 4)

@@ -58,7 +58,6 @@ async def test_a_member_that_its_kubelet_rejects_is_replaced(site: Stage) -> Non
 
 @pytest.mark.timeout(180)
 async def test_a_race_for_the_same_nodes(stage: Stage) -> None:
-    """Gangs and plain pods at the same time on a full cluster: every over-committed node is counted."""
     await stage.add_nodes(*zone_nodes({"a": NODES}, cpu="4"))
     netgang = await stage.netgang()
     await stage.start_scheduler(name="default")

@@ -45,7 +45,6 @@ class KubeScheduler:
         self._assumed: dict[str, tuple[str, int]] = {}  # uid → node and millicores, from the bind call until it is seen
 
     def step(self, world: World) -> None:
-        """Take answers, then try every pod which gang is next."""
         pods = {pod["metadata"]["uid"]: pod for pod in objects(world, PODS)}
         self._take_answers(world, pods)
         for uid, pod in sorted(pods.items()):

@@ -1,7 +1,4 @@
-"""Every admission ends (docs/safety.md S25): by Bindings, or by a lapse that says what kube-scheduler says.
-
-Back-offs after lapses (docs/safety.md S5): which other pods end, and which end with the gang.
-"""
+"""Every admission ends (docs/safety.md S5, S25): by Bindings, or by a lapse that says what kube-scheduler says."""
 
 from typing import Any
 
@@ -143,7 +140,6 @@ class Desk:
         return self.back_off_s()
 
     def back_off_s(self) -> float:
-        """How long the gang backs off from now; 0: it does not."""
         until_s = self.cache.snapshot().backing_off_until_s.get(G)
         return 0.0 if until_s is None else until_s - self.clock.now_s()
 

@@ -198,11 +198,9 @@ class SlowApi(FakeClusterApi):
         await self._binder.bind(binding)
 
     def stand_still(self, seconds: float) -> None:
-        """Serve nothing for a while; what was sent before is served then."""
         self._free_s = max(self._free_s, asyncio.get_running_loop().time()) + seconds
 
     async def send(self, method: str, path: str, *, timeout_s: float, body: bytes | None = None) -> bytes:
-        """One exchange; the wait for a connection counts, as in the transport."""
         try:
             async with asyncio.timeout(timeout_s), self._connections:
                 task = asyncio.create_task(self._serve(method, path, body))

@@ -1,7 +1,4 @@
-"""Gangs wait at their gate and are admitted whole: the service in virtual time, with its fake API server.
-
-Many at once: in the queue's order, and never faster than the API server is to be written to.
-"""
+"""Gangs wait at their gate and are admitted whole: the service in virtual time, with its fake API server."""
 
 import asyncio
 from typing import Any

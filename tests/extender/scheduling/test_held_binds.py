@@ -18,7 +18,6 @@ N1, N2, N3 = node_json("n1"), node_json("n2"), node_json("n3")
 
 @asynccontextmanager
 async def half_at_bind(*nodes: Any, cpu: str = "1") -> AsyncIterator[tuple[World, Call, str]]:
-    """A gang g of which the first member is held; its call, and another member."""
     async with running(*nodes) as world:
         first, second = await world.planned_gang("g", 2, cpu=cpu)
         [call] = await world.bind_and_settle(first)

@@ -27,7 +27,6 @@ def native_group(name: str = "g", least: int = 3) -> Object:
 
 @asynccontextmanager
 async def alone(*more: Object, size: int = 3) -> AsyncIterator[tuple[World, list[str]]]:
-    """Without an extender; the members of g at our gate."""
     async with running(*NODES, *more, extender=False, scheduler_names=(STOCK,)) as world:
         names = [f"p{i}" for i in range(size)]
         for name in names:
@@ -47,7 +46,6 @@ def pins(world: World, name: str) -> list[str]:
 
 
 def start(world: World, *names: str) -> None:
-    """As kube-scheduler does, in one go."""
     for name in names:
         world.change(name, nodeName=pins(world, name)[0])
 

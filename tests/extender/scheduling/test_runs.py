@@ -70,7 +70,6 @@ async def test_a_waiting_run_is_not_bound_by_an_old_offer() -> None:
 
 
 async def at_a_group(world: World) -> list[str]:
-    """A PodGroup of three pods, planned; their names."""
     world.api.add(group_json(least=3))
     names = create(world, [pod_json(f"g-{number}", group="g") for number in range(3)])
     await world.settle()

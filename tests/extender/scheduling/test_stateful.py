@@ -1,8 +1,4 @@
-"""The whole service against a small kube-scheduler in virtual time: whatever happens, the promises hold.
-
-After each step the safety promises are checked, and at the end of each run the liveness one: when nothing fails any
-more, every gang is bound that a netgang without any memory would start.
-"""
+"""The whole service against a small kube-scheduler in virtual time: whatever happens, the promises hold."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -269,12 +265,10 @@ class ServiceMachine(RuleBasedStateMachine):
 
     @promise
     def nodes_are_not_over_committed(self) -> None:
-        """What is bound fits; only strangers look before they leap, and so do we."""
         assert all(amount >= 0 for amount in self._free().values())
 
     @promise
     def gangs_are_whole_or_not_at_all(self) -> None:
-        """A gang that nobody broke has no member on a node, or enough of them, or is just being bound."""
         broken = self.spoiled | self.api.spoiled
         for name in GANGS:
             pods = self._pods_of(name)
@@ -319,7 +313,6 @@ class ServiceMachine(RuleBasedStateMachine):
         assert_consistent(self.world.service.cache)
 
     def teardown(self) -> None:
-        """When nothing fails any more, what fits gets bound; then everything ends."""
         if not hasattr(self, "world"):
             self.loop.close()
             return

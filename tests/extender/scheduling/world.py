@@ -97,7 +97,6 @@ def pod_json(
 
 
 def group_json(name: str = "g", least: int = 2) -> Object:
-    """A coscheduling PodGroup."""
     return {"kind": "PodGroup", "metadata": {"name": name}, "spec": {"minMember": least}}
 
 
@@ -107,7 +106,6 @@ async def unasked(_: object) -> tuple[str, ...]:
 
 
 def pinned_to(node: str) -> Object:
-    """A pod's affinity for this one node, by name."""
     terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}]
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
 
@@ -227,14 +225,12 @@ class World(msgspec.Struct):
         return self.service.verbs.filter(args)
 
     def offered(self, pod: str, **how: Any) -> str:
-        """Ask /filter for a pod that is given exactly one node; that node."""
         answer = self.filter(pod, **how)
         assert isinstance(answer, Passed), answer
         [node] = answer.names
         return node
 
     def refusal(self, pod: str, **how: Any) -> Reason:
-        """Ask /filter for a pod that is refused; the reason."""
         answer = self.filter(pod, **how)
         assert isinstance(answer, Refused), answer
         return answer.reason
@@ -268,7 +264,6 @@ class World(msgspec.Struct):
         return [self.bind(pod, self.offered(pod)) for pod in pods]
 
     async def settle(self, seconds: float = 0.5) -> None:
-        """Let watch events arrive, plans be made and calls be answered."""
         await asyncio.sleep(seconds)
 
     async def planned_gang(self, name: str, size: int, *, minimum: int | None = None, **fields: Any) -> tuple[str, ...]:
@@ -281,13 +276,11 @@ class World(msgspec.Struct):
         await self.settle()
 
     async def bind_and_settle(self, *pods: str) -> list[Call]:
-        """Ask /filter and then /bind for each pod, and let those be answered that can be."""
         calls = self.bind_offered(*pods)
         await self.settle()
         return calls
 
     async def starts(self, *pods: str, beside: Iterable[Call] = ()) -> list[Call]:
-        """Bring these pods to bind, beside calls that wait: all of them are bound."""
         calls = await self.bind_and_settle(*pods)
         assert [(call.pod, call.answer) for call in (*beside, *calls) if call.answer is not None] == []
         assert all(map(self.node_of, pods))
@@ -325,11 +318,9 @@ class World(msgspec.Struct):
         return [one["note"] for one in self.api.events if one["reason"] == reason]
 
     def told_to(self, reason: str) -> dict[str, str]:
-        """Name of whatever an Event with this reason is about → its note."""
         return {one["regarding"]["name"]: one["note"] for one in self.api.events if one["reason"] == reason}
 
     def client(self) -> httpx.AsyncClient:
-        """To ask for documents, as people do."""
         return httpx.AsyncClient(transport=httpx.ASGITransport(self.service.debug_app), base_url="http://netgang")
 
     async def get(self, path: str) -> httpx.Response:
@@ -342,7 +333,6 @@ class World(msgspec.Struct):
         return document
 
     async def finish(self) -> None:
-        """Wait until every hold, commit and admission limit is over; nothing may be left then."""
         await self.settle(max(HOLD_S + COMMIT_S, ADMIT_S) + 5.0)
         assert not [call for call in self.calls if call.waits], "a call was never answered"
         await self.settle(0.2)

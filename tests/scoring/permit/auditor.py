@@ -23,8 +23,6 @@ GROUP_REASONS = {Reason.QUORUM_TIMEOUT, Reason.ROOM_TAKEN, Reason.NODE_LOST, Rea
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """A bind call of kube-scheduler, in the auditor's books."""
-
     uid: PodUid
     node: NodeName
     deadline_s: float
@@ -59,7 +57,6 @@ class Auditor:
         """The gang as the machine hears of it."""
 
     def audit(self, event: permit.Event, quorum: Quorum, said: tuple[permit.Instruction, ...]) -> None:
-        """Check one step against the books, then bring the books up to date."""
         held_before, waiting = dict(self.held), set(self.open)
         at_bind_before = self.held.keys() | self.under_way.keys()
         self.record(event, quorum)
@@ -102,7 +99,6 @@ class Auditor:
         self.take_stock(quorum)
 
     def record(self, event: permit.Event, quorum: Quorum) -> None:
-        """What the event itself changes in the books."""
         match event:
             case permit.BindRequested():
                 self.asked[event.request] = Asked(event.uid, event.node, event.deadline_s)
@@ -219,7 +215,6 @@ class Auditor:
         assert all(due is not None and due <= self.asked[r].deadline_s for r in self.held.values())
 
     def take_stock(self, quorum: Quorum) -> None:
-        """Note whether the gang was ever whole, and since when anybody of it is there."""
         self.confirmed = {u: n for u, n in self.confirmed.items() if u in quorum.live and n not in self.lost_nodes}
         self.evicting &= quorum.live
         there = self.on_nodes(quorum)

@@ -469,7 +469,6 @@ DEADLINES: dict[str, tuple[float | None, list[Step]]] = {
 
 @pytest.mark.parametrize(("want", "script"), DEADLINES.values(), ids=DEADLINES)
 def test_next_deadline(want: float | None, script: list[Step]) -> None:
-    """The next deadline is the earliest held call's, or the eviction's once nothing is under way."""
     assert want == next_deadline_s(play(script))
 
 

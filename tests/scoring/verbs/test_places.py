@@ -47,7 +47,6 @@ SPARES: dict[str, tuple[list[str], Snapshot]] = {  # sentence: (planned nodes an
 
 @pytest.mark.parametrize(("nodes", "state"), SPARES.values(), ids=SPARES)
 def test_planned_nodes_then_spares(nodes: list[str], state: Snapshot) -> None:
-    """In the planned zone, best first."""
     [listing] = lists(state)
     assert (listing.zones, list(listing.nodes)) == (("a",), nodes)
 
@@ -83,7 +82,6 @@ ZONE_ONLY: dict[str, tuple[str, Gang, Policy, dict[str, Any]]] = {  # case: (par
 
 @pytest.mark.parametrize(("why", "asked", "policy", "fields"), ZONE_ONLY.values(), ids=ZONE_ONLY)
 def test_only_the_zone(why: str, asked: Gang, policy: Policy, fields: dict[str, Any]) -> None:
-    """Where a list could be wrong, or too long, the zone alone is asked for, and why is said."""
     [listing] = lists(snapshot([node(f"n{i:03}") for i in range(MOST_LISTED + 5)], [asked], **fields), policy=policy)
     assert (listing.zones, listing.nodes, listing.hostnames) == (("a",), (), ())
     assert why in listing.why_zone
@@ -120,7 +118,6 @@ def test_pods_with_terms_of_their_own_are_narrowed_by_host_name() -> None:
 def test_a_list_holds_all_planned_nodes_and_only_allowed_ones(
     cpus: list[str], zones: list[str], size: int, spares: int
 ) -> None:
-    """Whatever the cluster: planned nodes first, at most so many spares, one zone, nothing twice, always the same."""
     nodes = [node(f"n{i}", cpu=cpu, zone=zones[i]) for i, cpu in enumerate(cpus)]
     state = snapshot(nodes, [gated(size, cpu="2")])
     policy = replace(POLICY, spares=spares)
@@ -167,7 +164,6 @@ NONE = {  # case: (cluster, nodes asked about)
 
 @pytest.mark.parametrize(("state", "nodes"), NONE.values(), ids=NONE)
 def test_no_alternative(state: Snapshot, nodes: list[str]) -> None:
-    """The gang stays in its zones, and no other member's place is taken."""
     assert asked(state, 0, *nodes).node is None
 
 
@@ -194,13 +190,11 @@ TRIES: dict[str, tuple[str | None, Snapshot, str]] = {  # case: (zone, cluster, 
 
 @pytest.mark.parametrize(("zone", "cluster", "failed"), TRIES.values(), ids=TRIES)
 def test_first_zone(zone: str | None, cluster: Snapshot, failed: str) -> None:
-    """The planner's zone beside what is committed."""
     assert tried(cluster, *failed).zone == zone
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 8)), min_size=1, max_size=8))
 def test_no_zone_is_tried_twice_before_all_were(machines: list[tuple[str, int]]) -> None:
-    """Whatever room there is: a group that never fits is tried in each zone once, and then from the beginning."""
     nodes = [node(f"n{i}", zone=zone) for i, (zone, _) in enumerate(machines)]
     busy = [pod(f"x{i}", cpu=str(used), node=f"n{i}") for i, (_, used) in enumerate(machines)]
     cluster = snapshot(nodes, [gang("g", 3, cpu="3")], pods=busy)

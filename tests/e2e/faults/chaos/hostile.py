@@ -64,7 +64,6 @@ class Mallory(msgspec.Struct):
             await self.api.delete(kind, old, namespace=self.namespace, grace_s=0 if kind == "Pod" else None)
 
     async def huge_quantity(self) -> None:
-        """A PodGroup and a pod with amounts of megabytes and of exponents, and a gang that names the group."""
         name = f"m{self._number}"
         amount = self.chance.choice(["1" * _HUGE, "1e999999999", "9" * 4000 + "Ei", "0." + "0" * _HUGE + "1"])
         group = pod_group(name, 2, namespace=self.namespace)
@@ -73,7 +72,6 @@ class Mallory(msgspec.Struct):
         await self._create(*self._gang(name, 2))
 
     async def nested_notes(self) -> None:
-        """Every note of netgang's as a tower of brackets, on a pod that waits at the gate and on a Job."""
         tower = '{"x":' + "[" * 100_000
         notes = {f"netgang.io/{one}": tower for one in ("preempts", "admitted")}
         await self._create(*self._gang(f"m{self._number}", 2, annotations=notes, gated=True))
@@ -115,7 +113,6 @@ class Mallory(msgspec.Struct):
         await self._create(*with_claim(self._gang(f"m{self._number}", 2)))
 
     async def closed_by_anti_affinity(self) -> None:
-        """Pods on some nodes that refuse this tenant's next gang, and the gang."""
         name = f"m{self._number}"
         for node in self.nodes[: len(self.nodes) // 2]:
             guard = pod(f"{name}-guard-{node}", namespace=self.namespace, cpu="10m")
@@ -132,7 +129,6 @@ class Mallory(msgspec.Struct):
             await self._create(*members)
 
     async def long_lists(self) -> None:
-        """Options as long as the API server takes them, different on each pod."""
         zones = ",".join(f"z{self._number}-{number}" for number in range(20_000))
         members = self._gang(f"m{self._number}", 3, annotations={"netgang.io/zones": zones})
         for number, one in enumerate(members):
@@ -145,7 +141,6 @@ class Mallory(msgspec.Struct):
         await self.api.delete("Pod", members[-1]["metadata"]["name"], namespace=self.namespace, grace_s=0)
 
     async def half_sent_calls(self) -> None:
-        """Thirty connections to the verbs that say half of a head and wait."""
         for _ in range(30):
             with suppress(OSError):
                 _, writer = await asyncio.open_connection(LOOPBACK, self.verbs_port)
@@ -153,7 +148,6 @@ class Mallory(msgspec.Struct):
                 asyncio.get_running_loop().call_later(_HALF_SENT_S, writer.close)
 
     async def bind_of_others(self) -> None:
-        """A call of /bind for pods that are not netgang's, and for an honest one to a node of its own choice."""
         pending = [
             (uid, one) for uid, one in list(self.witness.pods.items()) if one.alive and not one.node and one.run is None
         ]

@@ -29,8 +29,6 @@ _TICK_S = 0.5
 
 
 class Run(msgspec.Struct, frozen=True):
-    """One run of a gang: pods of one controller, or bare ones."""
-
     namespace: str
     gang: str
     controller: str
@@ -59,8 +57,6 @@ class Seen(msgspec.Struct):
 
 
 class Witness(msgspec.Struct):
-    """Everything that was seen; `problems` names what must not have been."""
-
     api: Api
     zone_of: Mapping[str, str]  # node → its zone; names are never used again for another zone
     calm_since: Callable[[], float | None]
