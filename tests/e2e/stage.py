@@ -58,13 +58,10 @@ class Stage(msgspec.Struct, frozen=True):
     async def start_second_scheduler(self, netgang: Netgang) -> Child:
         return await start_second_scheduler(self.cluster, netgang.url)
 
-    async def start_scheduler(self, *configuration: Any, **how: Any) -> Child:
-        return await self.cluster.start_scheduler(*configuration, **how)
-
     async def default_scheduler(self, **settings: Any) -> Netgang:
         netgang = await self.start_netgang({"scheduler_names": ["default-scheduler"], **settings})
         config = SCHEDULER_CONFIG / "default-scheduler.yaml"
-        await self.start_scheduler(config, extender=netgang.url, name="default")
+        await self.cluster.start_scheduler(config, extender=netgang.url, name="default")
         return netgang
 
     def gang(self, name: str, size: int, **fields: Any) -> list[Object]:

@@ -1,9 +1,4 @@
-"""A small MaDDash server on loopback: the shapes and habits of 5.0.8, for a mesh that a test may change at any time.
-
-with MaddashServer(paper_mesh(), checked_at_s=clock.now_s) as server:
-    server.mesh.change("node1", "node2", delay_ms=80.0)
-    server.broken = True
-"""
+"""A small MaDDash server on loopback: the shapes and habits of 5.0.8, for a mesh that may change at any time."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence

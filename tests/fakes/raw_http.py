@@ -1,9 +1,4 @@
-"""A loopback HTTP server whose answers are raw: bytes, or whatever a function does with the connection.
-
-with RawServer({"/maddash/grids": ok(b"{}")}) as server:
-    server.url                              # http://127.0.0.1:PORT
-    server.answers["/maddash/grids"] = reset
-"""
+"""A loopback HTTP server whose answers are raw: bytes, or whatever a function does with the connection."""
 
 import re
 import socket

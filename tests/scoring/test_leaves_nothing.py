@@ -1,6 +1,4 @@
-"""What is made for one look goes with it: no cycle keeps it for a collector that hardly ever comes.
-
-docs/safety.md S15.
+"""What is made for one look goes with it, without a cycle that needs a collector (docs/safety.md S15).
 
 The service lets Python's collector look at everything only once in a very long time, because that stops the event loop
 for a tenth of a second. A cache in a cycle is megabytes for each explanation that somebody asks for.

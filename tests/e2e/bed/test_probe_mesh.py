@@ -1,8 +1,7 @@
 """36 real agents in network namespaces, four zones of nine, no other measurements: faults found, and gone again.
 
-The paper's test bed (test case I: a gang of six in zone D) with the probe alone and a real kube-scheduler. node33 loses
-1 % of what it sends, node34 sends 5 ms late, and zone C's uplink loses 1 % in both directions, all at once. netgang is
-outside the namespaces: agents reach it by a relay beside the bridge. All settings are as installed.
+node33 loses 1 % of what it sends, node34 sends 5 ms late, and zone C's uplink loses 1 % in both directions, all at
+once. netgang is outside the namespaces: agents reach it by a relay beside the bridge. All settings are as installed.
 """
 
 import asyncio
@@ -300,10 +299,7 @@ async def rates(netgang: Netgang) -> Rates:
 async def test_a_slow_node_and_then_a_slow_uplink_are_found_by_bursts_and_avoided(
     stage: Stage, mesh: Bed, tmp_path: Path
 ) -> None:
-    """10 Mbit/s instead of 100 on one of 36 nodes, with no gang in the way: each node has a burst first.
-
-    Zone C's uplink is narrowed when the node is found, just before bursts between zones begin.
-    """
+    """Zone C's uplink is narrowed when the node is found, just before bursts between zones begin."""
     uplink = Uplink(mesh, "C")
     throughput = {"enabled": True, "size_bytes": 10_000_000}
     async with running(stage, mesh, tmp_path, {"throughput": throughput}) as (netgang, _):

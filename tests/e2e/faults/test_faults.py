@@ -134,7 +134,6 @@ async def test_admission_is_a_commitment(stage: Stage) -> None:
     netgang = await stage.netgang(on={"a": 4})
 
     async def committed(*behind: str) -> dict[str, str]:
-
         def planned(plan: dict[str, Any]) -> bool:
             waiting = [one["gang"] for one in plan["waiting"] if one["code"] == "BEHIND"]
             there = [(one["gang"], one["committed"]) for one in plan["admitted"]]

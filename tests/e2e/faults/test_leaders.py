@@ -69,10 +69,10 @@ class Stream(msgspec.Struct):
 
 
 @asynccontextmanager
-async def stream(stage: Stage) -> AsyncIterator[Stream]:
+async def stream(stage: Stage, service: Netgang) -> AsyncIterator[Stream]:
     """Gangs while the block runs; at its end all that were created must become whole."""
-    made = Stream(stage)
-    async with asyncio.TaskGroup() as tasks:
+    made, repair = Stream(stage), {"commit_s": REPAIR_S, "grace_s": REPAIR_S}
+    async with invariants_hold(stage.api, service, stage.namespace, **repair), asyncio.TaskGroup() as tasks:
         tasks.create_task(made.create())
         collecting = tasks.create_task(made.collect())
         try:
@@ -130,10 +130,7 @@ async def test_leaders_are_killed_during_a_stream_of_gangs(stage: Stage) -> None
     ready_s: list[float] = []
     async with both(stage) as (group, service, _):
         before = await binding_posts(stage)
-        async with (
-            invariants_hold(stage.api, service, stage.namespace, commit_s=REPAIR_S, grace_s=REPAIR_S),
-            stream(stage) as gangs,
-        ):
+        async with stream(stage, service) as gangs:
             victim, other = "netgang-a", "netgang-b"
             for _ in range(KILLS):
                 await asyncio.sleep(chance.uniform(0.5, 2.5))
@@ -238,11 +235,7 @@ async def test_a_split_leaves_one_that_binds(stage: Stage, how: str) -> None:
                 seen[bool(said[0]), bool(said[1])] += 1
                 await asyncio.sleep(0.02)
 
-        async with (
-            beside(watch()),
-            invariants_hold(stage.api, service, stage.namespace, commit_s=REPAIR_S, grace_s=REPAIR_S),
-            stream(stage) as gangs,
-        ):
+        async with beside(watch()), stream(stage, service) as gangs:
             await asyncio.sleep(2.0)
             part = stage.cluster.parts["netgang-a"]
             began_s = monotonic()

@@ -15,7 +15,7 @@ from tests.e2e.stage import Stage
 async def test_g6_without_gangs_three_of_five_members_start(stage: Stage) -> None:
     """PAPERS.md G6, the control without netgang: 4 GPUs leave a job that hangs half started."""
     await stage.add_nodes(node("g1", gpu=2), node("g2", gpu=2))
-    await stage.start_scheduler()
+    await stage.cluster.start_scheduler()
     await stage.api.create_all(training_job("tf", workers=4, worker_gpu=2, namespace=stage.namespace))
     await stage.until_refused(2)
     bound = await stage.bound()

@@ -88,14 +88,9 @@ async def test_a_planned_node_dies_between_admission_and_bind(stage: Stage) -> N
 async def test_a_gang_with_a_volume_in_one_zone(stage: Stage) -> None:
     """One member's claim is bound to a volume of one zone, which only kube-scheduler knows: all start in that zone."""
     netgang = await stage.netgang(on={"a": 4, "b": 4})
-    volume, claim = volume_in(stage.namespace, "b")
-    await stage.api.create(volume)
-    try:
-        await stage.api.create(claim)
+    async with volume_in(stage.api, stage.namespace, "b"):
         first, *others = stage.gang("g", 3, gated=True)
         await stage.api.create_all([*with_claim([first]), *others])
         await stage.until_bound("g", 3)
         assert {one["metadata"]["labels"][ZONE_LABEL] for one in await stage.pods()} == {"b"}
         await until_nothing_is_promised(stage.api, netgang)
-    finally:
-        await stage.api.delete("PersistentVolume", volume["metadata"]["name"])

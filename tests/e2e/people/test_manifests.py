@@ -46,11 +46,8 @@ def helm(tmp_path: Path) -> Helm:
 
 
 async def accepted(cluster: Cluster, objects: Sequence[Object]) -> list[str]:
-    """The names that the API server would make of the objects; ControlPlaneError with its complaint.
-
-    Namespaces are made: nothing can be tried out in one that is not there.
-    """
-    async with cluster.api() as api:
+    """The names that the API server would make of the objects; ControlPlaneError with its complaint."""
+    async with cluster.api() as api:  # nothing can be tried out in a namespace that is not there
         await api.apply([one for one in objects if one["kind"] == "Namespace"] or [namespace(INSTALLED_IN)])
     text = yaml.safe_dump_all(objects)
     told = await cluster.kubectl("apply", "--dry-run=server", "--validate=strict", "-o", "name", "-f", "-", text=text)

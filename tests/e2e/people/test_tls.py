@@ -58,7 +58,7 @@ async def _schedule(stage: Stage, guarded: Guarded) -> None:
         assert files.keys() < entry["tlsConfig"].keys()
         entry["tlsConfig"] |= {field: str(path) for field, path in files.items()}
     own = NETGANG_SCHEDULER
-    await stage.start_scheduler(configuration, name=own, extender=guarded.url, account=own)
+    await stage.cluster.start_scheduler(configuration, name=own, extender=guarded.url, account=own)
 
 
 def _installed() -> dict[str, Any]:

@@ -31,7 +31,7 @@ async def noted(stage: Stage, reason: str) -> dict[str, str]:
 @pytest.mark.timeout(150)
 async def test_running_pods_of_another_scheduler_stay(stage: Stage) -> None:
     netgang = await stage.netgang(SETTINGS, on={"a": 6}, cpu="4")
-    await stage.start_scheduler(name="default")
+    await stage.cluster.start_scheduler(name="default")
     labels = gang_labels("g", 4)
     theirs = [stage.pod(f"g-{i}", labels=labels) for i in range(3)]
     await stage.api.create_all(theirs)

@@ -60,7 +60,7 @@ async def test_a_member_that_its_kubelet_rejects_is_replaced(site: Stage) -> Non
 async def test_a_race_for_the_same_nodes(stage: Stage) -> None:
     await stage.add_nodes(*zone_nodes({"a": NODES}, cpu="4"))
     netgang = await stage.netgang()
-    await stage.start_scheduler(name="default")
+    await stage.cluster.start_scheduler(name="default")
     seen: set[tuple[str, frozenset[str]]] = set()
     began_s, rounds = monotonic(), 0
     while monotonic() - began_s < RACE_S:

@@ -1,8 +1,4 @@
-"""The permit machine's auditor: books of its own, and every invariant checked against them.
-
-Why apart from the world (`test_permit_machine`): what may happen and what must hold are read, and changed, one without
-the other. The books are kept from events and instructions alone; the machine's state is looked into only to compare.
-"""
+"""The permit machine's auditor: books kept from events and instructions alone, and what must hold by them."""
 
 from abc import abstractmethod
 from collections.abc import Iterable

@@ -1,10 +1,4 @@
-"""The permit machine against a world that does its worst: every invariant after every step.
-
-The world has an API server that confirms, fails or loses Bindings in any order, a watch that lags behind it,
-kube-scheduler that repeats and abandons requests, members that die and are replaced, nodes that come and go, somebody
-else who binds, evictions that are carried out or refused, time, and a lease that is lost. What must hold is checked by
-the auditor (`permit_auditor`).
-"""
+"""The permit machine against a world that does its worst: what the auditor looks for, after every step."""
 
 import pytest
 from hypothesis import settings
@@ -251,10 +245,7 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
         while self.flying:
             self.feed(permit.BindFailed(self.flying.pop().uid, "the server shuts down", False, self.now_s))
         for _ in range(2):  # the calls' deadline, and the eviction's
-            due = next_deadline_s(self.state)
-            if due is not None:
-                self.now_s = max(self.now_s, due)
-                self.feed(permit.DeadlinePassed(self.now_s))
+            self.timer_fires()
         assert self.open == set(), "a call was never answered"
         again = PermitState(PARTIAL_TIMEOUT_S)
         for event, quorum, said in self.log:

@@ -1,7 +1,4 @@
-"""The room that plain pods must leave: beside commitments, in saved-up zones, and never more than that.
-
-docs/safety.md S13.
-"""
+"""The room that plain pods must leave: beside commitments, in saved-up zones, never more (docs/safety.md S13)."""
 
 from typing import Any
 
