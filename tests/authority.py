@@ -33,8 +33,6 @@ class Pair(msgspec.Struct, frozen=True):
 
 
 class Authority(Pair, frozen=True):
-    """A certificate authority; what it issues is put beside its own files."""
-
     name: str
 
     @classmethod

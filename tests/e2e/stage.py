@@ -50,7 +50,6 @@ class Stage(msgspec.Struct, frozen=True):
         return running
 
     async def start_netgang(self, settings: Mapping[str, Any] | None = None, **how: Any) -> Netgang:
-        """Netgang alone; its decisions are recorded, to be run again after the test."""
         one = await start_netgang(self.cluster, {"record": {"enabled": True}} | dict(settings or {}), **how)
         self.started.append(one)
         return one
@@ -89,7 +88,6 @@ class Stage(msgspec.Struct, frozen=True):
         return await self.api.create(self.pod(name, **fields))
 
     async def patch_pod(self, name: str, **change: Any) -> Object:
-        """Change fields of a pod; `status` goes to the subresource, as a kubelet does it."""
         subresource = "status" if "status" in change else ""
         return await self.api.patch("Pod", name, change, namespace=self.namespace, subresource=subresource)
 
@@ -129,7 +127,6 @@ class Stage(msgspec.Struct, frozen=True):
         await self.until_pods(refused, f"{count} pods refused {reason}", begin=begin, limit_s=limit_s)
 
     async def attempts(self) -> dict[str, float]:
-        """Result → how often netgang's kube-scheduler tried a pod with that result, by its own metric."""
         argv = self.cluster.parts[NETGANG_SCHEDULER].argv
         ports = [one.partition("=")[2] for one in argv if "--secure-port=" in one]
         async with httpx.AsyncClient(verify=False) as client:  # it signs its own certificate

@@ -49,7 +49,6 @@ def finish(steps: Steps[T]) -> T:
 
 
 def at_once(work: Coroutine[Any, Any, T]) -> T:
-    """The result of what waits for nothing."""
     try:
         work.send(None)
     except StopIteration as done:

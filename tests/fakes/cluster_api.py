@@ -81,7 +81,6 @@ class FakeClusterApi(KubeClient):
 
     @property
     def events(self) -> list[Object]:
-        """Those that were created, in order."""
         return [one.new for one in sorted(self.store.all(calls.EVENTS), key=lambda one: one.version)]
 
     # Faults.

@@ -15,7 +15,6 @@ CHECKS = {"Loss": "Packet Loss", "Delay": "One-way Delay", "Throughput": "Throug
 
 class MaddashServer(RawServer):
     def __init__(self, mesh: Mesh, *, checked_at_s: Callable[[], float]) -> None:
-        """`checked_at_s` is the check time in every cell."""
         super().__init__({})
         self.mesh = mesh
         self.checked_at_s = checked_at_s

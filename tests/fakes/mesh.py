@@ -37,7 +37,6 @@ class Mesh(msgspec.Struct):
     links: dict[tuple[str, str], Link] = {}
 
     def change(self, source: str, target: str, **values: float | None) -> None:
-        """Set values of one direction, e.g. `change("node1", "node2", delay_ms=50.0)`."""
         self.links[source, target] = replace(self.links[source, target], **values)
 
 

@@ -5,8 +5,6 @@ from extender.ports import StoredText
 
 
 class FakeTextStore:
-    """The ConfigMap; `stored` is `None` while there is none."""
-
     def __init__(self) -> None:
         self.place = "netgang-system/netgang-started-gangs"
         self.stored: StoredText | None = StoredText("1", "")

@@ -28,7 +28,6 @@ def job(
     batch: int = 32,
     sync: Sync = Sync.ASYNCHRONOUS,
 ) -> SimJob:
-    """A training job with `ps` parameter servers; `cpu` is a worker's."""
     return SimJob(
         name=name,
         arrival_s=at_s,
@@ -53,8 +52,6 @@ def first_jobs(one: Scenario, count: int) -> Scenario:
 
 
 class Watched(Deciding):
-    """A policy that is looked over its shoulder: `look` sees the state before each decision."""
-
     def __init__(self, policy: Deciding, look: Callable[[State], None]) -> None:
         self._policy, self._look = policy, look
         self.name, self.elastic = policy.name, policy.elastic

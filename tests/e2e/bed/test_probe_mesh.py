@@ -61,7 +61,6 @@ class Values:
     age_s: dict[tuple[str, str], float]
 
     def __repr__(self) -> str:
-        """For failed tests: the means that decide."""
         losses = {"clean": _clean, "uplink": _by_uplink, "losing": lambda one, _: one == LOSING}
         said = ", ".join(f"{name} {self.loss_of(accept):.4f}" for name, accept in losses.items())
         late = f"late {self.late_ms():.2f} ms; oldest {self.oldest_s():.0f} s"
@@ -74,12 +73,10 @@ class Values:
         return inside.count(False) / len(inside)
 
     def loss_of(self, accept: Callable[[str, str], bool]) -> float:
-        """The mean of the known pairs for which this holds, 0 without any."""
         found = [value for pair, value in self.loss_ratio.items() if accept(*pair) and not math.isnan(value)]
         return fmean(found) if found else 0.0
 
     def late_ms(self) -> float:
-        """The mean delay of what the late node sends in its zone, 0 where nothing is known."""
         late = [ms for (one, to), ms in self.delay_ms.items() if one == LATE and ZONE_OF[to] == "D"]
         return fmean([ms for ms in late if not math.isnan(ms)] or [0.0])
 
@@ -278,7 +275,6 @@ class Rates:
         return {node for pair in self.bps for node in pair} - fast
 
     def zones(self) -> dict[str, float]:
-        """Two zones, by their names → the slowest link between them."""
         found: dict[str, float] = {}
         for (one, other), bps in self.bps.items():
             if ZONE_OF[one] != ZONE_OF[other]:

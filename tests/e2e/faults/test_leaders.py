@@ -211,7 +211,6 @@ async def test_a_leader_that_is_told_to_end_hands_over_at_once(stage: Stage) -> 
 
 
 async def says_it_leads(netgang: Netgang) -> bool | None:
-    """As `leads`; `None`: it does not answer."""
     try:
         async with asyncio.timeout(0.5):
             return await leads(netgang)

@@ -46,7 +46,6 @@ class Site(msgspec.Struct, frozen=True):
 
 @pytest.fixture
 async def site() -> AsyncIterator[Site]:
-    """manifests/second-scheduler.yaml, applied to a cluster with the controllers that it needs."""
     installed = installed_settings()
     settings = {name: installed[name] for name in KEPT_SETTINGS}
     async with Cluster(controllers=(*CONTROLLERS, *MORE_CONTROLLERS), stage_names=STAGES) as cluster:

@@ -80,8 +80,6 @@ WORKERS: dict[str, Callable[[Object], int]] = {  # kind → worker count of a jo
 
 
 class Pair(msgspec.Struct, frozen=True):
-    """A job that fills the cluster, and a heavier one that comes later; what the first shrinks to."""
-
     kind: str
     low: Callable[[str], Object]
     heavy: Callable[[str], Object]

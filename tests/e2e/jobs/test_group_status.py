@@ -121,7 +121,6 @@ def condition(one: Object) -> dict[str, str]:
 
 
 async def test_pods_say_why_they_wait_and_that_they_were_admitted(stage: Stage) -> None:
-    """Gated pods, of which kube-scheduler says nothing: one patch for each, and the other conditions stay."""
     await stage.netgang(on={"a": 1})
     await stage.create_gang("g", 3, gated=True, cpu="3")
 

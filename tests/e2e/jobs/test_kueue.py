@@ -44,7 +44,6 @@ def here(one: Object, namespace: str) -> Object:
 
 @pytest.fixture
 async def site(controlled_cluster: Cluster, controlled_api: Api) -> AsyncIterator[Stage]:
-    """Two zones with room for one of the page's jobs each, Kueue with its queues, netgang with all that it may do."""
     api, began_s = controlled_api, monotonic()
     nodes = zone_nodes({"a": SIZE, "b": SIZE}, cpu="5", prefix="n")
     policy = gate_policy("netgang-gate")
@@ -75,7 +74,6 @@ async def until_active(site: Stage) -> None:
 
 
 def job(name: str, site: Stage, queue: str, **notes: str) -> Object:
-    """The page's job under another name, in this queue; its pods take a while to end."""
     (made,) = [here(one, site.namespace) for one in shown() if one["kind"] == "Job"]
     made["metadata"] |= {"name": name, "labels": {QUEUE: queue}, "annotations": notes}
     template = made["spec"]["template"]
@@ -96,7 +94,6 @@ async def until_whole(site: Stage, name: str, *, without: frozenset[str] = froze
 
 @asynccontextmanager
 async def two_of_a(site: Stage) -> AsyncIterator[tuple[dict[str, str], dict[str, str]]]:
-    """Team a has two jobs, the second by borrowing: the cluster is full. Nothing is partial while the block runs."""
     async with invariants_hold(site.api, site.service, site.namespace, commit_s=20.0, grace_s=20.0):
         await site.api.create(job("own", site, "team-a"))
         own = await until_whole(site, "own")

@@ -28,7 +28,6 @@ async def high(controlled_api: Api) -> None:
 
 @pytest.mark.timeout(280)
 async def test_the_smallest_sufficient_gang_leaves_whole_and_comes_back(site: Stage) -> None:
-    """An Indexed Job of eight with backoffLimit 6, then a TFJob of eight, leave for a gang of eight; no other does."""
     ended = partial(metric, site.service, "netgang_preemptions_total", outcome="started")
     before_it, evicted = await ended(), await metric(site.service, "netgang_evictions_total")
     await site.api.create_all([job_of("four", site, 4), job_of("eight", site, 8), job_of("twelve", site, 12)])

@@ -54,7 +54,6 @@ def misspelt(shown: list[Object]) -> list[Object]:
 
 @pytest.fixture
 async def served(controlled_cluster: Cluster, controlled_api: Api) -> AsyncIterator[Cluster]:
-    """With the definitions of all frameworks; those that no other test wants are gone afterwards."""
     for asset in (CRDS, *DEFINITIONS):
         await define(controlled_cluster, controlled_api, asset)
     yield controlled_cluster

@@ -102,7 +102,6 @@ async def test_from_install_to_uninstall(own_cluster: Cluster, admin: Api, helm:
 
 @pytest.mark.timeout(120, func_only=True)
 async def test_the_probe_alone_is_installed(own_cluster: Cluster, admin: Api, helm: Path, tmp_path: Path) -> None:
-    """netgang and an agent work with certificates of the chart; an upgrade leaves them and the key for notes alone."""
     tool = Helm(helm, tmp_path, own_cluster.kubeconfig())
     release = ("netgang", str(CHART), "--namespace", INSTALLED_IN, "--set", "probe.enabled=true")
     await asyncio.to_thread(tool.good, "install", *release, "--create-namespace")

@@ -80,7 +80,6 @@ class Person(msgspec.Struct, frozen=True):
 
 
 async def person(cluster: Cluster, directory: Path) -> Person:
-    """Ann, an account of the team's namespace without rights; the plugin is there as an installation has it."""
     await cluster.kubectl("create", "serviceaccount", "ann", "-n", TEAM)
     document = yaml.safe_load(cluster.kubeconfig().read_text())
     token = (await cluster.kubectl("create", "token", "ann", "-n", TEAM)).strip()

@@ -24,8 +24,6 @@ SERVICE = "netgang.netgang-system.svc"
 
 
 class Guarded(msgspec.Struct, frozen=True):
-    """A netgang that demands client certificates, its authority, and the files that it reads."""
-
     netgang: Netgang  # its port for people, which needs none
     url: str
     authority: Authority

@@ -183,7 +183,6 @@ async def ground(cluster: Cluster, api: Api, namespace: str) -> AsyncIterator[Gr
 
 
 def admits(stored: Object, listing: Listing, **more: Any) -> Object:
-    """The patch that admits a gated pod, and does something else besides in its spec."""
     found = pod_from_json(msgspec.json.encode(stored))
     terms = narrowed_terms(found.member_class.constraints.affinity, listing, zone_label=ZONE_LABEL)
     patch = msgspec.json.decode(admission_patch(found, N1, terms, notes=notes_of_a_former_process()))

@@ -48,7 +48,6 @@ def training(
     *, policy: Fields | None = None, job: str = "PyTorchJob", spec: Fields | None = None,
     metadata: Fields | None = None, **roles: Any,
 ) -> Make:  # fmt: skip
-    """A job of Kubeflow's; `policy` is its schedulingPolicy."""
 
     def make(name: str, namespace: str) -> Object:
         version = "v2beta1" if job == "MPIJob" else "v1"
@@ -195,7 +194,6 @@ RIGHT: dict[str, Make] = {  # nothing is said of these
 
 @pytest.fixture
 async def site(controlled_cluster: Cluster, controlled_api: Api) -> AsyncIterator[str]:
-    """A namespace of a cluster that knows the kinds and has the warnings; those that no other test wants are gone."""
     policies = [one for one in installed() if one["metadata"]["name"] in POLICIES]
     for asset in DEFINED:
         await define(controlled_cluster, controlled_api, asset)

@@ -27,7 +27,6 @@ site = site_on([], {})  # no nodes yet: what is created waits
 
 @pytest.mark.timeout(120)
 async def test_a_member_that_its_kubelet_rejects_is_replaced(site: Stage) -> None:
-    """A stage of kwok fails one of four members with OutOfcpu in the moment in which it is bound; the others stay."""
     await site.api.create(indexed_job("train", site.namespace, 4, cpu="2"))
     waiting = await site.until_pods(lambda found: len(found) == 4, "four pods wait", begin="train-")
     victim = waiting[1]["metadata"]

@@ -135,7 +135,6 @@ class Desk:
         self.cache.pods.put(pod("p", gang="g", min_available=2))
 
     def lapse(self) -> float:
-        """One lapse; the seconds that the gang then backs off."""
         self.lapses.lapsed(G)
         return self.back_off_s()
 
@@ -144,7 +143,6 @@ class Desk:
         return 0.0 if until_s is None else until_s - self.clock.now_s()
 
     def refuse(self, words: str) -> None:
-        """kube-scheduler says this of the gang's pod; empty: nothing any more."""
         self.cache.pods.put(replace(pod("p", gang="g", min_available=2), refusal=words))
 
 

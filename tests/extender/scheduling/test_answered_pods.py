@@ -139,8 +139,6 @@ def is_due_at(parking: Parking, now_s: float) -> bool:
 
 
 class Refused(ClusterCache):
-    """Has any pod, as the watch shows it: kube-scheduler wrote that no node would do."""
-
     def __init__(self) -> None:
         super().__init__()
         self.pod = lambda uid: replace(pod(uid), uid=uid, parked=True)

@@ -215,7 +215,6 @@ class SlowApi(FakeClusterApi):
 
 
 async def schedule(world: World, name: str) -> None:
-    """kube-scheduler's care for one pod: filter, bind without a limit of its own, later again after an error."""
     for backoff_s in (*BACKOFFS_S, *[BACKOFFS_S[-1]] * 20):
         answer = world.filter(name)
         if isinstance(answer, Passed) and answer.names:

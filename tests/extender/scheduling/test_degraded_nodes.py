@@ -41,7 +41,6 @@ async def meshed(
 
 
 async def started(world: World, *calls: Call, gang: Iterable[str] = ()) -> set[str]:
-    """Bring these pods to bind beside the calls that wait: all succeed; the nodes of all that are bound then."""
     await world.starts(*gang, beside=calls)
     return set(world.bound().values())
 

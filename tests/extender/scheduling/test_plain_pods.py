@@ -150,7 +150,6 @@ async def test_a_hold_that_runs_out_lets_plain_pods_in(monkeypatch: pytest.Monke
 
 
 def broken(world: World, promises: dict[str, str]) -> list[str]:
-    """Waiting members that are not promised the node any more that they once were; `promises` is kept up to date."""
     now = {uid: node for places in world.committed.values() for uid, node in places.items()}
     waiting = {str(pod.uid) for pod in world.service.cache.pods if pod.node is None and not pod.deleting}
     found = [uid for uid, node in promises.items() if uid in waiting and now.get(uid) != node]

@@ -196,7 +196,6 @@ class ServiceMachine(RuleBasedStateMachine):
 
     @step(name=st.sampled_from(NODES_MAX), state=st.sampled_from(["ready", "ready", "not ready", "gone"]))
     def node_changes(self, name: str, state: str) -> None:
-        """A node comes, stops being ready, recovers or goes, its pods with it, as the node controller has it."""
         if state != "gone":
             self.world.node(name, cpu="6", ready=state == "ready")
         elif name in self.world.node_names():
@@ -216,7 +215,6 @@ class ServiceMachine(RuleBasedStateMachine):
         applied=st.booleans(),
     )
     def the_api_server_has_a_bad_day(self, verb: str, latency_s: float, applied: bool) -> None:
-        """Another call fails, perhaps after it took effect, and POSTs are slow or very slow, or fast again."""
         self.api.fail_next(verb, FAULTS[0], applied=applied)
         self.api.latency_s["bind"] = latency_s
         self.api.latency_s["admit"] = min(latency_s, 1.0)
@@ -281,7 +279,6 @@ class ServiceMachine(RuleBasedStateMachine):
 
     @promise
     def only_pods_with_a_place_are_ungated(self) -> None:
-        """A gate that we removed left a list of nodes and a note behind."""
         for pod in objects(self.world, PODS):
             if self.gated.get(gang_of(pod)) and not pod["spec"].get("schedulingGates"):
                 node = pod["metadata"]["annotations"]["netgang.io/admitted"].partition(" ")[0]

@@ -101,7 +101,6 @@ def group_json(name: str = "g", least: int = 2) -> Object:
 
 
 async def unasked(_: object) -> tuple[str, ...]:
-    """Of a gang's circumstances the API server is asked nothing."""
     return ()
 
 
@@ -132,8 +131,6 @@ class Call(msgspec.Struct, frozen=True, eq=False):
 
 
 class World(msgspec.Struct):
-    """A cluster, the service that watches it, and kube-scheduler's side of the conversation."""
-
     service: Service
     api: FakeClusterApi
     clock: LoopClock
@@ -154,7 +151,6 @@ class World(msgspec.Struct):
     def owner(
         self, name: str, *, kind: str = "Job", api_version: str = "batch/v1", created: str | None = None, **fields: Any
     ) -> Object:
-        """Create an owner of pods; what these write into ownerReferences."""
         metadata = {"name": name} | ({"creationTimestamp": created} if created is not None else {})
         stored = self.api.add({"apiVersion": api_version, "kind": kind, "metadata": metadata, **fields})
         uid = stored["metadata"]["uid"]
@@ -171,7 +167,6 @@ class World(msgspec.Struct):
         self.api.add(pod)
 
     def says(self, message: str, *pods: str) -> None:
-        """kube-scheduler writes why it placed these pods on no node."""
         said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
         for name in pods:
             pod = self.api.pod(name)
@@ -242,7 +237,6 @@ class World(msgspec.Struct):
         return list(answer.names) if isinstance(answer, Passed) else []
 
     def scores(self, pod: str, **how: Any) -> dict[str, int]:
-        """Ask /prioritize; node → score."""
         args = self.asking(pod, **how)
         return dict(zip(args.node_names, self.service.verbs.prioritize(args), strict=True))
 

@@ -25,8 +25,6 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 class Auditor:
-    """The books of one gang, and what they say of each step. Whoever plays the world is one, too."""
-
     def __init__(self) -> None:
         super().__init__()
         self.state = PermitState(PARTIAL_TIMEOUT_S)
@@ -223,7 +221,6 @@ class Auditor:
 
 
 def open_requests(state: PermitState) -> list[int]:
-    """Calls that still wait for their answer, ascending."""
     waiting: tuple[Held | Posting, ...] = (*state.held.values(), *state.posting.values())
     return sorted(one.request for one in waiting if one.request is not None)
 

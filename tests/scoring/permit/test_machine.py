@@ -19,8 +19,6 @@ NODES = tuple(NodeName(f"n{i}") for i in range(3))
 
 
 class PermitMachine(Auditor, RuleBasedStateMachine):
-    """One gang, from its first pod to the answer of its last call."""
-
     def __init__(self) -> None:
         super().__init__()
         self.api: dict[PodUid, Pod] = {}

@@ -106,7 +106,6 @@ def deleted(uid: str, at: float) -> permit.PodDeleted:
 
 
 def left(request: int, at: float) -> permit.ClientGone:
-    """The call's client hung up."""
     return permit.ClientGone(permit.RequestId(request), at)
 
 
@@ -122,17 +121,14 @@ def commits(uid: str, request: int, posted: str, *, at: float = 0.0) -> Step:
 
 
 def refused(uid: str, request: int, reason: Reason) -> Step:
-    """A member comes to bind and is not held."""
     return ask(uid, request), [no(request, reason), release(uid)]
 
 
 def binds(uid: str, request: int, *, at: float = 0.0) -> Step:
-    """A member is confirmed on its node, which its call is told."""
     return bound(uid, at=at), [ok(request)]
 
 
 def fails(uid: str, request: int, *, at: float = 0.0, reason: Reason = Reason.COMMIT_FAILED) -> Step:
-    """A member's Binding fails, which its call is told."""
     return failed(uid, at=at), [no(request, reason), release(uid)]
 
 

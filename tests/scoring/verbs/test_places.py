@@ -26,7 +26,6 @@ def lists(state: Snapshot, policy: Policy = POLICY) -> list[Listing]:
 
 
 def gated(size: int, *, cpu: str = "8", **fields: object) -> Gang:
-    """A gang at our gate whose members fill a node each."""
     return gang("g", size, cpu=cpu, gates=(GATE,), **fields)  # type: ignore[arg-type]
 
 

@@ -41,7 +41,6 @@ PORT = HostPort("TCP", "0.0.0.0", 80)
 
 
 def bound_in_part() -> Snapshot:
-    """One of two promised members is bound by now, and its room is in use."""
     cluster = committed("n1", "n1")
     waiting = cluster.gangs[GangKey("default/g")]
     there = replace(waiting.members[0], node=NodeName("n1"))

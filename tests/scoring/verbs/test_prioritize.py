@@ -130,7 +130,6 @@ def test_reserved_nodes_count_less_for_those_behind() -> None:
     at = [outcome.node_of[one.members[0].uid] for one in (first, second)]
 
     def reserved(member: Pod, wanted: Gang | None) -> list[str]:
-        """Nodes that are worth less to the pod."""
         got = points(state, member, wanted, planned=outcome, part="reservation")
         return [name for name, value in got.items() if value == -RESERVATION_POINTS]
 

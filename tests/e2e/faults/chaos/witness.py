@@ -144,7 +144,6 @@ class Witness(msgspec.Struct):
             self._problem(f"{run} is in zones {sorted(zones)}")
 
     def _count_partial(self, passed_s: float, now_s: float) -> None:
-        """Add to the time of every run that has some members on nodes, and never had enough."""
         since_s = self.calm_since()
         calm = since_s is not None and now_s - since_s > QUIET_S
         before, self._partial_s = self._partial_s, {}
