@@ -27,14 +27,10 @@ _HEAD = ("option", "without it", "")
 Row: TypeAlias = tuple[str, str, str]
 
 
-def commands() -> Iterator[tuple[str, Any]]:
-    yield from _below(typer.main.get_command(app), "netgang")
-
-
-def _below(command: Any, name: str) -> Iterator[tuple[str, Any]]:
+def _commands(command: Any, name: str = "netgang") -> Iterator[tuple[str, Any]]:
     for own, one in getattr(command, "commands", {}).items():
         if getattr(one, "commands", None):
-            yield from _below(one, f"{name} {own}")
+            yield from _commands(one, f"{name} {own}")
         elif not one.hidden:
             yield f"{name} {own}", one
 
@@ -45,7 +41,7 @@ def exit_codes(command: Any) -> str:
 
 
 def cli_page() -> str:
-    found = {name: (command, tuple(_options(command))) for name, command in commands()}
+    found = {name: (command, tuple(_options(command))) for name, command in _commands(typer.main.get_command(app))}
     asks = {name: {row for row in rows if row[0].startswith(_ASKING)} for name, (_, rows) in found.items()}
     shared = max(asks.values(), key=len)
     users = [name for name in found if asks[name] == shared]

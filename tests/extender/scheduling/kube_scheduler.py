@@ -12,7 +12,7 @@ from typing import Any
 from extender.convert.wire import Failed, Passed, Refused
 from extender.kube.calls import NODES, PODS
 from scoring.model.resources import parse_quantity
-from tests.extender.scheduling.world import Call, World
+from tests.extender.scheduling.world import Call, World, listed
 
 LONGEST_BACKOFF_S = 10.0
 
@@ -27,11 +27,7 @@ def millicores(pod: dict[str, Any]) -> int:
 
 def listed_nodes(pod: dict[str, Any]) -> set[str] | None:
     """The nodes that a pod's required affinity names, as an admission writes it; `None`: all."""
-    affinity = pod["spec"].get("affinity")
-    if affinity is None:
-        return None
-    required = affinity["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-    return {one["values"][0] for term in required["nodeSelectorTerms"] for one in term["matchFields"]}
+    return listed(pod) if pod["spec"].get("affinity") is not None else None
 
 
 class KubeScheduler:

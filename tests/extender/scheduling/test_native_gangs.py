@@ -8,7 +8,7 @@ import pytest
 
 from scoring.model.reasons import Reason
 from tests.extender.scheduling.test_admission_ends import NO_VOLUME
-from tests.extender.scheduling.world import ADMIT_S, GATED, Object, World, key, node_json, running
+from tests.extender.scheduling.world import ADMIT_S, GATED, Object, World, key, listed, node_json, running
 
 pytestmark = pytest.mark.looptime
 
@@ -40,9 +40,7 @@ def gates(world: World, *names: str) -> list[bool]:
 
 
 def pins(world: World, name: str) -> list[str]:
-    affinity = world.api.pod(name)["spec"]["affinity"]["nodeAffinity"]
-    terms = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
-    return [value for term in terms for line in term["matchFields"] for value in line["values"]]
+    return sorted(listed(world.api.pod(name)))
 
 
 def start(world: World, *names: str) -> None:

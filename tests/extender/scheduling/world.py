@@ -109,6 +109,16 @@ def pinned_to(node: str) -> Object:
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
 
 
+def required_terms(pod: Object) -> list[Object]:
+    required = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    return list(required["nodeSelectorTerms"])
+
+
+def listed(pod: Object) -> set[str]:
+    """The nodes that an admission has named in a pod."""
+    return {name for term in required_terms(pod) for name in term["matchFields"][0]["values"]}
+
+
 class Call(msgspec.Struct, frozen=True, eq=False):
     pod: str
     node: str
