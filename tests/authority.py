@@ -15,7 +15,6 @@ import pytest
 from tests.liveness import LIVENESS_S
 
 _EC = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
-LOOPBACK_NAMES = "DNS:localhost,IP:127.0.0.1"
 
 
 class Pair(msgspec.Struct, frozen=True):
@@ -63,7 +62,7 @@ class Authority(Pair, frozen=True):
         return pair
 
     def server(self, name: str = "netgang", *, days: int = 30, file: str | None = None) -> Pair:
-        return self.issue(name, days=days, san=LOOPBACK_NAMES, usage="serverAuth", file=file)
+        return self.issue(name, days=days, san="DNS:localhost,IP:127.0.0.1", usage="serverAuth", file=file)
 
 
 def openssl(*arguments: str) -> str:

@@ -23,9 +23,8 @@ from lab.testbed.parts.service import Netgang, install_rights
 from lab.testbed.programs.build import ensure_program
 from lab.testbed.programs.catalogue import Version
 from lab.testbed.pytest_plugin import ARTIFACTS, E2E, kubernetes_versions
-from tests.e2e.replayed import assert_decides_again
 from tests.e2e.site import fresh_namespace
-from tests.e2e.stage import Stage
+from tests.e2e.stage import Stage, assert_decides_again
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import msgspec
 
+from extender.decision_log import decisions
 from lab.testbed.api import Api, Object
 from lab.testbed.cluster import NETGANG_SCHEDULER, Cluster
 from lab.testbed.objects import ZONE_LABEL, pod, zone_nodes
@@ -225,3 +226,17 @@ async def filter_calls(netgang: Netgang) -> float:
 async def document(netgang: Netgang, path: str) -> dict[str, Any]:
     async with plain_client() as client:
         return dict((await client.get(f"{netgang.url}{path}")).json())
+
+
+async def assert_decides_again(one: Netgang) -> None:
+    """Fetch the log and decide again. One that was killed, or that shows its documents to no caller, is silent."""
+    try:
+        async with httpx.AsyncClient(timeout=30.0) as client:
+            answer = await client.get(f"{one.debug_url}/v1/record")
+    except httpx.HTTPError:
+        return
+    if answer.status_code != httpx.codes.OK:
+        assert "record.enabled" not in answer.text, f"{one.part.name}: keeps no decisions to be made again"
+        return
+    different = [made.at_s for made in decisions(answer.content) if not made.same]
+    assert different == [], f"{one.part.name}: decided differently"

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 import numpy as np
-from msgspec.structs import replace
 
 from lab.simulator.actions import Advice, Deciding
 from lab.simulator.model import Scenario, SimJob, Sync, Work
@@ -45,10 +44,6 @@ def scenario(*jobs: SimJob, count: int = 3, cpu: int = 10, zones: int = 1) -> Sc
     have = Resources.parse({"cpu": cpu, "memory": "32Gi", "pods": 110})
     nodes = tuple(Node(NodeName(f"n{i}"), ZoneName(chr(97 + i * zones // count)), have) for i in range(count))
     return Scenario("test", nodes, NetworkMatrix(), jobs, seed=1)
-
-
-def first_jobs(one: Scenario, count: int) -> Scenario:
-    return replace(one, jobs=one.jobs[:count])
 
 
 class Watched(Deciding):

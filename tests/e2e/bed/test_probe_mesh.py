@@ -211,6 +211,13 @@ async def running(
             await asyncio.gather(*(one.stop() for one in agents.values()))
 
 
+async def a_job_avoids(stage: Stage, *bad: str) -> None:
+    await stage.create_gang("job", 6, annotations={"netgang.io/zones": "D"})
+    nodes = {*(await stage.until_bound("job", 6, limit_s=60.0)).values()}
+    assert {ZONE_OF[node] for node in nodes} == {"D"}
+    assert nodes.isdisjoint(bad)
+
+
 async def test_faults_are_found_avoided_and_gone(stage: Stage, mesh: Bed, tmp_path: Path) -> None:
     async with running(stage, mesh, tmp_path, {}) as (netgang, agents):
         within = partial(until, stage, partial(values, netgang))
@@ -223,10 +230,7 @@ async def test_faults_are_found_avoided_and_gone(stage: Stage, mesh: Bed, tmp_pa
                 lambda found: len(found.faults()) == 3 and found.loss_of(_clean) < CLEAN_RATIO,
                 "all three faults found, and no other",
             )
-            await stage.create_gang("job", 6, annotations={"netgang.io/zones": "D"})
-            nodes = {*(await stage.until_bound("job", 6, limit_s=60.0)).values()}
-            assert {ZONE_OF[node] for node in nodes} == {"D"}
-            assert nodes.isdisjoint({LOSING, LATE})
+            await a_job_avoids(stage, LOSING, LATE)
         await within(GONE_S, lambda found: not found.faults(), "all faults gone")
         before = await values(netgang)
         for node in KILLED:
@@ -308,10 +312,7 @@ async def test_a_slow_node_and_then_a_slow_uplink_are_found_by_bursts_and_avoide
             )
             uplink.narrow()
             began_s = monotonic()
-            await stage.create_gang("job", 6, annotations={"netgang.io/zones": "D"})
-            nodes = {*(await stage.until_bound("job", 6, limit_s=60.0)).values()}
-            assert {ZONE_OF[node] for node in nodes} == {"D"}
-            assert LOSING not in nodes
+            await a_job_avoids(stage, LOSING)
             await stage.end(*(await stage.bound("job")))  # not the agents, whose tokens would end
         await within(GONE_S, lambda found: not found.slow_nodes(), "10 Mbit/s gone")
         await within(

@@ -29,8 +29,7 @@ from lab.testbed.parts.service import Netgang
 from lab.testbed.processes.pace import LIVENESS_S, slowness
 from lab.testbed.processes.relay import Relay, relay
 from tests.e2e.invariants import invariants_hold, until_nothing_is_promised
-from tests.e2e.replayed import assert_decides_again
-from tests.e2e.stage import Stage, document, metric, say
+from tests.e2e.stage import Stage, assert_decides_again, document, metric, say
 
 SETTINGS = {"leader_election": "on", "record": {"enabled": True}}
 KILLS = int(os.environ.get("LEADER_KILLS") or "4")

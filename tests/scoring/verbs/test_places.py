@@ -132,9 +132,6 @@ def test_a_list_holds_all_planned_nodes_and_only_allowed_ones(
         assert lists(state, policy=policy)[0] == listing
 
 
-# -- another node for a member ----------------------------------------------------------------------------------------
-
-
 def asked(state: Snapshot, member: int, *nodes: str) -> Alternative:
     """What member `member` of gang `g` may have instead, of these nodes."""
     made = plan(state, POLICY, now_s=0.0)
@@ -164,9 +161,6 @@ NONE = {  # case: (cluster, nodes asked about)
 @pytest.mark.parametrize(("state", "nodes"), NONE.values(), ids=NONE)
 def test_no_alternative(state: Snapshot, nodes: list[str]) -> None:
     assert asked(state, 0, *nodes).node is None
-
-
-# -- where a native group is tried first ------------------------------------------------------------------------------
 
 
 def tried(cluster: Snapshot, *failed: str) -> FirstZone:

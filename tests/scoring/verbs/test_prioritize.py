@@ -160,8 +160,6 @@ def test_own_ratios() -> None:
     assert got.network.tolist() == pytest.approx(list(want.values()))
 
 
-# -- properties ------------------------------------------------------------------------------------------------
-
 LINKS = [(i, j) for i in range(5) for j in range(5) if i != j]
 VALUES = {
     Metric.LOSS: st.sampled_from([0.0, 0.001, 0.01, 0.05, 0.5]),
