@@ -58,8 +58,7 @@ async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
         loopback = await stack.enter_async_context(serve(LoopbackApi(store, bookmark_s=0.05)))
         clock = SystemClock()
         server = ApiServer(url=loopback.url, authorization=Authorization(lambda: Token(""), clock=clock))
-        transport = await stack.enter_async_context(Transport(server))
-        yield World(KubeClient(transport, clock, random.Random(0)), store)
+        yield World(KubeClient(await stack.enter_async_context(Transport(server)), clock, random.Random(0)), store)
 
 
 async def first_events(stream: AsyncIterator[WatchEvent], count: int) -> list[WatchEvent]:
@@ -99,8 +98,7 @@ async def test_one_namespace_and_a_selector(world: World) -> None:
     for name, namespace, gang in (("a", "x", "1"), ("b", "x", "2"), ("c", "y", "1")):
         world.store.put(PODS, {"metadata": {"name": name, "namespace": namespace, "labels": {"g": gang}}})
     assert names((await world.api.list_page(PODS.collection("x"), limit=9)).items) == ["a", "b"]
-    selected = await world.api.list_page(PODS.collection("x") + "?labelSelector=g%3D1", limit=9)
-    assert names(selected.items) == ["a"]
+    assert names((await world.api.list_page(PODS.collection("x") + "?labelSelector=g%3D1", limit=9)).items) == ["a"]
 
 
 async def test_what_was_compacted_is_gone(world: World) -> None:

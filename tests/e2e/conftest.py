@@ -117,8 +117,7 @@ def _running(config: pytest.Config, **how: Any) -> Iterator[Cluster]:
     """A started cluster; builds are shown on the terminal unless this is an xdist worker."""
     with ExitStack() as stack:
         capture = config.pluginmanager.getplugin("capturemanager")
-        uncaptured = capture.global_and_fixture_disabled() if capture else nullcontext()
-        with uncaptured:
+        with capture.global_and_fixture_disabled() if capture else nullcontext():
             ensure_program("kubectl")
             ensure_program("kube-scheduler", how["version"])
             running = stack.enter_context(Cluster(**how))

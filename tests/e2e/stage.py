@@ -100,8 +100,7 @@ class Stage(msgspec.Struct, frozen=True):
         return sorted((one for one in found if name_of(one).startswith(begin)), key=name_of)
 
     async def bound(self, begin: str = "") -> dict[str, str]:
-        found = await self.api.bound(self.namespace)
-        return {name: node for name, node in found.items() if name.startswith(begin)}
+        return {name: node for name, node in (await self.api.bound(self.namespace)).items() if name.startswith(begin)}
 
     async def until_pods(
         self, accept: Callable[[list[Object]], bool], what: str, *, begin: str = "", limit_s: float = LIVENESS_S

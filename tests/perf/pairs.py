@@ -119,8 +119,7 @@ def snapshot_after_one_event() -> Pair:
     def after() -> object:
         nonlocal turn
         turn += 1
-        one = changing[turn % len(changing)]
-        kept.pods.put(replace(one, priority=turn))
+        kept.pods.put(replace(changing[turn % len(changing)], priority=turn))
         return kept.snapshot()
 
     def filled() -> object:

@@ -54,8 +54,7 @@ def test_wheels_hold_their_packages_alone(twice: tuple[Path, Path]) -> None:
     ours = {"scoring", "extender", "client", "cli", "probe"}
     for wheel, packages in {"netgang": ours, "netgang_report": {"netgang_report"}}.items():
         with zipfile.ZipFile(twice[0] / f"{wheel}-{VERSION}-py3-none-any.whl") as archive:
-            names = archive.namelist()
-            assert {name.split("/")[0] for name in names} == packages | {f"{wheel}-{VERSION}.dist-info"}
+            assert {name.split("/")[0] for name in archive.namelist()} == packages | {f"{wheel}-{VERSION}.dist-info"}
             metadata = archive.read(f"{wheel}-{VERSION}.dist-info/METADATA").decode()
         assert f"\nVersion: {VERSION}\n" in metadata
         assert ("\nRequires-Dist: " in metadata) == (wheel == "netgang")

@@ -91,8 +91,7 @@ def test_the_default_scheduler_starts_half_of_a_job() -> None:
 def test_a_deadlocked_job_is_removed_after_its_time_and_comes_again() -> None:
     first = job("first", workers=10, ps=0, samples=5_000.0)
     both = [job(f"b{i}", at_s=1.0, workers=8, ps=0, samples=100.0) for i in range(2)]
-    one = scenario(first, *both, count=1)
-    again = play("default", one)
+    again = play("default", scenario(first, *both, count=1))
     assert [found.deadlocks > 0 for found in again.outcomes] == [False, True, True], "room for ten, sixteen pods"
     assert {found.fate for found in again.outcomes} == {Fate.COMPLETED}
     freed_s = again.outcomes[0].ended_s or 0.0

@@ -43,8 +43,7 @@ def test_the_rights_are_the_calls_that_are_made(objects: tuple[Object, ...]) -> 
     assert len(set(allowed)) == len(allowed)
     assert set(allowed) >= calls.CALLS
     called = {(group, resource) for _, group, resource in calls.CALLS}
-    more = {(verb, *pair) for verb, *pair in set(allowed) - calls.CALLS if tuple(pair) in called}
-    assert more == set()
+    assert {(verb, *pair) for verb, *pair in set(allowed) - calls.CALLS if tuple(pair) in called} == set()
 
 
 def test_netgang_has_no_other_rights(objects: tuple[Object, ...]) -> None:

@@ -127,8 +127,7 @@ def faults(made: Bed) -> Iterator[None]:
     with shaped(made, Setting(Impairment.DELAY, DELAY_MS, (LATE,))):
         for node in NODES:
             others = [one for one in NODES if one != node and (one == LOSING or _by_uplink(one, node))]
-            rules = [f"-A INPUT -s {address(one)} {drop}" for one in others]
-            _only(made, node, rules)
+            _only(made, node, [f"-A INPUT -s {address(one)} {drop}" for one in others])
         try:
             yield
         finally:

@@ -54,8 +54,7 @@ async def test_room_is_taken_while_a_gang_is_held(stage: Stage) -> None:
 @pytest.mark.nightly
 @pytest.mark.timeout(300)
 async def test_the_api_server_is_silent_for_a_minute(stage: Stage) -> None:
-    netgang = await stage.netgang(on={"a": 6})
-    await stage.create_held_gang(netgang, "g", 3)
+    await stage.create_held_gang(await stage.netgang(on={"a": 6}), "g", 3)
     server = stage.cluster.parts["kube-apiserver"]
     server.freeze()
     try:
@@ -85,8 +84,7 @@ async def test_people_with_curl_open_no_back_door(stage: Stage) -> None:
 
     async def bind(client: httpx.AsyncClient, name: str, node: str = "") -> str:
         names = {"PodName": name, "PodNamespace": stage.namespace, "PodUID": pods[name]["metadata"]["uid"]}
-        reply = await client.post("/bind", json={**names, "Node": node or planned[name]})
-        return str(reply.json()["Error"])
+        return str((await client.post("/bind", json={**names, "Node": node or planned[name]})).json()["Error"])
 
     as_kube_scheduler, as_curl = {"User-Agent": "Go-http-client/1.1"}, {"User-Agent": "curl/8.5.0"}
     async with (

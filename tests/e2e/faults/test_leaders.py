@@ -180,8 +180,7 @@ async def refused(netgang: Netgang, verb: str) -> str:
 
 
 async def leads(netgang: Netgang) -> bool:
-    ready = await document(netgang, "/readyz")
-    return bool(ready["detail"]["leadership"]["leading"])
+    return bool((await document(netgang, "/readyz"))["detail"]["leadership"]["leading"])
 
 
 @pytest.mark.timeout(120)

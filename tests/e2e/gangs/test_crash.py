@@ -45,8 +45,7 @@ async def test_a_crash_keeps_order_and_clocks(stage: Stage) -> None:
     await stage.cluster.restart(netgang.part.name, crash=True)
     assert await stands() == before
     await stage.end(*(f"x{number}" for number in range(SIZE)))
-    bound = await stage.until_bound("g", SIZE)
-    assert {gang_of(name) for name in bound} == {hasty[0]}
+    assert {gang_of(name) for name in await stage.until_bound("g", SIZE)} == {hasty[0]}
 
 
 async def _stands(stage: Stage, netgang: Netgang) -> list[dict[str, Any]]:

@@ -78,8 +78,7 @@ async def test_a_life_from_waiting_to_finished(stage: Stage) -> None:
     async with written(stage) as writes:
         await stage.api.create(pod_group("g", 3, namespace=stage.namespace))
         await stage.api.create_all(members(2))
-        pending = await writes.until("Pending")
-        assert "scheduleStartTime" not in pending
+        assert "scheduleStartTime" not in await writes.until("Pending")
         await stage.api.create_all(members(1, first=2))
         waiting = await writes.until("PreScheduling")
         assert waiting["occupiedBy"] == f"{stage.namespace}/g"

@@ -161,8 +161,7 @@ async def test_kueues_gate_and_ours_on_one_pod(site: Stage) -> None:
         assert await site.zones({*(await site.until_bound("later-", SIZE)).values()}) == {"c"}
         assert await site.bound("plain-") == {}
         await site.end_job("own")
-        bound = await site.until_bound("plain-", SIZE, limit_s=60.0)
-        assert len(await site.zones({*bound.values()})) == 1
+        assert len(await site.zones({*(await site.until_bound("plain-", SIZE, limit_s=60.0)).values()})) == 1
     assert len(seen) == SIZE
     for steps in seen.values():
         assert GATE in steps[0]

@@ -25,8 +25,7 @@ class _Agent:
             for peer in self.orders.get("peers", ())
         ]
         body = {"node": self.node, "since_s": 1.0, "sequence": self.sequence, "reflector_port": 8862, "links": links}
-        headers = {"Authorization": f"Bearer {self.token}"}
-        answer = await self.client.post(self.url, json=body, headers=headers)
+        answer = await self.client.post(self.url, json=body, headers={"Authorization": f"Bearer {self.token}"})
         if answer.status_code == 200:
             self.sequence += 1
             self.orders = answer.json()

@@ -84,8 +84,7 @@ async def test_certificates_change_under_a_held_gang(stage: Stage, tmp_path: Pat
     plan = await document(guarded.netgang, "/v1/plan")
     assert plan["held_binds"] == 3
     taken = {where for gang in plan["admitted"] for where in gang["members"].values()}
-    free = sorted({f"node{i}" for i in range(1, 6)} - taken)
-    await stage.create_anchor(free[0])
+    await stage.create_anchor(sorted({f"node{i}" for i in range(1, 6)} - taken)[0])
     await stage.until_bound("g", 4)
     assert await metric(guarded.netgang, "netgang_requests_total", verb="bind") == 4
     assert await metric(guarded.netgang, "netgang_requests_total", verb="bind", outcome="bound") == 4

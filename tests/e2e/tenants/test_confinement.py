@@ -163,8 +163,7 @@ async def ground(cluster: Cluster, api: Api, namespace: str) -> AsyncIterator[Gr
                     return {}  # a kind that was just defined
                 raise
 
-        what = f"{name} can be created"
-        stored[name] = await api.until(created, bool, what=what, limit_s=LIMIT_S)
+        stored[name] = await api.until(created, bool, what=f"{name} can be created", limit_s=LIMIT_S)
     async with cluster.api(NETGANG) as account:
         there = Ground(namespace, account, stored)
         probe = there.change("free", {"metadata": {"labels": {"a": "b"}}})

@@ -117,8 +117,7 @@ async def test_kube_scheduler_that_comes_back_ends_the_back_off_of_its_absence()
 
 async def test_a_gang_never_starves_while_its_claim_is_missing() -> None:
     async with running(*nodes(), queue={"starve_limit_s": 5.0}) as world:
-        lacks = await world.planned_gang("lacks", 2)
-        world.says(NO_CLAIM, *lacks)
+        world.says(NO_CLAIM, *await world.planned_gang("lacks", 2))
         await world.settle(30.0)
         await world.planned_gang("next", 2)
         assert (sorted(world.plan.admitted), dict(world.plan.reservations)) == ([key("next")], {})

@@ -256,8 +256,7 @@ async def test_a_burst_is_bound_as_fast_as_the_api_server_goes(per_s: float) -> 
 
 async def test_gangs_that_have_to_wait_too_long_fail_whole() -> None:
     async with running(*NODES, api=SlowApi(4.0)) as world:
-        names = await burst(world)
-        calls = world.bind_offered(*names)
+        calls = world.bind_offered(*await burst(world))
         await world.until(calls[0].began_s + HOLD_S + COMMIT_S)
         assert not any(call.waits for call in calls)
         refused = whole(call.pod for call in calls if call.answer is not None)

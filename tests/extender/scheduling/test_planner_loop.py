@@ -135,8 +135,7 @@ async def test_the_spot_has_a_budget() -> None:
     async with at_work(Desk(worker=SlowWorker(0.1))) as desk:
         desk.gang()
         await asyncio.sleep(0.11)
-        late = desk.gang("late")
-        assert gang_key("default", "late") not in (await asked(desk, late)).admitted
+        assert gang_key("default", "late") not in (await asked(desk, desk.gang("late"))).admitted
         await asyncio.sleep(0.7)
         assert gang_key("default", "late") in desk.planner.current.admitted
 
@@ -251,8 +250,7 @@ class Heard:
         self.lines: list[tuple[str, str]] = []
         self.turns: list[int] = []
         self.turn: Callable[[], int] = int
-        log = DecisionLog(refusals_per_s_max=10_000, heard=self._note)
-        self.report = PlanReport(Telemetry(), log, LoopClock())
+        self.report = PlanReport(Telemetry(), DecisionLog(refusals_per_s_max=10_000, heard=self._note), LoopClock())
 
     def _note(self, decision: Decision) -> None:
         self.lines.append((decision.what, decision.gang.partition("/")[2]))

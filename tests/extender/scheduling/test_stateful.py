@@ -159,8 +159,7 @@ class ServiceMachine(RuleBasedStateMachine):
 
     @step(name=st.sampled_from(GANGS), number=st.integers(0, 3), recreate=st.booleans())
     def delete_pod(self, name: str, number: int, recreate: bool) -> None:
-        found = [pod for pod in self._pods_of(name) if name_of(pod) == f"{name}-{number}"]
-        for pod in found:
+        for pod in [pod for pod in self._pods_of(name) if name_of(pod) == f"{name}-{number}"]:
             self.spoiled.add(name)
             self.world.delete(name_of(pod))
             if recreate:
@@ -298,8 +297,7 @@ class ServiceMachine(RuleBasedStateMachine):
     @promise
     def commitments_belong_to_gangs_that_come(self) -> None:
         """Held room without a held call would be dead, unless the gang is just being admitted."""
-        commitments = self.world.service.cache.snapshot().commitments
-        for key in commitments:
+        for key in self.world.service.cache.snapshot().commitments:
             if key in self.world.service.binds.admissions.open:
                 continue
             state = self.world.service.binds.state(key)
@@ -320,8 +318,7 @@ class ServiceMachine(RuleBasedStateMachine):
             for _ in range(int(LIVELY_S / 50.0)):
                 self.run(self.world.settle(50.0))
                 open_ones = self._could_start()
-                under_way = self.world.service.binds.gangs_under_way()
-                if not open_ones and not under_way:
+                if not open_ones and not self.world.service.binds.gangs_under_way():
                     break
             assert not open_ones, f"could start and does not: {open_ones}"
             self.nodes_are_not_over_committed()
@@ -357,8 +354,7 @@ class ServiceMachine(RuleBasedStateMachine):
 
     def _could_start(self) -> list[str]:
         """Gangs that a netgang without memory would start now; lost nodes do not count (docs/safety.md S12)."""
-        cache = self.world.service.cache
-        snapshot = cache.snapshot()
+        snapshot = self.world.service.cache.snapshot()
         bare = replace(snapshot, commitments={}, exclusions={}, backing_off_until_s={})
         admitted = plan(bare, self.world.service.planner.policy, now_s=START_S + self.loop.time()).admitted
         lost = frozenset(node.name for node in snapshot.table.nodes if not node.ready)

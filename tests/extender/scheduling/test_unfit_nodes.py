@@ -47,8 +47,7 @@ async def test_a_gang_does_not_take_what_a_daemon_sets_pod_will_ask_for() -> Non
         await world.settle(2.0)
         assert notes(world) == ""
         world.delete("g-0", "g-1")
-        names = await world.planned_gang("h", 2, cpu="1500m")
-        await world.starts(*names)
+        await world.starts(*await world.planned_gang("h", 2, cpu="1500m"))
 
 
 async def test_pods_that_do_not_come_close_no_node_for_ever() -> None:

@@ -62,8 +62,7 @@ def test_a_kind_of_member_gets_its_own_list_and_all_of_one_kind_the_same() -> No
     """Otherwise a gang of 64 would be 64 kinds to the planner."""
     small = [pod(f"g-{i}", gang="g", cpu="1", gates=(GATE,)) for i in range(3)]
     large = [pod(f"g-{i}", gang="g", cpu="8", gates=(GATE,)) for i in range(3, 5)]
-    state = snapshot([node(f"n{i}") for i in range(1, 7)], [gang("g", members=[*small, *large])])
-    found = lists(state)
+    found = lists(snapshot([node(f"n{i}") for i in range(1, 7)], [gang("g", members=[*small, *large])]))
     assert len(found) == 2
     assert all(len(set(listing.nodes)) == len(listing.nodes) for listing in found)
 
@@ -120,8 +119,7 @@ def test_a_list_holds_all_planned_nodes_and_only_allowed_ones(
     nodes = [node(f"n{i}", cpu=cpu, zone=zones[i]) for i, cpu in enumerate(cpus)]
     state = snapshot(nodes, [gated(size, cpu="2")])
     policy = replace(POLICY, spares=spares)
-    made = plan(state, policy, now_s=0.0)
-    for admission in made.admitted.values():
+    for admission in plan(state, policy, now_s=0.0).admitted.values():
         listing = lists(state, policy=policy)[0]
         planned = sorted(set(admission.members.values()))
         assert list(listing.nodes[: len(planned)]) == planned

@@ -137,8 +137,7 @@ def test_two_plain_pods_that_fit_one_by_one() -> None:
 
 
 def test_room_for_a_parked_pod() -> None:
-    cluster = snapshot([node("n1"), node("n2", zone="b")], pods=[pod("x", cpu="8", node="n1")])
-    room = ReservedRoom(cluster, {})
+    room = ReservedRoom(snapshot([node("n1"), node("n2", zone="b")], pods=[pod("x", cpu="8", node="n1")]), {})
     names = [NodeName("n1"), NodeName("n2")]
     assert room.has_room(pod("p").member_class, names)
     assert not room.has_room(pod("p").member_class, names[:1])

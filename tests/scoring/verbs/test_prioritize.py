@@ -218,8 +218,7 @@ def test_members_that_are_bound_by_now_reserve_nothing() -> None:
     waiting = gang("g", 1, cpu="4")
     before = snapshot([node("n1")], [waiting])
     made = plan(before, POLICY, now_s=0.0)
-    bound_now = gang("g", members=[bound(waiting.members[0], "n1")])
-    after = snapshot([node("n1")], [bound_now], version=2)
+    after = snapshot([node("n1")], [gang("g", members=[bound(waiting.members[0], "n1")])], version=2)
     assert prefer(before, made, pod("p"), None, POLICY).reservation.tolist() == [-30.0]
     assert prefer(after, made, pod("p"), None, POLICY).reservation.tolist() == [0.0]
 
