@@ -28,7 +28,7 @@ class FakeWorld:
         self.source = FakeNetworkSource()
 
     def show(self, mesh: Mesh, *, measured_at_s: float) -> None:
-        self.source.set_mesh(mesh, measured_at_s=measured_at_s)
+        self.source.set(*measurements(mesh, measured_at_s=measured_at_s))
 
     def break_down(self) -> None:
         self.source.fail()

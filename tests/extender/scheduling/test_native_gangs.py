@@ -43,18 +43,14 @@ def pins(world: World, name: str) -> list[str]:
     return sorted(listed(world.api.pod(name)))
 
 
-def start(world: World, *names: str) -> None:
-    for name in names:
-        world.change(name, nodeName=pins(world, name)[0])
-
-
 async def test_all_are_admitted_each_to_its_planned_node_and_nothing_waits_for_calls() -> None:
     async with alone(native_group()) as (world, names):
         nodes = [pins(world, name) for name in names]
         assert [len(one) for one in nodes] == [1, 1, 1], "a spare may be promised to others"
         assert len({one[0][0] for one in nodes}) == 1, "one zone"
         assert set(world.committed) == {key("g")}
-        start(world, *names)
+        for name in names:  # as kube-scheduler does, in one go
+            world.change(name, nodeName=pins(world, name)[0])
         await world.settle(2.0)
         assert (world.committed, world.explained("g").state) == ({}, "running")
         await world.settle(ADMIT_S * 2)

@@ -145,8 +145,9 @@ class Auditor:
         new = {p.uid for p in posts}
         assert self.enough(self.on_nodes(quorum) | flying_well | new, quorum), "a Binding before quorum"
         assert not new & event.unusable, "a Binding to a node without room"
+        answered = {i.request for _, _, said in self.log for i in said if isinstance(i, permit.Answer)}
         for one in posts:
-            calls = [r for r in self.open if self.asked[r].uid == one.uid and r not in self.log_answers()]
+            calls = [r for r in self.open if self.asked[r].uid == one.uid and r not in answered]
             assert calls, "a Binding for a client that is gone"
             latest = self.asked[max(calls)]
             assert latest.node == one.node, "a Binding to a node that was not asked for"
@@ -158,10 +159,6 @@ class Auditor:
             self.under_way[one.uid] = one.node
             self.held.pop(one.uid, None)
         assert not self.held, "some held members were left behind"
-
-    def log_answers(self) -> set[permit.RequestId]:
-        """All requests that were ever answered, from the log."""
-        return {i.request for _, _, said in self.log for i in said if isinstance(i, permit.Answer)}
 
     def audit_release(
         self, event: permit.Event, quorum: Quorum, released: list[PodUid], at_bind_before: Iterable[PodUid]
