@@ -19,8 +19,8 @@ Act: TypeAlias = Callable[[socket.socket, threading.Event], None]  # after the r
 Answer: TypeAlias = bytes | Act
 
 
-def ok(body: bytes, *, status: int = 200, content_type: str = "application/json") -> bytes:
-    head = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}", f"Content-Type: {content_type}"]
+def ok(body: bytes, *, status: int = 200) -> bytes:
+    head = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}", "Content-Type: application/json"]
     head += [f"Content-Length: {len(body)}", "Connection: close", "", ""]
     return "\r\n".join(head).encode() + body
 

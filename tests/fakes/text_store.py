@@ -9,7 +9,7 @@ class FakeTextStore:
         self.place = "netgang-system/netgang-started-gangs"
         self.stored: StoredText | None = StoredText("1", "")
         self.error: Exception | None = None  # what every call ends with
-        self.reads = self.writes = 0
+        self.writes = 0
 
     def put(self, text: str) -> None:
         """Another client writes."""
@@ -17,7 +17,6 @@ class FakeTextStore:
         self.stored = StoredText(str(version + 1), text)
 
     async def read(self) -> StoredText | None:
-        self.reads += 1
         if self.error is not None:
             raise self.error
         return self.stored

@@ -63,20 +63,19 @@ def labels(least: int, name: str = "NAME") -> dict[str, str]:
     return {GROUP_NAME_LABEL: name, MIN_AVAILABLE_LABEL: str(least)}
 
 
-def part(name: str, size: int = 1, *, cpu: str = "100m", scheduler: str = "netgang", **metadata: Any) -> Object:
-    pod = role(cpu=cpu, scheduler=scheduler, **metadata)["template"]
+def part(name: str, size: int = 1, *, scheduler: str = "netgang", **metadata: Any) -> Object:
+    pod = role(scheduler=scheduler, **metadata)["template"]
     template = {**pod, "spec": {**pod["spec"], "restartPolicy": "Never"}}
     counts = {"completionMode": "Indexed", "completions": size, "parallelism": size}
     return {"name": name, "replicas": 1, "template": {"spec": {**counts, "template": template}}}
 
 
-def job_set(*parts: Object, metadata: Fields | None = None, **spec: Any) -> Make:
+def job_set(*parts: Object, **spec: Any) -> Make:
     """A JobSet; NAME in the labels of its templates is its name."""
 
     def make(name: str, namespace: str) -> Object:
-        made = [_named(one, name) for one in parts]
-        about, given = _named(metadata or {}, name), {"replicatedJobs": made, **spec}
-        return kind("jobset.x-k8s.io/v1alpha2", "JobSet", name, namespace, metadata=about, spec=given)
+        given = {"replicatedJobs": [_named(one, name) for one in parts], **spec}
+        return kind("jobset.x-k8s.io/v1alpha2", "JobSet", name, namespace, spec=given)
 
     return make
 

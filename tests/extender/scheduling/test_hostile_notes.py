@@ -22,9 +22,9 @@ WALL_S = 1_700_000_000.0
 RESTARTS: dict[str, Any] = {"repair": {"policy": "restart"}}
 
 
-def waits(name: str, *, preempts: str, priority: int = 10, size: int = 1, uid: str | None = None) -> dict[str, Any]:
+def waits(name: str, *, preempts: str, priority: int = 10) -> dict[str, Any]:
     note = {"netgang.io/preempts": preempts}
-    return pod_json(f"{name}-0", gang=name, size=size, priority=priority, annotations=note, uid=uid)
+    return pod_json(f"{name}-0", gang=name, priority=priority, annotations=note)
 
 
 def suspended(name: str, note: object, *, uid: str) -> dict[str, Any]:
