@@ -2,8 +2,7 @@
 
 Why: what the real client costs, and what it does when an answer is late, lost or nonsense, can only be seen over a
 socket; a real API server cannot be made to lose an answer.
-Rule: loopback only; what the API promises is `lab.testbed.apiserver.store`'s, this
-adds paths, status codes, streaming and faults.
+Rule: loopback only; what the API promises is the store's, this adds paths, status codes, streaming and faults.
 """
 
 import asyncio
@@ -51,8 +50,7 @@ class Seen(msgspec.Struct, frozen=True):
     path: str
     headers: Mapping[str, str]
     body: bytes
-    port: int
-    """Of the client's end of the connection"""
+    port: int  # of the client's end of the connection
 
 
 class _Call(msgspec.Struct, frozen=True):
@@ -78,12 +76,9 @@ class LoopbackApi:
         """Path → what is read there, or a function of what is posted there: versions, discovery, reviews"""
         self.before: Callable[[str, str], None] = lambda verb, path: None
         """Told of each call, before it has an effect; may raise an ApiError"""
-        self.tokens: set[str] = set()
-        """Bearer tokens that are accepted; none: all are"""
-        self.seen: deque[Seen] = deque(maxlen=remember)
-        """The last requests"""
-        self.arrival = asyncio.Event()
-        """Set by each request"""
+        self.tokens: set[str] = set()  # bearer tokens that are accepted; none: all are
+        self.seen: deque[Seen] = deque(maxlen=remember)  # the last requests
+        self.arrival = asyncio.Event()  # set by each request
         self.url = ""
         self._bookmark_s = bookmark_s
         self._faults: defaultdict[str, deque[Fault]] = defaultdict(deque)
