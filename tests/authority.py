@@ -15,7 +15,6 @@ import pytest
 from tests.liveness import LIVENESS_S
 
 _EC = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
-LOOPBACK_NAMES = "DNS:localhost,IP:127.0.0.1"
 
 
 class Pair(msgspec.Struct, frozen=True):
@@ -33,8 +32,6 @@ class Pair(msgspec.Struct, frozen=True):
 
 
 class Authority(Pair, frozen=True):
-    """A certificate authority; what it issues is put beside its own files."""
-
     name: str
 
     @classmethod
@@ -65,11 +62,10 @@ class Authority(Pair, frozen=True):
         return pair
 
     def server(self, name: str = "netgang", *, days: int = 30, file: str | None = None) -> Pair:
-        return self.issue(name, days=days, san=LOOPBACK_NAMES, usage="serverAuth", file=file)
+        return self.issue(name, days=days, san="DNS:localhost,IP:127.0.0.1", usage="serverAuth", file=file)
 
 
 def openssl(*arguments: str) -> str:
-    """Run the command; its output. Skips the test where there is none."""
     program = shutil.which("openssl")
     if program is None:
         reason = "no openssl command: TLS is NOT tested"

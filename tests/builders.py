@@ -38,7 +38,6 @@ def node(
     taints: Iterable[Taint] = (),
     **fields: object,
 ) -> Node:
-    """A ready node; labels always include its host name and zone."""
     quantities: dict[str, str | int] = {"cpu": cpu, "memory": memory, "pods": pods, "nvidia.com/gpu": gpu}
     base = {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": zone}
     return Node(

@@ -40,7 +40,6 @@ def blocks(n: int, m: int | None = None) -> st.SearchStrategy[Block]:
 
 
 def score_policies() -> st.SearchStrategy[ScorePolicy]:
-    """Policies with a reference rate or none, varied ratios and weights."""
     part = st.sampled_from([0.0, 1.0, 20.0, 40.0])
     ratios = st.tuples(part, part, part).filter(any).map(lambda parts: Ratios(*parts))
     return st.builds(
@@ -61,9 +60,8 @@ class Case(msgspec.Struct, frozen=True):
 
 
 @st.composite
-def cases(draw: st.DrawFn, *, most_nodes: int = 9, most_classes: int = 3) -> Case:
-    """Demands of one to three classes over a few nodes with two resources, restrictions and members already placed."""
-    n = draw(st.integers(1, most_nodes))
+def cases(draw: st.DrawFn, *, most_classes: int = 3) -> Case:
+    n = draw(st.integers(1, 9))
     free = draw(arrays(np.int64, (n, 2), elements=st.integers(-1, 6)))
     score = st.one_of(st.sampled_from([0.0, 50.0, 90.0, 100.0]), st.floats(0.0, 100.0))
     rank = draw(arrays(float, (n, n), elements=score))

@@ -71,7 +71,6 @@ JUDGED = {  # case: (what is missed, netgang's half, the reference's)
 
 @pytest.mark.parametrize(("late", "ours", "theirs"), JUDGED.values(), ids=JUDGED)
 def test_goals_are_judged(late: list[str], ours: Half, theirs: Half) -> None:
-    """A quick run judges no speed."""
     halves = {("gangs", "second"): [ours], ("gangs", "none"): [theirs]}
     assert [one["figure"] for one in judged(halves, quick=False) if not one["holds"]] == late
     assert [one["figure"] for one in judged(halves, quick=True)] == ["partial_gangs"]

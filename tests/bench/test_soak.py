@@ -24,7 +24,6 @@ BAD = {  # what is wrong → the figure that says so
 
 @pytest.mark.parametrize(("words", "figure"), BAD.items(), ids=BAD)
 def test_goals_that_are_missed(words: str, figure: dict[str, float]) -> None:
-    """Times and memory of a short run are not judged; what it counted is."""
     assert soak.missed(GOOD) == []
     [told] = soak.missed(GOOD | figure)
     assert words in told

@@ -79,7 +79,6 @@ def demo() -> Iterator[str]:
 
 @pytest.fixture
 def watched(chromium: Browser, request: pytest.FixtureRequest) -> Iterator[Watched]:
-    """A new page; whatever it complains of fails the test, and a failure keeps a screenshot."""
     context = chromium.new_context(viewport={"width": 1500, "height": 1000})
     made = Watched(context.new_page())
     failed_before = request.session.testsfailed

@@ -17,7 +17,6 @@ SHOTS = {  # name: (colour scheme, width, height)
 
 
 def main() -> None:
-    """Draw all."""
     path = shutil.which("chromium")
     if path is None:
         sys.exit("chromium is not installed (apt-get install chromium)")

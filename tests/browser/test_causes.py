@@ -13,7 +13,6 @@ from tests.scoring.explain.cases import CASES, Case, explained
 
 
 def row_of(case: Case) -> dict[str, Any]:
-    """As the stream of the page has it."""
     _, made, state = explained(case)
     queue = queue_section(report(state, made, case.policy, now_s=0.0))
     return next(row for row in msgspec.to_builtins(queue)["rows"] if row["gang"] == case.wanted.key)
@@ -45,7 +44,6 @@ def given(page: Page, cases: dict[str, Case]) -> dict[str, str]:
 
 
 def test_a_click_on_a_row_of_the_queue_shows_the_cause(watched: Watched, demo: str) -> None:
-    """The row says the planner's reason, the dialog why: both for the gang that was clicked."""
     page, cases = watched.page, {name: CASES[name] for name in CLICKED}
     names = given(page, cases)
     page.goto(demo)

@@ -15,7 +15,6 @@ pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.timeout(120)]
 
 
 def test_it_renders(shown: Page) -> None:
-    """Queue, zones, heat-map, sources and decisions of the demonstration, without a word on the console."""
     expect(shown.locator("#state")).to_have_text("live")
     expect(shown.locator("#queue-rows tr")).to_have_count(2)
     expect(shown.locator("#queue-rows")).to_contain_text("demo/tf-smoke-gpu")
@@ -46,7 +45,6 @@ def test_a_change_is_seen_without_a_reload(shown: Page, demo: str) -> None:
 
 
 def test_it_explains(shown: Page) -> None:
-    """A click on a gang says why it waits; Escape closes it, and the focus is back where it was."""
     link = shown.get_by_role("button", name="demo/tf-smoke-gpu").first
     link.click()
     dialog = shown.get_by_role("dialog")
@@ -58,7 +56,6 @@ def test_it_explains(shown: Page) -> None:
 
 
 def test_what_people_come_for_is_seen_without_scrolling(watched: Watched, demo: str) -> None:
-    """1400 × 900: what waits and why, what runs where, which node is bad, what is free, what changed."""
     page = watched.page
     page.set_viewport_size({"width": 1400, "height": 900})
     page.goto(demo)
@@ -95,7 +92,6 @@ def test_the_heat_map_obeys_the_keyboard(shown: Page) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [400, 1500, 2560])
 def test_it_fits(watched: Watched, demo: str, scheme: str, width: int) -> None:
-    """In both schemes, from a telephone to a wall: nothing is wider than the window, every text has contrast enough."""
     page = watched.page
     page.emulate_media(color_scheme="light" if scheme == "light" else "dark")
     page.set_viewport_size({"width": width, "height": 1000})

@@ -45,13 +45,11 @@ class World(msgspec.Struct, frozen=True):
         return found
 
     def watch(self) -> AsyncIterator[WatchEvent]:
-        """Of all pods, from now on."""
         return self.api.watch(ALL_PODS, resource_version=str(self.store.version), timeout_s=60)
 
 
 @pytest.fixture(params=["fake", "http"])
 async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
-    """The fake, then the real adapter against a loopback server; both send a bookmark every 50 ms."""
     store = ApiStore()
     async with AsyncExitStack() as stack:
         if request.param == "fake":
@@ -60,8 +58,7 @@ async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
         loopback = await stack.enter_async_context(serve(LoopbackApi(store, bookmark_s=0.05)))
         clock = SystemClock()
         server = ApiServer(url=loopback.url, authorization=Authorization(lambda: Token(""), clock=clock))
-        transport = await stack.enter_async_context(Transport(server))
-        yield World(KubeClient(transport, clock, random.Random(0)), store)
+        yield World(KubeClient(await stack.enter_async_context(Transport(server)), clock, random.Random(0)), store)
 
 
 async def first_events(stream: AsyncIterator[WatchEvent], count: int) -> list[WatchEvent]:
@@ -101,8 +98,7 @@ async def test_one_namespace_and_a_selector(world: World) -> None:
     for name, namespace, gang in (("a", "x", "1"), ("b", "x", "2"), ("c", "y", "1")):
         world.store.put(PODS, {"metadata": {"name": name, "namespace": namespace, "labels": {"g": gang}}})
     assert names((await world.api.list_page(PODS.collection("x"), limit=9)).items) == ["a", "b"]
-    selected = await world.api.list_page(PODS.collection("x") + "?labelSelector=g%3D1", limit=9)
-    assert names(selected.items) == ["a"]
+    assert names((await world.api.list_page(PODS.collection("x") + "?labelSelector=g%3D1", limit=9)).items) == ["a"]
 
 
 async def test_what_was_compacted_is_gone(world: World) -> None:
@@ -117,7 +113,6 @@ async def test_what_was_compacted_is_gone(world: World) -> None:
 
 
 async def test_not_older_than(world: World) -> None:
-    """A version that the server has reached is answered; one that it has not reached is 504, not an old list."""
     world.pod()
     now = (await world.api.list_page(ALL_PODS, limit=9)).resource_version
     assert names((await world.api.list_page(ALL_PODS, limit=9, not_older_than=now)).items) == ["p"]
@@ -166,7 +161,6 @@ async def test_a_watch_ends_by_itself(world: World) -> None:
 
 
 async def test_history_that_goes_while_watching(world: World) -> None:
-    """A watch that falls behind a compaction gets an event of type ERROR with code 410, then ends."""
     world.pod()
     stream = world.api.watch(ALL_PODS, resource_version="1", timeout_s=60)
     assert (await anext(stream)).type == "ADDED"

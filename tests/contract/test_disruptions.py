@@ -1,4 +1,4 @@
-"""What goes around the one way to do something: to take pods away, to read HTTP or certificates, to pause a plan."""
+"""What goes around the one way to do something: to take pods away, to read HTTP or certificates, to decide."""
 
 import ast
 import re
@@ -15,6 +15,10 @@ ADAPTERS = {"extender/kube/client.py", "extender/kube/embedded.py"}  # what impl
 PARSERS = re.compile(
     r"\(asyncio\.(Buffered|)Protocol\)|\bhttptools\.\w|Http(Request|Response)Parser|\bPEM_cert_to_DER|\\x30\\x8"
 )
+
+RECORDS = {"Struct", "field", "structs", "Meta", "Raw", "UNSET", "UnsetType"}
+"""Of msgspec: records that are made by the dozen for each call, in a tenth of a dataclass's time, or are a schema; and
+fields that a record has only where there is something in them"""
 
 
 def called_of_the_api(tree: ast.Module) -> Iterator[str]:
@@ -54,3 +58,10 @@ def test_no_decision_pauses_for_the_event_loop() -> None:
     scoring = {path: ast.parse(text) for path, text in PRODUCT.items() if path.startswith("scoring/")}
     assert [(path, name) for path, tree in scoring.items() for name in pauses(tree)] == []
     assert [*pauses(ast.parse("def steps():\n    yield\n"))] == ["steps"]
+
+
+def test_decisions_use_msgspec_for_records_and_neither_read_nor_write() -> None:
+    scoring = [text for path, text in PRODUCT.items() if path.startswith("scoring/")]
+    used = {name for text in scoring for name in re.findall(r"\bmsgspec(?:\.| import )(\w+)", text)}
+    assert used
+    assert used <= RECORDS

@@ -28,7 +28,7 @@ class FakeWorld:
         self.source = FakeNetworkSource()
 
     def show(self, mesh: Mesh, *, measured_at_s: float) -> None:
-        self.source.set_mesh(mesh, measured_at_s=measured_at_s)
+        self.source.set(*measurements(mesh, measured_at_s=measured_at_s))
 
     def break_down(self) -> None:
         self.source.fail()
@@ -40,7 +40,6 @@ class FileWorld:
         self.source = MeshFileSource(self.path)
 
     def show(self, mesh: Mesh, *, measured_at_s: float) -> None:
-        """Replace the file at once; its mtime is the time of all values."""
         fresh = self.path.with_suffix(".new")
         fresh.write_text(mesh_file(mesh))
         os.utime(fresh, (measured_at_s, measured_at_s))
@@ -98,7 +97,6 @@ async def test_every_end_is_an_endpoint(world: World) -> None:
 
 
 async def test_no_news_then_news(world: World) -> None:
-    """A changed value is in the next answer, and only its direction changed."""
     world.show(full_mesh("a", "b"), measured_at_s=NOW_S)
     await read(world.source)
     assert await world.source.fetch(now_s=NOW_S + 20.0) is None

@@ -4,14 +4,13 @@ Why bytes: the wire has no version, absent values are explicit nulls, and a repl
 or drops every score without an error. The files are tests/fixtures/wire/NAME.request.json and NAME.reply.json.
 """
 
-import asyncio
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
-from extender.convert.wire import BindArgs, Failed, FilterAnswer, FilterArgs, Passed, Refused
+from extender.convert.wire import Failed, FilterAnswer, Passed, Refused
 from extender.runtime.telemetry import Telemetry
 from extender.server.app import VerbsApp
 from scoring.ids import NodeName
@@ -77,22 +76,17 @@ async def test_reply_is_the_recorded_one(
 
 
 def test_every_recording_is_used() -> None:
-    """A recorded file that no case names would rot unseen."""
     cases = GOLDENS.values()
     named = {f"{name}.request.json" for _, name, _, _ in cases} | {f"{name}.reply.json" for _, _, _, name in cases}
     assert named == {file.name for file in FIXTURES.iterdir()}
 
 
-def _deciding(decision: FilterAnswer | Reason | None) -> FakeVerbs:
-    def on_filter(args: FilterArgs) -> FilterAnswer:
-        assert isinstance(decision, Passed | Refused | Failed)
-        return Passed(args.node_names) if decision is ALL else decision
-
-    def on_prioritize(args: FilterArgs) -> Sequence[int]:
-        return range(len(args.node_names))
-
-    async def on_bind(args: BindArgs, gone: asyncio.Future[None]) -> Reason | None:
-        assert decision is None or isinstance(decision, Reason)
+def _deciding(decision: Any) -> FakeVerbs:
+    async def on_bind(*_: object) -> Any:
         return decision
 
-    return FakeVerbs(on_filter, on_prioritize, on_bind)
+    return FakeVerbs(
+        lambda args: Passed(args.node_names) if decision is ALL else decision,
+        lambda args: range(len(args.node_names)),
+        on_bind,
+    )

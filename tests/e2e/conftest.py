@@ -23,9 +23,8 @@ from lab.testbed.parts.service import Netgang, install_rights
 from lab.testbed.programs.build import ensure_program
 from lab.testbed.programs.catalogue import Version
 from lab.testbed.pytest_plugin import ARTIFACTS, E2E, kubernetes_versions
-from tests.e2e.replayed import assert_decides_again
 from tests.e2e.site import fresh_namespace
-from tests.e2e.stage import Stage
+from tests.e2e.stage import Stage, assert_decides_again
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
@@ -49,7 +48,6 @@ def pytest_runtest_makereport(
 
 @pytest.fixture(scope="session")
 def clusters(request: pytest.FixtureRequest) -> Iterator[Callable[[Version], Cluster]]:
-    """A control plane of each version, started for its first test."""
     with ExitStack() as stack:
         yield cache(lambda version: stack.enter_context(_running(request.config, version=version)))
 
@@ -119,8 +117,7 @@ def _running(config: pytest.Config, **how: Any) -> Iterator[Cluster]:
     """A started cluster; builds are shown on the terminal unless this is an xdist worker."""
     with ExitStack() as stack:
         capture = config.pluginmanager.getplugin("capturemanager")
-        uncaptured = capture.global_and_fixture_disabled() if capture else nullcontext()
-        with uncaptured:
+        with capture.global_and_fixture_disabled() if capture else nullcontext():
             ensure_program("kubectl")
             ensure_program("kube-scheduler", how["version"])
             running = stack.enter_context(Cluster(**how))
@@ -131,7 +128,6 @@ def _running(config: pytest.Config, **how: Any) -> Iterator[Cluster]:
 
 
 def _keep_evidence(item: pytest.Item, cluster: Cluster, netgangs: list[Netgang]) -> None:
-    """Logs of all parts, pods and events as text, and what each netgang of the test says about its plan."""
     ARTIFACTS.mkdir(exist_ok=True)
     (ARTIFACTS / ".gitignore").write_text("*\n")
     target = ARTIFACTS / re.sub(r"[^\w.-]+", "_", item.nodeid.rpartition("/")[2])

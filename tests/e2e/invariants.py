@@ -34,8 +34,6 @@ Passing = tuple[str, str, float]  # a key that stays while numbers change, what 
 
 
 class Checker(msgspec.Struct):
-    """Remembers what was seen; `problems` says what should never have been."""
-
     api: Api
     netgang: Netgang
     namespace: str
@@ -50,7 +48,6 @@ class Checker(msgspec.Struct):
     _since: dict[str, float] = {}  # what is true but must not stay → since when
 
     async def look(self) -> None:
-        """One look; nothing is concluded when API server or netgang do not answer."""
         try:
             async with asyncio.timeout(_LIMIT_S):
                 nodes = await self.api.list_all("Node")

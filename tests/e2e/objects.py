@@ -1,6 +1,7 @@
 """Objects of which several tests need the same, and what tests read in objects."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 from lab.testbed.api import Api, Object
@@ -15,7 +16,6 @@ ADMITTED = "netgang.io/admitted"
 def gang(
     name: str, size: int, namespace: str, *, least: int | None = None, gated: bool = False, **fields: Any
 ) -> list[Object]:
-    """Pods of a gang of ours that needs `least`, or all of them; `gated`: they wait at our gate."""
     fields = {"scheduler": OURS, "gates": [GATE] if gated else [], **fields}
     return gang_pods(name, size, min_available=least or size, namespace=namespace, **fields)
 
@@ -80,7 +80,6 @@ def gates(one: Object) -> list[str]:
 
 
 def runs(one: Object) -> bool:
-    """It runs, and is not deleted."""
     return one["status"].get("phase") == "Running" and "deletionTimestamp" not in one["metadata"]
 
 
@@ -150,8 +149,9 @@ def budget(name: str, namespace: str, labels: Mapping[str, str] | None = None) -
     return kind("policy/v1", "PodDisruptionBudget", name, namespace, spec={"maxUnavailable": 0, "selector": selector})
 
 
-def volume_in(namespace: str, zone: str) -> tuple[Object, Object]:
-    """A volume of one zone and the claim that is bound to it, as the volume controller leaves them."""
+@asynccontextmanager
+async def volume_in(api: Api, namespace: str, zone: str) -> AsyncIterator[None]:
+    """There are a volume of one zone and the claim that is bound to it, as the volume controller leaves them."""
     name, room = f"{namespace}-data", {"storage": "1Gi"}
     here = {"matchExpressions": [{"key": ZONE_LABEL, "operator": "In", "values": [zone]}]}
     mode: Object = {"accessModes": ["ReadWriteOnce"]}
@@ -160,5 +160,9 @@ def volume_in(namespace: str, zone: str) -> tuple[Object, Object]:
     volume = {**mode, "capacity": room, "hostPath": {"path": "/data"}, "nodeAffinity": affinity, "claimRef": of}
     bound = {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}
     claim = {**mode, "resources": {"requests": room}, "volumeName": name, "storageClassName": ""}
-    made = kind("v1", "PersistentVolumeClaim", "data", namespace, metadata=bound, spec=claim)
-    return kind("v1", "PersistentVolume", name, spec=volume), made
+    await api.create(kind("v1", "PersistentVolume", name, spec=volume))
+    try:
+        await api.create(kind("v1", "PersistentVolumeClaim", "data", namespace, metadata=bound, spec=claim))
+        yield
+    finally:
+        await api.delete("PersistentVolume", name)

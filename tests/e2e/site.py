@@ -29,7 +29,6 @@ async def fresh_namespace(api: Api, purpose: str) -> str:
 
 
 async def define(cluster: Cluster, api: Api, asset: str) -> None:
-    """Apply definitions, and wait until their kinds are served."""
     place = ensure_asset(asset)
     await cluster.kubectl("apply", "--server-side", "--force-conflicts", "--filename", str(place))
     wanted = {name_of(one) for path in place.iterdir() for one in yaml.safe_load_all(path.read_text()) if one}

@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import msgspec
 
+from extender.decision_log import decisions
 from lab.testbed.api import Api, Object
 from lab.testbed.cluster import NETGANG_SCHEDULER, Cluster
 from lab.testbed.objects import ZONE_LABEL, pod, zone_nodes
@@ -41,10 +42,7 @@ class Stage(msgspec.Struct, frozen=True):
     async def netgang(
         self, settings: Mapping[str, Any] | None = None, *, on: Mapping[str, int] | None = None, cpu: str = "1500m"
     ) -> Netgang:
-        """Netgang and its second scheduler, both ready, `on` so many nodes a zone: by default each for one pod.
-
-        They start side by side, and there are no pods of theirs yet.
-        """
+        """Netgang and its second scheduler, both ready, `on` so many nodes a zone: by default each for one pod."""
         await self.add_nodes(*zone_nodes(on or {}, cpu=cpu))
         [port] = free_ports(1)
         running, _ = await asyncio.gather(
@@ -53,7 +51,6 @@ class Stage(msgspec.Struct, frozen=True):
         return running
 
     async def start_netgang(self, settings: Mapping[str, Any] | None = None, **how: Any) -> Netgang:
-        """Netgang alone; its decisions are recorded, to be run again after the test."""
         one = await start_netgang(self.cluster, {"record": {"enabled": True}} | dict(settings or {}), **how)
         self.started.append(one)
         return one
@@ -61,13 +58,10 @@ class Stage(msgspec.Struct, frozen=True):
     async def start_second_scheduler(self, netgang: Netgang) -> Child:
         return await start_second_scheduler(self.cluster, netgang.url)
 
-    async def start_scheduler(self, *configuration: Any, **how: Any) -> Child:
-        return await self.cluster.start_scheduler(*configuration, **how)
-
     async def default_scheduler(self, **settings: Any) -> Netgang:
         netgang = await self.start_netgang({"scheduler_names": ["default-scheduler"], **settings})
         config = SCHEDULER_CONFIG / "default-scheduler.yaml"
-        await self.start_scheduler(config, extender=netgang.url, name="default")
+        await self.cluster.start_scheduler(config, extender=netgang.url, name="default")
         return netgang
 
     def gang(self, name: str, size: int, **fields: Any) -> list[Object]:
@@ -95,7 +89,6 @@ class Stage(msgspec.Struct, frozen=True):
         return await self.api.create(self.pod(name, **fields))
 
     async def patch_pod(self, name: str, **change: Any) -> Object:
-        """Change fields of a pod; `status` goes to the subresource, as a kubelet does it."""
         subresource = "status" if "status" in change else ""
         return await self.api.patch("Pod", name, change, namespace=self.namespace, subresource=subresource)
 
@@ -107,8 +100,7 @@ class Stage(msgspec.Struct, frozen=True):
         return sorted((one for one in found if name_of(one).startswith(begin)), key=name_of)
 
     async def bound(self, begin: str = "") -> dict[str, str]:
-        found = await self.api.bound(self.namespace)
-        return {name: node for name, node in found.items() if name.startswith(begin)}
+        return {name: node for name, node in (await self.api.bound(self.namespace)).items() if name.startswith(begin)}
 
     async def until_pods(
         self, accept: Callable[[list[Object]], bool], what: str, *, begin: str = "", limit_s: float = LIVENESS_S
@@ -135,7 +127,6 @@ class Stage(msgspec.Struct, frozen=True):
         await self.until_pods(refused, f"{count} pods refused {reason}", begin=begin, limit_s=limit_s)
 
     async def attempts(self) -> dict[str, float]:
-        """Result → how often netgang's kube-scheduler tried a pod with that result, by its own metric."""
         argv = self.cluster.parts[NETGANG_SCHEDULER].argv
         ports = [one.partition("=")[2] for one in argv if "--secure-port=" in one]
         async with httpx.AsyncClient(verify=False) as client:  # it signs its own certificate
@@ -234,3 +225,17 @@ async def filter_calls(netgang: Netgang) -> float:
 async def document(netgang: Netgang, path: str) -> dict[str, Any]:
     async with plain_client() as client:
         return dict((await client.get(f"{netgang.url}{path}")).json())
+
+
+async def assert_decides_again(one: Netgang) -> None:
+    """Fetch the log and decide again. One that was killed, or that shows its documents to no caller, is silent."""
+    try:
+        async with httpx.AsyncClient(timeout=30.0) as client:
+            answer = await client.get(f"{one.debug_url}/v1/record")
+    except httpx.HTTPError:
+        return
+    if answer.status_code != httpx.codes.OK:
+        assert "record.enabled" not in answer.text, f"{one.part.name}: keeps no decisions to be made again"
+        return
+    different = [made.at_s for made in decisions(answer.content) if not made.same]
+    assert different == [], f"{one.part.name}: decided differently"

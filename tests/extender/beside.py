@@ -27,7 +27,6 @@ async def playing(*programs: Any) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def counting_turns() -> AsyncIterator[Callable[[], int]]:
-    """How many turns of the loop there have been since it was entered."""
     turns = 0
 
     async def count() -> None:
@@ -41,7 +40,6 @@ async def counting_turns() -> AsyncIterator[Callable[[], int]]:
 
 
 def finish(steps: Steps[T]) -> T:
-    """The result of all steps."""
     while True:
         try:
             next(steps)
@@ -51,7 +49,6 @@ def finish(steps: Steps[T]) -> T:
 
 
 def at_once(work: Coroutine[Any, Any, T]) -> T:
-    """The result of what waits for nothing."""
     try:
         work.send(None)
     except StopIteration as done:

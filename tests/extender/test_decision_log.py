@@ -20,7 +20,6 @@ EMPTY, BEFORE = snapshot([node("n1")], []), Plan(version=-1)
 
 
 async def a_busy_minute(world: World) -> None:
-    """Gangs that start, wait, end and are broken off; nodes that come and go; new measurements."""
     world.set_network(mesh([f"n{i}" for i in range(6)], bad={"n2": {"delay_ms": 20.0}}))
     first = await world.planned_gang("first", 3, cpu="3")
     await world.bind_and_settle(*first)

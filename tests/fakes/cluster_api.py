@@ -1,23 +1,26 @@
-"""A ClusterApi in memory (an ApiStore, without HTTP): keeps the port's promises, and breaks them on demand.
+"""A ClusterApi in memory (the real client, an API server without HTTP): breaks the port's promises on demand.
 
-Each call takes effect inside `call(verb)`, which may wait or raise before and after it. Verbs: list, labelled, watch,
-bind, patch, admit, get, get_object, patch_object, evict, group_status, pod_status, create_event.
+Each call takes effect inside `call(verb)`, which may wait or raise before and after it.
 """
 
 import asyncio
+import random
 from collections import Counter, defaultdict, deque
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
-from typing import Any
-from urllib.parse import parse_qsl
+from typing import Any, cast
 
 import msgspec
 
-from extender.errors import ApiError, ConflictError
+from extender.errors import ConflictError
 from extender.kube import calls
-from extender.ports import Binding, Labelled, Page, WatchEvent
+from extender.kube.client import KubeClient
+from extender.kube.transport import Transport
+from extender.ports import WatchEvent
+from lab.testbed.apiserver.server import LoopbackApi
 from lab.testbed.apiserver.store import ApiStore, Object
 from scoring.ids import PodUid
+from tests.fakes.clock import LoopClock
 from tests.fakes.reviews import FakeReviews
 from tests.fakes.text_store import FakeTextStore
 
@@ -29,19 +32,26 @@ _RESOURCES = _OWNERS | {
     "Pod": calls.PODS, "Node": calls.NODES, "PodGroup": calls.POD_GROUPS, "Event": calls.EVENTS,
     "PodDisruptionBudget": calls.BUDGETS, "ResourceQuota": calls.QUOTAS, "DaemonSet": calls.DAEMON_SETS,
 }  # fmt: skip
+_VERBS = {  # call of the client → verb; three more are below: watch, admit and group_status
+    "list_page": "list", "labelled_owners": "labelled", "bind": "bind", "evict": "evict", "annotate_pod": "patch",
+    "get_pod": "get", "get_object": "get_object", "patch_object": "patch_object", "patch_pod_status": "pod_status",
+    "create_event": "create_event",
+}  # fmt: skip
 
 
-class FakeClusterApi:
+class FakeClusterApi(KubeClient):
     """The API server as the service sees it; `add` and `remove` are what other people do to the cluster."""
 
     def __init__(self, *objects: Mapping[str, Any], store: ApiStore | None = None, bookmark_s: float = 60.0) -> None:
         self.store = store if store is not None else ApiStore()
         self.store.install(calls.BUDGETS, calls.QUOTAS, calls.NATIVE_GROUPS[0])
         self.bindings, self.evictions, self.patches = self.store.bindings, self.store.evictions, self.store.patches
-        self.bookmark_s = bookmark_s
+        self.server = LoopbackApi(self.store, bookmark_s=bookmark_s)
+        wire = cast(Transport, _Wire(self.server))
+        super().__init__(wire, LoopClock(), random.Random(0))
+        self.client = KubeClient(wire, self.clock, self.rng)  # whose own calls of others do not count
         self.calls: Counter[str] = Counter()  # verb → calls so far, failed ones included
         self.admitted: list[str] = []  # names of pods whose gate was removed, in order
-        self.events: list[Object] = []  # events created; none where the store does not serve them
         self.status_patches: list[tuple[str, dict[str, Any]]] = []  # PodGroups' names and patches, in order
         self.status_fields = _STATUS_FIELDS
         self.latency_s: dict[str, float] = {}  # verb → time each call takes before it has an effect
@@ -68,6 +78,10 @@ class FakeClusterApi:
 
     def pod(self, name: str, *, namespace: str = "default") -> dict[str, Any]:
         return self.store.get(calls.PODS, namespace, name)
+
+    @property
+    def events(self) -> list[Object]:
+        return [one.new for one in sorted(self.store.all(calls.EVENTS), key=lambda one: one.version)]
 
     # Faults.
 
@@ -101,86 +115,22 @@ class FakeClusterApi:
         if error is not None:
             raise error
 
-    # The port.
+    # The port, where a call is more than the client's.
 
-    async def list_page(self, path: str, *, limit: int, continue_token: str = "", not_older_than: str = "") -> Page:
-        resource, namespace, query = _target(path)
-        labels = dict(pair.split("=", 1) for pair in query.get("labelSelector", "").split(",") if pair)
-        async with self.call("list"):
-            return self.store.page(
-                resource, namespace=namespace, limit=limit, continue_token=continue_token,
-                not_older_than=not_older_than, labels=labels,
-            )  # fmt: skip
+    async def admit_pod(self, namespace: str, name: str, uid: PodUid, patch: bytes) -> None:
+        async with self.call("admit"):
+            await self.client.admit_pod(namespace, name, uid, patch)
+            self.admitted.append(name)
 
     async def watch(self, path: str, *, resource_version: str, timeout_s: int) -> AsyncGenerator[WatchEvent, None]:
-        resource, namespace, _ = _target(path)
         async with self.call("watch"):
             pass
-        events = self.store.watch(
-            resource, namespace=namespace, resource_version=resource_version, timeout_s=timeout_s,
-            bookmark_s=self.bookmark_s,
-        )  # fmt: skip
-        async with aclosing(events):
+        watch = self.client.watch(path, resource_version=resource_version, timeout_s=timeout_s)
+        async with aclosing(watch) as events:
             async for event in events:
                 yield event
 
-    async def bind(self, binding: Binding) -> None:
-        """See ClusterApi; a pod that is on that very node already counts as bound."""
-        async with self.call("bind"):
-            pod = self.store.state(calls.PODS, binding.namespace, binding.name).new
-            if (pod["metadata"]["uid"], pod["spec"].get("nodeName")) != (binding.uid, binding.node):
-                self.store.bind(binding)
-
-    async def annotate_pod(self, namespace: str, name: str, uid: PodUid, annotations: Mapping[str, str]) -> None:
-        async with self.call("patch"):
-            self._pod(namespace, name, uid)
-            self.store.merge_patch(calls.PODS, namespace, name, {"metadata": {"annotations": dict(annotations)}})
-
-    async def admit_pod(self, namespace: str, name: str, uid: PodUid, patch: bytes) -> None:
-        """See ClusterApi; 422 for a pod whose gate is gone already is success."""
-        async with self.call("admit"):
-            self._pod(namespace, name, uid)
-            try:
-                self.store.admission_patch(namespace, name, msgspec.json.decode(patch))
-            except ApiError as error:
-                if error.status != 422 or self._pod(namespace, name, uid)["spec"].get("schedulingGates"):
-                    raise
-            self.admitted.append(name)
-
-    async def get_pod(self, namespace: str, name: str) -> bytes:
-        async with self.call("get"):
-            return self.store.body(calls.PODS, namespace, name)
-
-    async def get_object(self, api_version: str, kind: str, namespace: str, name: str) -> bytes:
-        """See ClusterApi; any version of a kind is served."""
-        calls.served_as(api_version, kind)
-        async with self.call("get_object"):
-            return self.store.body(calls.OWNERS[api_version.rpartition("/")[0], kind], namespace, name)
-
-    async def labelled_owners(self, label: str) -> Sequence[Labelled]:
-        name, _, value = label.partition("=")
-        async with self.call("labelled"):
-            return [
-                Labelled(f"{resource.group}/{resource.version}", kind, one.body)
-                for (_, kind), resource in calls.SUSPENDED.items()
-                if resource in self.store.resources
-                for one in self.store.all(resource)
-                if (one.new["metadata"].get("labels") or {}).get(name) == value
-            ]
-
-    async def patch_object(self, api_version: str, kind: str, namespace: str, name: str, patch: bytes) -> bytes:
-        calls.served_as(api_version, kind, among=calls.SUSPENDED)
-        resource = calls.SUSPENDED[api_version.rpartition("/")[0], kind]
-        async with self.call("patch_object"):
-            self.store.merge_patch(resource, namespace, name, msgspec.json.decode(patch))
-        return self.store.body(resource, namespace, name)
-
-    async def evict(self, namespace: str, name: str, uid: PodUid, *, resource_version: str = "") -> None:
-        async with self.call("evict"):
-            self.store.evict(namespace, name, uid=uid, resource_version=resource_version)
-
     async def patch_group_status(self, namespace: str, name: str, patch: bytes) -> bytes:
-        """See ClusterApi: unknown fields are dropped."""
         async with self.call("group_status"):
             self.write_status(name, msgspec.json.decode(patch), by="netgang", namespace=namespace)
         return self.store.body(calls.POD_GROUPS, namespace, name)
@@ -202,31 +152,29 @@ class FakeClusterApi:
         if by == "netgang":
             self.status_patches.append((name, dict(patch["status"])))
 
-    async def patch_pod_status(self, namespace: str, name: str, uid: PodUid, patch: bytes) -> None:
-        """See ClusterApi: of a strategic merge patch, what concerns conditions."""
-        async with self.call("pod_status"):
-            self._pod(namespace, name, uid)
-            self.store.conditions_patch(namespace, name, msgspec.json.decode(patch))
 
-    async def create_event(self, namespace: str, event: Mapping[str, Any]) -> None:
-        """See ClusterApi; one that the store does not serve is dropped."""
-        async with self.call("create_event"):
-            if calls.EVENTS in self.store.resources:
-                metadata = {**event.get("metadata", {}), "namespace": namespace}
-                metadata.setdefault("name", f"event-{len(self.events)}")
-                self.events.append(self.store.put(calls.EVENTS, {**event, "metadata": metadata}))
+class _Wire:
+    """What a client takes for its transport: the API server is in this process."""
 
-    def _pod(self, namespace: str, name: str, uid: PodUid) -> Object:
-        """The very pod. NotFoundError, ConflictError: it is gone, or another has its name."""
-        pod = self.store.state(calls.PODS, namespace, name).new
-        if pod["metadata"]["uid"] != uid:
-            raise ConflictError(409, f"pod {namespace}/{name} was replaced by another of the same name")
-        return pod
+    def __init__(self, server: LoopbackApi) -> None:
+        self.server = server
+
+    async def send(self, method: str, path: str, *, body: bytes = b"", content_type: str = "", **_: Any) -> bytes:
+        return self.server.answer(method, path, body, content_type)
+
+    async def lines(self, path: str, **_: Any) -> AsyncGenerator[bytes, None]:
+        async with aclosing(self.server.lines(path)) as lines:
+            async for line in lines:
+                yield line
 
 
-def _target(path: str) -> tuple[calls.Resource, str, dict[str, str]]:
-    """What a collection path means: kind, namespace ("" for all), query. ValueError: not a known kind."""
-    resource = calls.resource_of(path)
-    bare, _, query = path.partition("?")
-    inside = bare.removeprefix(f"{resource.root}/namespaces/")
-    return resource, "" if inside == bare else inside.partition("/")[0], dict(parse_qsl(query))
+def _counted(method: str, verb: str) -> Callable[..., Any]:
+    async def called(self: FakeClusterApi, *args: Any, **how: Any) -> Any:
+        async with self.call(verb):
+            return await getattr(self.client, method)(*args, **how)
+
+    return called
+
+
+for _method, _verb in _VERBS.items():
+    setattr(FakeClusterApi, _method, _counted(_method, _verb))

@@ -1,9 +1,4 @@
-"""A small MaDDash server on loopback: the shapes and habits of 5.0.8, for a mesh that a test may change at any time.
-
-with MaddashServer(paper_mesh(), checked_at_s=clock.now_s) as server:
-    server.mesh.change("node1", "node2", delay_ms=80.0)
-    server.broken = True
-"""
+"""A small MaDDash server on loopback: the shapes and habits of 5.0.8, for a mesh that may change at any time."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +15,6 @@ CHECKS = {"Loss": "Packet Loss", "Delay": "One-way Delay", "Throughput": "Throug
 
 class MaddashServer(RawServer):
     def __init__(self, mesh: Mesh, *, checked_at_s: Callable[[], float]) -> None:
-        """`checked_at_s` is the check time in every cell."""
         super().__init__({})
         self.mesh = mesh
         self.checked_at_s = checked_at_s

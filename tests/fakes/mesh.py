@@ -37,7 +37,6 @@ class Mesh(msgspec.Struct):
     links: dict[tuple[str, str], Link] = {}
 
     def change(self, source: str, target: str, **values: float | None) -> None:
-        """Set values of one direction, e.g. `change("node1", "node2", delay_ms=50.0)`."""
         self.links[source, target] = replace(self.links[source, target], **values)
 
 
@@ -59,8 +58,7 @@ def paper_mesh() -> Mesh:
     """36 nodes in four zones; in zone D node33 has 10 ms delay, node34 10 % loss, node35 10 Mbit/s (PAPERS N4)."""
     mesh = Mesh()
     for number in range(1, 37):
-        zone = paper_zone(number)
-        mesh.ends[f"node{number}"] = End(f"node{number}", f"node{number}.zone-{zone.lower()}.example")
+        mesh.ends[f"node{number}"] = End(f"node{number}", f"node{number}.zone-{paper_zone(number).lower()}.example")
     for a, b in permutations(range(1, 37), 2):
         mesh.links[f"node{a}", f"node{b}"] = _paper_link(a, b)
     return mesh

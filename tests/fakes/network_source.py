@@ -24,9 +24,6 @@ class FakeNetworkSource:
         self._endpoints = tuple(EndpointInfo(end, (aliases or {}).get(end, ())) for end in sorted(ends))
         self._next, self._error = measurements, None
 
-    def set_mesh(self, mesh: Mesh, *, measured_at_s: float) -> None:
-        self.set(*measurements(mesh, measured_at_s=measured_at_s))
-
     def fail(self, error: Exception | None = None) -> None:
         self._error = error or NetworkSourceError(f"{self.name}: connection refused")
 

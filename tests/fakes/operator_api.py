@@ -37,7 +37,6 @@ class FakeOperatorApi(OperatorApi):
         return self.server.answer(method, path, body or b"", how.get("content_type", "application/json"))
 
     def add(self, path: str, **fields: Any) -> Json:
-        """Put an object there, with the name and namespace of the path; as stored."""
         resource, (namespace, name) = _place(path)
         self.server.store.install(resource)
         meta = {"name": name, **({"namespace": namespace} if namespace else {}), **fields.pop("metadata", {})}
@@ -48,7 +47,6 @@ class FakeOperatorApi(OperatorApi):
         return self.server.store.get(resource, *key)
 
     def edit(self, path: str, change: Callable[[Json], object]) -> None:
-        """Store an object as `change` leaves a copy of it."""
         copied = self.stored(path)
         change(copied)
         self.server.store.put(_place(path)[0], copied)

@@ -1,9 +1,4 @@
-"""A loopback HTTP server whose answers are raw: bytes, or whatever a function does with the connection.
-
-with RawServer({"/maddash/grids": ok(b"{}")}) as server:
-    server.url                              # http://127.0.0.1:PORT
-    server.answers["/maddash/grids"] = reset
-"""
+"""A loopback HTTP server whose answers are raw: bytes, or whatever a function does with the connection."""
 
 import re
 import socket
@@ -24,9 +19,8 @@ Act: TypeAlias = Callable[[socket.socket, threading.Event], None]  # after the r
 Answer: TypeAlias = bytes | Act
 
 
-def ok(body: bytes, *, status: int = 200, content_type: str = "application/json") -> bytes:
-    """An answer as MaDDash gives it: a type, a length, nothing else."""
-    head = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}", f"Content-Type: {content_type}"]
+def ok(body: bytes, *, status: int = 200) -> bytes:
+    head = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}", "Content-Type: application/json"]
     head += [f"Content-Length: {len(body)}", "Connection: close", "", ""]
     return "\r\n".join(head).encode() + body
 
@@ -52,8 +46,6 @@ def endless(connection: socket.socket, stopping: threading.Event) -> None:
 
 
 class InThread:
-    """A server in a thread of its own, between `with` and its end."""
-
     scheme = "http"
 
     def __init__(self, server: socketserver.TCPServer) -> None:
@@ -81,8 +73,6 @@ class InThread:
 
 
 class RawServer(InThread):
-    """Answers by path; `requests` has the head of each request."""
-
     def __init__(self, answers: Mapping[str, Answer], *, tls: bool = False) -> None:
         """`answers`: path → answer; other paths get 404. `tls`: with the self-signed certificate `CERTIFICATE`."""
         self.answers = dict(answers)

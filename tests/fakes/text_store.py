@@ -5,13 +5,11 @@ from extender.ports import StoredText
 
 
 class FakeTextStore:
-    """The ConfigMap; `stored` is `None` while there is none."""
-
     def __init__(self) -> None:
         self.place = "netgang-system/netgang-started-gangs"
         self.stored: StoredText | None = StoredText("1", "")
         self.error: Exception | None = None  # what every call ends with
-        self.reads = self.writes = 0
+        self.writes = 0
 
     def put(self, text: str) -> None:
         """Another client writes."""
@@ -19,7 +17,6 @@ class FakeTextStore:
         self.stored = StoredText(str(version + 1), text)
 
     async def read(self) -> StoredText | None:
-        self.reads += 1
         if self.error is not None:
             raise self.error
         return self.stored

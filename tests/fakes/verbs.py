@@ -1,7 +1,7 @@
 """Fakes of the two services that the HTTP side asks, with the dullest answers that are not all or none."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import cycle, islice
 from types import SimpleNamespace
 from typing import Any
@@ -38,17 +38,14 @@ class FakeVerbs(Verbs):
             *islice(cycle(range(11)), len(args.node_names))
         ],
         on_bind: Callable[[BindArgs, asyncio.Future[None]], Any] = at_once,
-        on_caught_up: Callable[[FilterArgs], Awaitable[None] | None] = lambda _: None,
     ) -> None:
         self.on_filter, self.on_prioritize, self.on_bind = on_filter, on_prioritize, on_bind
-        self.on_caught_up = on_caught_up
         self.filtered: list[FilterArgs] = []
         self.prioritized: list[FilterArgs] = []
         self.bound: list[BindArgs] = []
 
-    def caught_up(self, args: FilterArgs) -> Awaitable[None] | None:
-        """Answer by `on_caught_up`: nothing is ever behind by default."""
-        return self.on_caught_up(args)
+    def caught_up(self, args: FilterArgs) -> None:
+        """Nothing is ever behind."""
 
     def filter(self, args: FilterArgs) -> FilterAnswer:
         self.filtered.append(args)

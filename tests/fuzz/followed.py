@@ -20,8 +20,6 @@ from extender.settings.settings import Settings
 
 
 class _Told:
-    """Just so much of a ClusterApi as a reflector needs."""
-
     def __init__(self) -> None:
         self.queues: dict[str, asyncio.Queue[WatchEvent]] = {}
 

@@ -66,7 +66,6 @@ def mutated(rng: random.Random, recorded: list[dict[str, Any]]) -> bytes:
 
 
 def hostile_text(rng: random.Random) -> str:
-    """What a tenant may write into an annotation."""
     found = _short(rng) if rng.random() < 0.5 else json.dumps(_short(rng))
     found = found if isinstance(found, str) else json.dumps(found)
     return str(_long(rng, found) if rng.random() < 0.1 else found)

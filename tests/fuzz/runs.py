@@ -26,7 +26,6 @@ class Figures(msgspec.Struct):
 
 
 async def read_objects(count: int, *, seed: int) -> Figures:
-    """So many hostile objects through the reflectors of a running netgang."""
     rng, kinds, found = random.Random(seed), recorded(), Figures()
     async with Followed() as followed:
         while found.objects < count:

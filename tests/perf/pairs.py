@@ -61,7 +61,6 @@ def ratio(pair: Pair) -> float:
 
 
 def plan_after_one_event() -> Pair:
-    """A plan after a foreign pod took a CPU, beside the plan of the same queue with nothing to reuse."""
     listed = nodes(_NODES // 2, zones=10)
     network = mesh(listed, measured_per_zone=10)
     gangs = [gang(f"g{number:04d}", 10, cpu=8, created_s=float(number)) for number in range(_GANGS)]
@@ -81,13 +80,11 @@ def plan_after_one_event() -> Pair:
 
 
 def reading_a_filter_call() -> Pair:
-    """A filter call with 1,000 names read by our decoder, beside the standard library's."""
     body = request("filter", _NODES).partition(b"\r\n\r\n")[2]
     return Pair(lambda: decode_filter(body), lambda: json.loads(body), repeat=20)
 
 
 def writing_a_filter_answer() -> Pair:
-    """The answer that one of 1,000 nodes passes, beside the same text by the standard library."""
     args = decode_filter(request("filter", _NODES).partition(b"\r\n\r\n")[2])
     others = list(args.node_names)[1:]
     answer = Passed(list(args.node_names)[:1], Reason.OTHER_NODE_PLANNED)
@@ -101,18 +98,15 @@ def writing_a_filter_answer() -> Pair:
 
 
 def reading_pods() -> Pair:
-    """200 pods as the API server lists them turned into records, beside json.loads alone."""
     raws = [_running(number) for number in range(_PODS)]
     return Pair(lambda: [pod_from_json(raw) for raw in raws], lambda: [json.loads(raw) for raw in raws])
 
 
 def _running(number: int) -> bytes:
-    """A member of a gang, as the API server lists it."""
     return json.dumps(member(number, node_name(number % _NODES))).encode()
 
 
 def snapshot_after_one_event() -> Pair:
-    """A snapshot after one pod's event, beside one of a cache that has just been filled."""
     listed_nodes = [node_from_json(raw_node(number)) for number in range(_NODES)]
     listed = [pod_from_json(_running(number)) for number in range(10 * _PODS)]
     kept = ClusterCache()
@@ -125,8 +119,7 @@ def snapshot_after_one_event() -> Pair:
     def after() -> object:
         nonlocal turn
         turn += 1
-        one = changing[turn % len(changing)]
-        kept.pods.put(replace(one, priority=turn))
+        kept.pods.put(replace(changing[turn % len(changing)], priority=turn))
         return kept.snapshot()
 
     def filled() -> object:

@@ -14,10 +14,7 @@ RANGES = {one["name"]: one for one in _TABLE["range"]}  # name → measured and 
 
 @pytest.mark.parametrize(("name", "make"), IN_PROCESS.items(), ids=IN_PROCESS)
 def test_ratio(name: str, make: Callable[[], Pair]) -> None:
-    """Our way takes at most so many times what the reference takes, median of five turns.
-
-    Other processes can disturb one measurement; slower code disturbs three.
-    """
+    """Other processes can disturb one measurement; slower code disturbs three."""
     found = [ratio(make())]
     while not 0.0 < found[-1] <= RANGES[name]["most"] and len(found) < 3:
         found.append(ratio(make()))

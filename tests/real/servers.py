@@ -22,7 +22,6 @@ START_S = 150.0
 
 
 def missing_opensearch() -> str | None:
-    """Why no node can be run here; `None`: one can."""
     if shutil.which("javac") is None:
         return "no javac: install a Java 17 development kit to run OpenSearch"
     return archives.why_missing("opensearch")
@@ -30,7 +29,6 @@ def missing_opensearch() -> str | None:
 
 @contextmanager
 def opensearch(place: Path) -> Iterator[str]:
-    """Run a node with its data in `place`, and give its base address; it has ended when the block has."""
     classes = place / "classes"
     libraries = f"{archives.find('opensearch')}/*"
     subprocess.run(["javac", "-cp", libraries, "-d", str(classes), str(_ONE_NODE)], check=True)
@@ -44,7 +42,6 @@ def opensearch(place: Path) -> Iterator[str]:
 
 
 def missing_prometheus() -> str | None:
-    """Why there is none here; `None`: there is one."""
     return None if _prometheus() else archives.why_missing("prometheus")
 
 
@@ -81,7 +78,6 @@ def scraped(page: Callable[[], str], place: Path, *, jobs: Callable[[str], str] 
 
 @contextmanager
 def prometheus(place: Path, exporter: str, *, jobs: str | None = None) -> Iterator[str]:
-    """Run one that scrapes `exporter` (HOST:PORT), or what these jobs say, every second; give its base address."""
     program = _prometheus()
     assert program is not None
     config = place / "prometheus.yml"

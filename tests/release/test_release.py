@@ -54,8 +54,7 @@ def test_wheels_hold_their_packages_alone(twice: tuple[Path, Path]) -> None:
     ours = {"scoring", "extender", "client", "cli", "probe"}
     for wheel, packages in {"netgang": ours, "netgang_report": {"netgang_report"}}.items():
         with zipfile.ZipFile(twice[0] / f"{wheel}-{VERSION}-py3-none-any.whl") as archive:
-            names = archive.namelist()
-            assert {name.split("/")[0] for name in names} == packages | {f"{wheel}-{VERSION}.dist-info"}
+            assert {name.split("/")[0] for name in archive.namelist()} == packages | {f"{wheel}-{VERSION}.dist-info"}
             metadata = archive.read(f"{wheel}-{VERSION}.dist-info/METADATA").decode()
         assert f"\nVersion: {VERSION}\n" in metadata
         assert ("\nRequires-Dist: " in metadata) == (wheel == "netgang")
@@ -98,7 +97,6 @@ def test_every_place_names_one_version() -> None:
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """The files that name a version, with the date of a release."""
     for name in (*NAMED, *TAGGED):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / name, tmp_path / name)

@@ -93,9 +93,6 @@ def test_what_exists_is_not_submitted_again() -> None:
         supposed(base(), WhatIf(), gangs=(WAITS,))
 
 
-# -- the plan's difference --------------------------------------------------------------------------------------------
-
-
 def differs(what: WhatIf, of: Situation | None = None, policy: Policy | None = None) -> Supposed:
     before = of or base()
     return what_if(before, plan(before.snapshot, before.policy, now_s=before.now_s), what, policy=policy)

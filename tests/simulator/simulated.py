@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 import numpy as np
-from msgspec.structs import replace
 
 from lab.simulator.actions import Advice, Deciding
 from lab.simulator.model import Scenario, SimJob, Sync, Work
@@ -28,7 +27,6 @@ def job(
     batch: int = 32,
     sync: Sync = Sync.ASYNCHRONOUS,
 ) -> SimJob:
-    """A training job with `ps` parameter servers; `cpu` is a worker's."""
     return SimJob(
         name=name,
         arrival_s=at_s,
@@ -48,14 +46,7 @@ def scenario(*jobs: SimJob, count: int = 3, cpu: int = 10, zones: int = 1) -> Sc
     return Scenario("test", nodes, NetworkMatrix(), jobs, seed=1)
 
 
-def first_jobs(one: Scenario, count: int) -> Scenario:
-    """The same with the jobs that come first."""
-    return replace(one, jobs=one.jobs[:count])
-
-
 class Watched(Deciding):
-    """A policy that is looked over its shoulder: `look` sees the state before each decision."""
-
     def __init__(self, policy: Deciding, look: Callable[[State], None]) -> None:
         self._policy, self._look = policy, look
         self.name, self.elastic = policy.name, policy.elastic

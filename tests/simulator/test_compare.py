@@ -76,7 +76,6 @@ def test_elastic_rows_tell_the_story_of_the_paper() -> None:
 
 
 def test_the_command_line() -> None:
-    """Tables and a list, through `netgang simulate`; what is wrong is a sentence and exit code 2."""
     runner = CliRunner(env={"COLUMNS": "200"})
     table = runner.invoke(app, ["simulate", EXAMPLE, "--policy", "netgang", "--set", "queue.order=fifo"])
     assert table.exit_code == 0
@@ -98,8 +97,7 @@ def test_without_a_checkout_the_command_says_so(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.slow
 def test_a_cell_of_the_page_is_what_is_simulated() -> None:
-    report = compare(small(KOD2.policies), seeds=page.SEEDS)
-    assert page.cells(report).splitlines()[2] in PAGE.splitlines()
+    assert page.cells(compare(small(KOD2.policies), seeds=page.SEEDS)).splitlines()[2] in PAGE.splitlines()
 
 
 @pytest.mark.slow

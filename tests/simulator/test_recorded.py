@@ -62,8 +62,7 @@ def test_an_undisturbed_job_takes_what_was_recorded(tmp_path: Path) -> None:
 
 def test_the_shortest_remaining_time_suspends_the_longer_job(tmp_path: Path) -> None:
     """The long one loses what was trained since its last checkpoint, waits, and pays for its second start."""
-    one = scenario(tmp_path, "long,0,8,1000", "short,500,8,100")
-    long, short = run(one, made("srpt")).outcomes
+    long, short = run(scenario(tmp_path, "long,0,8,1000", "short,500,8,100"), made("srpt")).outcomes
     assert short.completion_s == START_S + 100.0
     assert (long.suspensions, short.suspensions) == (1, 0)
     assert long.waited_s == START_S + 100.0

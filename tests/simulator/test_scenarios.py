@@ -55,7 +55,6 @@ def test_errors_name_the_field(old: str, new: str, words: str) -> None:
 
 
 def test_a_written_job_is_taken_as_it_is() -> None:
-    """Fields of a file reach the scenario; what is left out has its default."""
     [(labels, scenario)] = scenarios(read(GOOD, name="mine"))
     assert labels == {}
     [job] = scenario.jobs
@@ -64,7 +63,6 @@ def test_a_written_job_is_taken_as_it_is() -> None:
 
 
 def test_names_and_files(tmp_path: Path) -> None:
-    """Built-in scenarios by name, files by their ending; everything else is refused with what there is."""
     path = tmp_path / "mine.yaml"
     path.write_text(GOOD)
     assert load(str(path), changes={"seed": 7}).seed == 7

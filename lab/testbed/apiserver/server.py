@@ -2,8 +2,7 @@
 
 Why: what the real client costs, and what it does when an answer is late, lost or nonsense, can only be seen over a
 socket; a real API server cannot be made to lose an answer.
-Rule: loopback only; what the API promises is `lab.testbed.apiserver.store`'s, this
-adds paths, status codes, streaming and faults.
+Rule: loopback only; what the API promises is the store's, this adds paths, status codes, streaming and faults.
 """
 
 import asyncio
@@ -19,7 +18,7 @@ from aiohttp import web
 
 from extender.errors import ApiError, NotFoundError
 from extender.kube.calls import Resource
-from extender.ports import Binding
+from extender.ports import Binding, WatchEvent
 from lab.testbed.apiserver.store import ApiStore, Object
 from scoring.ids import NodeName, PodUid
 
@@ -51,8 +50,7 @@ class Seen(msgspec.Struct, frozen=True):
     path: str
     headers: Mapping[str, str]
     body: bytes
-    port: int
-    """Of the client's end of the connection"""
+    port: int  # of the client's end of the connection
 
 
 class _Call(msgspec.Struct, frozen=True):
@@ -78,12 +76,9 @@ class LoopbackApi:
         """Path → what is read there, or a function of what is posted there: versions, discovery, reviews"""
         self.before: Callable[[str, str], None] = lambda verb, path: None
         """Told of each call, before it has an effect; may raise an ApiError"""
-        self.tokens: set[str] = set()
-        """Bearer tokens that are accepted; none: all are"""
-        self.seen: deque[Seen] = deque(maxlen=remember)
-        """The last requests"""
-        self.arrival = asyncio.Event()
-        """Set by each request"""
+        self.tokens: set[str] = set()  # bearer tokens that are accepted; none: all are
+        self.seen: deque[Seen] = deque(maxlen=remember)  # the last requests
+        self.arrival = asyncio.Event()  # set by each request
         self.url = ""
         self._bookmark_s = bookmark_s
         self._faults: defaultdict[str, deque[Fault]] = defaultdict(deque)
@@ -193,24 +188,33 @@ class LoopbackApi:
         head = b'{"kind":"List","apiVersion":"v1","metadata":' + msgspec.json.encode(metadata) + b',"items":['
         return head + b",".join(page.items) + b"]}\n"
 
-    async def _watch(self, request: web.BaseRequest, call: _Call) -> web.StreamResponse:
+    async def lines(self, target: str) -> AsyncGenerator[bytes, None]:
+        """The answer to a watch, line by line. Errors: before the first as those of `answer`."""
+        async with aclosing(self._events(self._read("GET", target))) as events:
+            async for event in events:
+                yield b'{"type":"%b","object":%b}\n' % (event.type.encode(), event.object)
+
+    def _events(self, call: _Call) -> AsyncGenerator[WatchEvent, None]:
         if call.resource is None:
             raise NotFoundError(404, "404 page not found")
         query = call.query
-        events = self.store.watch(
+        self.store.check_watch(call.resource, int(query["resourceVersion"]))
+        return self.store.watch(
             call.resource,
             namespace=call.namespace,
             resource_version=query["resourceVersion"],
             timeout_s=float(query.get("timeoutSeconds", "300")),
             bookmark_s=self._bookmark_s if query.get("allowWatchBookmarks") == "true" else float("inf"),
         )
-        self.store.check_watch(call.resource, int(query["resourceVersion"]))
+
+    async def _watch(self, request: web.BaseRequest, call: _Call) -> web.StreamResponse:
+        self._events(call)  # what is wrong with the request is said in the status
         response = web.StreamResponse(headers={"Content-Type": _JSON})
         with suppress(ConnectionResetError):  # the reader hung up, as readers of watches do
             await response.prepare(request)
-            async with aclosing(events):
-                async for event in events:
-                    await response.write(b'{"type":"%b","object":%b}\n' % (event.type.encode(), event.object))
+            async with aclosing(self.lines(request.raw_path)) as lines:
+                async for line in lines:
+                    await response.write(line)
             await response.write_eof()
         return response
 

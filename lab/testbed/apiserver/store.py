@@ -74,10 +74,8 @@ class Change:
 class _Collection(msgspec.Struct, eq=False):
     """All objects of one kind, and the changes that can still be watched."""
 
-    compacted: int = 0
-    """Changes up to this version can no longer be watched."""
-    objects: dict[Key, Change] = {}
-    """key → the change that made the object what it is"""
+    compacted: int = 0  # changes up to this version can no longer be watched
+    objects: dict[Key, Change] = {}  # key → the change that made the object what it is
     changes: list[Change] = []
     news: asyncio.Event = msgspec.field(default_factory=asyncio.Event)
     """Set by each change; replaced, never cleared, because all watches wait for the same one"""
@@ -96,8 +94,7 @@ class ApiStore:
     def __init__(self) -> None:
         """Serve the kinds that every cluster of netgang's has."""
         self.version = 1
-        self.bindings: list[Binding] = []
-        """Bindings in the order in which they took effect"""
+        self.bindings: list[Binding] = []  # bindings in the order in which they took effect
         self.evictions: list[PodUid] = []
         self.patches: list[tuple[PodUid, dict[str, str]]] = []
         """uid and annotations of each merge patch that changed something"""
@@ -105,12 +102,10 @@ class ApiStore:
         self._collections = {kind: _Collection() for kind in (PODS, NODES, POD_GROUPS, DAEMON_SETS, EVENTS)}
         self._line = _Line()
         self._silent = False
-        self._pages: dict[str, tuple[int, list[Change]]] = {}
-        """continue token → version, items still to come"""
+        self._pages: dict[str, tuple[int, list[Change]]] = {}  # continue token → version, items still to come
         self._tokens = 0
         self._uids = 0
-        self._names = 0
-        """Names made of `generateName` so far"""
+        self._names = 0  # made of `generateName` so far
 
     # -- objects ------------------------------------------------------------------------------------------------------
 

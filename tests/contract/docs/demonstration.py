@@ -46,7 +46,6 @@ class Demonstration(msgspec.Struct, frozen=True):
     client: httpx.AsyncClient
 
     async def ask(self, verb: str, request: str, *, index: int = 0, **more: str) -> Any:
-        """POST a file of examples/requests, for pod `index` of the gang, with `more` in it."""
         text = (EXAMPLES / "requests" / request).read_text().replace("case1-0", f"case1-{index}")
         answer = await self.client.post(f"/{verb}", json=json.loads(text) | more)
         assert answer.status_code == 200

@@ -10,8 +10,7 @@ BEST = {"node28", "node29", "node30", "node31", "node32", "node36"}
 
 async def test_case1_gets_the_papers_six_nodes_once_the_sixth_bind_has_come() -> None:
     async with demonstration() as demo:
-        listed = await demo.ask("prioritize", "prioritize-case1.json")
-        scores = {one["Host"]: one["Score"] for one in listed}
+        scores = {one["Host"]: one["Score"] for one in await demo.ask("prioritize", "prioritize-case1.json")}
         assert len(scores) == 36
         assert min(scores[node] for node in BEST) > max(score for node, score in scores.items() if node not in BEST)
         answers = [await demo.ask("filter", "filter-case1.json", index=index) for index in range(6)]

@@ -1,7 +1,4 @@
-"""What the documents say exists, does exist: links, files, commands, settings, metrics; tests of safety's rules.
-
-Nothing here looks at words or form. tests/e2e/people/test_newcomer.py types what README and the tutorial print.
-"""
+"""What the documents say exists, does exist: links, files, commands, settings, metrics; tests of safety's rules."""
 
 import re
 import shlex
@@ -167,7 +164,6 @@ def _set(words: list[str]) -> Iterator[Mapping[str, Any]]:
 
 
 def _shown(document: Path) -> Iterator[Mapping[str, Any]]:
-    """Settings and values that a page shows, in blocks or by `--set`."""
     text = document.read_text()
     for one in (one for block in fenced(text, "yaml") for one in yaml.safe_load_all(block)):
         if isinstance(one, Mapping) and not one.keys() & {"kind", "metadata", "spec"}:

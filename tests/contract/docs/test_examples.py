@@ -1,7 +1,4 @@
-"""The examples are what they say: generated files are up to date, and what they ask is what the demonstration shows.
-
-That the gangs of the saved test bed are what README says of them is shown by test_demonstration.py.
-"""
+"""The examples are what they say: generated files are up to date, and what they ask is what the demonstration shows."""
 
 import json
 import runpy

@@ -1,8 +1,4 @@
-"""Every annotation, label, gate, resource and taint by which objects and netgang speak to each other.
-
-A word that any module reads or writes is listed here (a test looks through the code); docs/reference/annotations.md is
-written from this.
-"""
+"""Every annotation, label, gate, resource and taint by which objects and netgang speak to each other."""
 
 from collections.abc import Iterable
 from enum import StrEnum

@@ -26,7 +26,6 @@ _GATED = ("--show-only", "templates/gates.yaml", "--set", "gates.enabled=true,sc
 
 
 def rendered(helm: Helm) -> dict[Path, str]:
-    """File → what it must be."""
     options = ("--namespace", INSTALLED_IN, "--kube-version", KUBERNETES, "--no-hooks")
     command = ("template", "netgang", str(CHART), *options)
     modes = {MANIFESTS / f"{mode}.yaml": helm.good(*command, "--set", f"mode={mode}") for mode in MODES}
@@ -64,7 +63,6 @@ def rights_of(rules: Sequence[Object]) -> Iterator[tuple[str, str, str]]:
 
 
 def mounted_settings(objects: Sequence[Object], directory: Path) -> Settings:
-    """What netgang reads in its pod."""
     file = directory / "netgang.yaml"
     file.write_text(of_kind(objects, "ConfigMap")["netgang"]["data"]["netgang.yaml"])
     return Settings.load(file)

@@ -1,7 +1,4 @@
-"""The Helm chart: manifests/ are what it prints, values are checked, and what they switch on fits together.
-
-Everything here needs Helm. What the two modes hold without values is in test_manifests.py, which needs none.
-"""
+"""The Helm chart: manifests/ are what it prints, values are checked, and what they switch on fits together."""
 
 import re
 import subprocess
@@ -192,8 +189,7 @@ def test_the_doctor_finds_nothing_in_what_the_chart_installs(values: Mapping[str
 def test_volumes_of_ones_own_come_on_top(chart: Chart) -> None:
     volumes = [VOLUME, {"name": "authority", "configMap": {"name": "site-ca"}}]
     mounts = [MOUNT, {"name": "authority", "mountPath": "/etc/site/ca.crt", "subPath": "ca.crt"}]
-    own = {"extraVolumes": volumes, "extraVolumeMounts": mounts}
-    before, after = chart({"tls": ON}), chart({"tls": ON, **own})
+    before, after = chart({"tls": ON}), chart({"tls": ON, "extraVolumes": volumes, "extraVolumeMounts": mounts})
     pods = of_kind(before, "Deployment")["netgang"]["spec"]["template"]["spec"]
     pods["volumes"] += volumes
     pods["containers"][0]["volumeMounts"] += mounts
@@ -210,8 +206,7 @@ def test_pods_run_where_the_values_say(chart: Chart) -> None:
         assert marks["labels"] == {"app.kubernetes.io/name": name, "team": "infra"}
         assert marks["labels"].items() >= one["spec"]["selector"]["matchLabels"].items()
         assert set(marks["annotations"]) > {"example.org/scrape"}
-    end = of_kind(made, "Job")["netgang-uninstall-pre-delete"]
-    assert pod_spec(end)["nodeSelector"] == PLACED["nodeSelector"]
+    assert pod_spec(of_kind(made, "Job")["netgang-uninstall-pre-delete"])["nodeSelector"] == PLACED["nodeSelector"]
     bare = of_kind(chart({"priorityClassName": ""}), "Deployment").values()
     assert [pod_spec(one).get("priorityClassName") for one in bare] == [None, None]
 
@@ -234,7 +229,6 @@ def test_what_is_run_at_the_end(chart: Chart) -> None:
 
 
 def certificates(objects: Sequence[Object], deployment: str) -> tuple[str, str]:
-    """Name of the Secret with certificates, and the directory where it is mounted, whole."""
     volumes = pod_spec(of_kind(objects, "Deployment")[deployment])["volumes"]
     (name,) = [volume["secret"]["secretName"] for volume in volumes if volume["name"] == "tls"]
     (mount,) = [one for one in container_of(objects, deployment)["volumeMounts"] if one["name"] == "tls"]
@@ -336,8 +330,7 @@ def test_the_probe_alone_brings_its_certificates(chart: Chart, tmp_path: Path, m
         create_default_context().load_cert_chain(tmp_path / "tls.crt", tmp_path / "tls.key")
         checked = ["openssl", "verify", "-x509_strict", "-CAfile", "ca.crt", "-verify_hostname", name, "tls.crt"]
         subprocess.run(checked, cwd=tmp_path, check=True, capture_output=True)
-    rest = [one for one in found if one["kind"] != "Secret"]
-    assert "PRIVATE KEY" not in yaml.safe_dump_all(rest)
+    assert "PRIVATE KEY" not in yaml.safe_dump_all([one for one in found if one["kind"] != "Secret"])
     monkeypatch.setenv("POD_NAMESPACE", "ng")  # as the downward API has it
     account, settings = of_kind(found, "ServiceAccount")["netgang-probe"], mounted_settings(found, tmp_path)
     assert settings.probe.service_account == f"ng/{account['metadata']['name']}"

@@ -13,7 +13,6 @@ PINNED = re.compile(r"(?P<image>[a-z0-9./-]+):(?P<tag>\d[\w.-]*)(?: AS (?P<name>
 
 
 def steps() -> list[list[tuple[str, str]]]:
-    """The stages of the Dockerfile: (instruction, rest) of each line, continued lines joined."""
     text = re.sub(r"\\\n\s*", "", DOCKERFILE.read_text())
     lines = [line.partition(" ") for line in text.splitlines() if line.strip() and not line.startswith("#")]
     stages: list[list[tuple[str, str]]] = []

@@ -43,12 +43,10 @@ def test_the_rights_are_the_calls_that_are_made(objects: tuple[Object, ...]) -> 
     assert len(set(allowed)) == len(allowed)
     assert set(allowed) >= calls.CALLS
     called = {(group, resource) for _, group, resource in calls.CALLS}
-    more = {(verb, *pair) for verb, *pair in set(allowed) - calls.CALLS if tuple(pair) in called}
-    assert more == set()
+    assert {(verb, *pair) for verb, *pair in set(allowed) - calls.CALLS if tuple(pair) in called} == set()
 
 
 def test_netgang_has_no_other_rights(objects: tuple[Object, ...]) -> None:
-    """Of accounts and bindings none is left over, and rules name what they allow."""
     bindings = [one for one in objects if one["kind"] in ("ClusterRoleBinding", "RoleBinding")]
     mine = [b for b in bindings for s in b["subjects"] if (s["name"], s["namespace"]) == ("netgang", OURS)]
     found = [(b["kind"], b["roleRef"]["kind"], b["roleRef"]["name"], b["metadata"].get("namespace")) for b in mine]

@@ -165,7 +165,6 @@ def test_alerts_fire_when_they_should(series: dict[str, str], want: set[str], at
 
 
 def queries() -> list[str]:
-    """Those of the dashboard."""
     board: dict[str, Any] = json.loads((CHART / "files/dashboard.json").read_text())
     found: list[str] = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
     found += [one["expr"] for one in board["annotations"]["list"]]

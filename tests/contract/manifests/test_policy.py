@@ -30,7 +30,6 @@ def conditions(spec: Object) -> dict[str, str]:
 
 
 def quoted(*parts: str | Object) -> set[str]:
-    """The texts in expressions."""
     expressions = [one if isinstance(one, str) else one["expression"] for one in parts]
     return {text for one in expressions for text in re.findall(r"'([^']+)'", one)}
 
@@ -54,7 +53,6 @@ def test_a_policy_knows_the_code_s_marks_and_looks_at_new_pods_of_tenants_alone(
 
 @pytest.mark.parametrize("mode", MODES)
 def test_the_warnings_know_what_the_code_reads(mode: str) -> None:
-    """Whatever netgang reads or writes is no mistake, and what marks a gang is asked for; they are on as installed."""
     known, jobs = warnings("netgang-warnings", mode), warnings("netgang-job-warnings", mode)
     marks = {groups.POD_GROUP_LABEL, groups.NAME_LABEL, groups.MIN_AVAILABLE_LABEL}
     assert marks <= known["labels"] & known["elsewhere"]

@@ -1,8 +1,4 @@
-"""The two kube-scheduler configurations: what kube-scheduler would refuse, and what would break gangs in silence.
-
-That the entries reach netgang, that a held bind is answered before the timeout, names, verbs and leases: all that the
-doctor looks at is asserted by it finding nothing.
-"""
+"""The two kube-scheduler configurations: what kube-scheduler would refuse, and what would break gangs in silence."""
 
 from pathlib import Path
 

@@ -1,6 +1,7 @@
 """`python -m tests.contract.reference` writes the pages again."""
 
-from tests.contract.reference.pages import write
+from tests.contract.reference.pages import PAGES, ROOT
 
 if __name__ == "__main__":
-    write()
+    for name, page in PAGES.items():
+        (ROOT / "docs" / name).write_text(page())

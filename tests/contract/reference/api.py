@@ -88,8 +88,7 @@ def api_page() -> str:
 
 
 def bodies_page() -> str:
-    operations = _operations(served().openapi, reports_openapi())
-    taken = _models([what.get("requestBody", {}) for _, _, what in operations])
+    taken = _models([what.get("requestBody", {}) for _, _, what in _operations(served().openapi, reports_openapi())])
     limits = {name: f"number from {_number(low)} to {_number(top)}" for name, (low, top) in report_body.LIMITS.items()}
     rows = [(code(field), kind) for field, kind in (limits | {"time": "Unix seconds; without it: now"}).items()]
     return _BODIES + taken + _REPORT + table(("field", "type"), rows)
@@ -106,7 +105,6 @@ def _schemas() -> Mapping[str, Any]:
 
 
 def _models(start: Any) -> str:
-    """The models that are named there, and in those, and so on."""
     found: set[str] = set()
     new = set(_NAMED.findall(json.dumps(start)))
     while new:

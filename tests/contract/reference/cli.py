@@ -27,27 +27,21 @@ _HEAD = ("option", "without it", "")
 Row: TypeAlias = tuple[str, str, str]
 
 
-def commands() -> Iterator[tuple[str, Any]]:
-    """(name, command) of each command that does something, in the order in which help lists them."""
-    yield from _below(typer.main.get_command(app), "netgang")
-
-
-def _below(command: Any, name: str) -> Iterator[tuple[str, Any]]:
+def _commands(command: Any, name: str = "netgang") -> Iterator[tuple[str, Any]]:
     for own, one in getattr(command, "commands", {}).items():
         if getattr(one, "commands", None):
-            yield from _below(one, f"{name} {own}")
+            yield from _commands(one, f"{name} {own}")
         elif not one.hidden:
             yield f"{name} {own}", one
 
 
 def exit_codes(command: Any) -> str:
-    """What its help says of its exit codes; empty: nothing."""
     found = re.search(r"^Exit code: (.*?)(?:\n\n|\Z)", command.help or "", re.MULTILINE | re.DOTALL)
     return " ".join(found[1].split()) if found else ""
 
 
 def cli_page() -> str:
-    found = {name: (command, tuple(_options(command))) for name, command in commands()}
+    found = {name: (command, tuple(_options(command))) for name, command in _commands(typer.main.get_command(app))}
     asks = {name: {row for row in rows if row[0].startswith(_ASKING)} for name, (_, rows) in found.items()}
     shared = max(asks.values(), key=len)
     users = [name for name in found if asks[name] == shared]

@@ -25,8 +25,3 @@ PAGES: Mapping[str, Callable[[], str]] = {  # file below docs → its text
     "reference/api-documents.md": answers_page,
     "reference/cli.md": cli_page,
 }
-
-
-def write() -> None:
-    for name, page in PAGES.items():
-        (ROOT / "docs" / name).write_text(page())

@@ -38,8 +38,7 @@ def test_every_word_of_ours_is_used() -> None:
     used = "\n".join(path.read_text() for path in (*CODE, *(ROOT / "manifests").rglob("*.yaml")))
     own = {word.name for word in VOCABULARY if word.name.startswith("netgang.io/")}
     spelt = {name for name in own if name in used or f'"{name.partition("/")[2]}"' in used}
-    composed = {f"netgang.io/endpoint-{metric}" for metric in ("loss", "delay", "throughput")}
-    assert own - spelt <= composed
+    assert own - spelt <= {f"netgang.io/endpoint-{metric}" for metric in ("loss", "delay", "throughput")}
 
 
 ASKED = {word.name.partition("/")[2]: word for word in VOCABULARY if word.use is Use.ASK}
@@ -55,8 +54,7 @@ def test_values_that_are_listed_are_understood_and_no_others(name: str) -> None:
 
 
 def test_metrics_are_those_of_a_running_service() -> None:
-    page = reference.PAGES["reference/metrics.md"]()
-    rows = re.findall(r"\| `(\w+)` \| \w+ \| (.*?) \|", page)
+    rows = re.findall(r"\| `(\w+)` \| \w+ \| (.*?) \|", reference.PAGES["reference/metrics.md"]())
     listed = {name: set(re.findall("`([^`]+)`", labels)) for name, labels in rows}
     text = served().metrics
     shown = set(re.findall(r"^# TYPE (\w+)", text, re.MULTILINE))

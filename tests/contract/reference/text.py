@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 
 
 class Told(NamedTuple):
-    """What stands below one member of a class: a paragraph each."""
-
     name: str
     group: str  # the comment line above it, which begins a group; empty: there is none
     paragraphs: tuple[str, ...]
@@ -44,7 +42,6 @@ def _paragraphs(statement: ast.stmt | None) -> tuple[str, ...]:
 
 
 def members(cls: type[Enum]) -> Iterable[tuple[str, str]]:
-    """(value, what is said of it) of each member of an enumeration."""
     for one in told(cls):
         yield str(cls[one.name].value), " ".join(one.paragraphs)
 

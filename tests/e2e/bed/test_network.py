@@ -26,7 +26,6 @@ async def until_known(stage: Stage, netgang: Netgang, nodes: int) -> None:
 
 @pytest.mark.parametrize("selection", ["subset", "paper"])
 async def test_paper_case_one(stage: Stage, selection: str) -> None:
-    """Six pods near zone D of the 36-node bed go to exactly node28-32 and node36; 33, 34, 35 score lowest of D."""
     with MaddashServer(paper_mesh(), checked_at_s=SystemClock().now_s) as maddash:
         source = {"kind": "maddash", "url": maddash.url}
         netgang = await stage.netgang({"network": {"sources": [source]}}, on=dict.fromkeys("ABCD", 9), cpu="16")
@@ -44,7 +43,6 @@ async def test_paper_case_one(stage: Stage, selection: str) -> None:
 
 
 async def test_the_mesh_changes_while_gangs_wait(stage: Stage) -> None:
-    """Two of eight nodes degrade while a gang waits at its gate: when it is complete it starts on the six others."""
     with MaddashServer(full_mesh(*EIGHT), checked_at_s=SystemClock().now_s) as maddash:
         source = {"kind": "maddash", "url": maddash.url, "interval_s": 1.0}
         netgang = await stage.netgang({"network": {"sources": [source]}}, on={"a": 8})

@@ -15,7 +15,6 @@ pytestmark = [pytest.mark.timeout(120), pytest.mark.xdist_group("network-namespa
 
 
 def test_smoke() -> None:
-    """One value of each impairment, one small job: netgang takes no impaired node, and saves time."""
     try:
         examine()
     except BedUnavailable as error:

@@ -10,7 +10,6 @@ LOAD = Workload("gangs", "2 gangs of 3", 6, 2, 3, 2, 3, ways=("none", "second"))
 
 
 async def test_gangs_are_compared() -> None:
-    """Both ways bind every pod; netgang's gangs are whole, its CPU is seen."""
     told: list[str] = []
     task = Task(LOAD, (WAYS["none"], WAYS["second"]), rounds=1)
     (plain, ours), goals = await compared(task, told.append, quick=True)

@@ -1,8 +1,7 @@
 """36 real agents in network namespaces, four zones of nine, no other measurements: faults found, and gone again.
 
-The paper's test bed (test case I: a gang of six in zone D) with the probe alone and a real kube-scheduler. node33 loses
-1 % of what it sends, node34 sends 5 ms late, and zone C's uplink loses 1 % in both directions, all at once. netgang is
-outside the namespaces: agents reach it by a relay beside the bridge. All settings are as installed.
+node33 loses 1 % of what it sends, node34 sends 5 ms late, and zone C's uplink loses 1 % in both directions, all at
+once. netgang is outside the namespaces: agents reach it by a relay beside the bridge. All settings are as installed.
 """
 
 import asyncio
@@ -62,7 +61,6 @@ class Values:
     age_s: dict[tuple[str, str], float]
 
     def __repr__(self) -> str:
-        """For failed tests: the means that decide."""
         losses = {"clean": _clean, "uplink": _by_uplink, "losing": lambda one, _: one == LOSING}
         said = ", ".join(f"{name} {self.loss_of(accept):.4f}" for name, accept in losses.items())
         late = f"late {self.late_ms():.2f} ms; oldest {self.oldest_s():.0f} s"
@@ -75,12 +73,10 @@ class Values:
         return inside.count(False) / len(inside)
 
     def loss_of(self, accept: Callable[[str, str], bool]) -> float:
-        """The mean of the known pairs for which this holds, 0 without any."""
         found = [value for pair, value in self.loss_ratio.items() if accept(*pair) and not math.isnan(value)]
         return fmean(found) if found else 0.0
 
     def late_ms(self) -> float:
-        """The mean delay of what the late node sends in its zone, 0 where nothing is known."""
         late = [ms for (one, to), ms in self.delay_ms.items() if one == LATE and ZONE_OF[to] == "D"]
         return fmean([ms for ms in late if not math.isnan(ms)] or [0.0])
 
@@ -103,7 +99,6 @@ def _by_uplink(one: str, other: str) -> bool:
 
 
 def _clean(one: str, other: str) -> bool:
-    """Whether none of the faults is on the way between them."""
     return not _by_uplink(one, other) and LOSING not in (one, other)
 
 
@@ -128,13 +123,11 @@ def listening(made: Bed) -> socket.socket:
 
 @contextmanager
 def faults(made: Bed) -> Iterator[None]:
-    """All three, until the end of the block."""
     drop = f"-m statistic --mode random --probability {LOSS_RATIO} -j DROP"
     with shaped(made, Setting(Impairment.DELAY, DELAY_MS, (LATE,))):
         for node in NODES:
             others = [one for one in NODES if one != node and (one == LOSING or _by_uplink(one, node))]
-            rules = [f"-A INPUT -s {address(one)} {drop}" for one in others]
-            _only(made, node, rules)
+            _only(made, node, [f"-A INPUT -s {address(one)} {drop}" for one in others])
         try:
             yield
         finally:
@@ -148,7 +141,6 @@ def _only(made: Bed, node: str, rules: list[str]) -> None:
 
 
 async def books(netgang: Netgang, *names: str) -> Iterator[dict[tuple[str, str], float]]:
-    """These matrices of /v1/network by directed pair; NaN where nothing is known."""
     pairs = (await document(netgang, "/v1/network"))["pairs"]
     ends = list(product(pairs["nodes"], repeat=2))
     matrices = (zip(ends, chain.from_iterable(pairs[name]), strict=True) for name in names)
@@ -177,7 +169,6 @@ async def token_of_pod(stage: Stage, node: str) -> str:
 
 
 def agent(made: Bed, node: str, token: str, folder: Path, *, url: str) -> Child:
-    """The process of a node's agent, which no kubelet starts."""
     token_file = folder / f"{node}.token"
     token_file.write_text(token)
     given = {"url": url, "node": node, "address": address(node), "token-file": str(token_file)}
@@ -200,7 +191,6 @@ async def until(
 async def running(
     stage: Stage, made: Bed, folder: Path, probe: Mapping[str, Any]
 ) -> AsyncIterator[tuple[Netgang, dict[str, Child]]]:
-    """Netgang on 36 nodes, and an agent in each namespace, started."""
     await stage.add_nodes(*zone_nodes(ZONES, cpu="1500m"))
     await stage.api.create(kind("v1", "ServiceAccount", ACCOUNT, stage.namespace))
     [port] = free_ports(1)
@@ -220,6 +210,13 @@ async def running(
             await asyncio.gather(*(one.stop() for one in agents.values()))
 
 
+async def a_job_avoids(stage: Stage, *bad: str) -> None:
+    await stage.create_gang("job", 6, annotations={"netgang.io/zones": "D"})
+    nodes = {*(await stage.until_bound("job", 6, limit_s=60.0)).values()}
+    assert {ZONE_OF[node] for node in nodes} == {"D"}
+    assert nodes.isdisjoint(bad)
+
+
 async def test_faults_are_found_avoided_and_gone(stage: Stage, mesh: Bed, tmp_path: Path) -> None:
     async with running(stage, mesh, tmp_path, {}) as (netgang, agents):
         within = partial(until, stage, partial(values, netgang))
@@ -232,10 +229,7 @@ async def test_faults_are_found_avoided_and_gone(stage: Stage, mesh: Bed, tmp_pa
                 lambda found: len(found.faults()) == 3 and found.loss_of(_clean) < CLEAN_RATIO,
                 "all three faults found, and no other",
             )
-            await stage.create_gang("job", 6, annotations={"netgang.io/zones": "D"})
-            nodes = {*(await stage.until_bound("job", 6, limit_s=60.0)).values()}
-            assert {ZONE_OF[node] for node in nodes} == {"D"}
-            assert nodes.isdisjoint({LOSING, LATE})
+            await a_job_avoids(stage, LOSING, LATE)
         await within(GONE_S, lambda found: not found.faults(), "all faults gone")
         before = await values(netgang)
         for node in KILLED:
@@ -275,7 +269,6 @@ class Rates:
     bps: dict[tuple[str, str], float]
 
     def __repr__(self) -> str:
-        """For failed tests."""
         slow = {pair: round(bps / 1e6, 1) for pair, bps in self.bps.items() if bps < SLOW_BPS * 2.0}
         return f"<{len(self.bps)} rates; slow: nodes {self.slow_nodes()}, zones {self.slow_zones()}: {slow}>"
 
@@ -285,7 +278,6 @@ class Rates:
         return {node for pair in self.bps for node in pair} - fast
 
     def zones(self) -> dict[str, float]:
-        """Two zones, by their names → the slowest link between them."""
         found: dict[str, float] = {}
         for (one, other), bps in self.bps.items():
             if ZONE_OF[one] != ZONE_OF[other]:
@@ -306,10 +298,7 @@ async def rates(netgang: Netgang) -> Rates:
 async def test_a_slow_node_and_then_a_slow_uplink_are_found_by_bursts_and_avoided(
     stage: Stage, mesh: Bed, tmp_path: Path
 ) -> None:
-    """10 Mbit/s instead of 100 on one of 36 nodes, with no gang in the way: each node has a burst first.
-
-    Zone C's uplink is narrowed when the node is found, just before bursts between zones begin.
-    """
+    """Zone C's uplink is narrowed when the node is found, just before bursts between zones begin."""
     uplink = Uplink(mesh, "C")
     throughput = {"enabled": True, "size_bytes": 10_000_000}
     async with running(stage, mesh, tmp_path, {"throughput": throughput}) as (netgang, _):
@@ -322,10 +311,7 @@ async def test_a_slow_node_and_then_a_slow_uplink_are_found_by_bursts_and_avoide
             )
             uplink.narrow()
             began_s = monotonic()
-            await stage.create_gang("job", 6, annotations={"netgang.io/zones": "D"})
-            nodes = {*(await stage.until_bound("job", 6, limit_s=60.0)).values()}
-            assert {ZONE_OF[node] for node in nodes} == {"D"}
-            assert LOSING not in nodes
+            await a_job_avoids(stage, LOSING)
             await stage.end(*(await stage.bound("job")))  # not the agents, whose tokens would end
         await within(GONE_S, lambda found: not found.slow_nodes(), "10 Mbit/s gone")
         await within(

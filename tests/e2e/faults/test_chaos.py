@@ -114,7 +114,6 @@ async def test_random_chaos() -> None:
 
 @asynccontextmanager
 async def _service(cluster: Cluster) -> AsyncIterator[tuple[Replicas, int]]:
-    """Two replicas behind one address, and both kube-schedulers; the address's port."""
     async with replicas(cluster, SETTINGS) as (group, address):
         first = await group.start("netgang-a")
         await group.start("netgang-b")
@@ -151,7 +150,6 @@ async def _until_all_were_whole(tenants: Tenants, witness: Witness) -> float:
 
 
 async def _keep_evidence(cluster: Cluster, api: Api, port: int, tenants: Tenants) -> None:
-    """Logs, pods and what netgang says, if a gang that should have started has not, or a problem was seen."""
     left = tenants.unfinished()
     if not left and not tenants.witness.problems:
         return

@@ -38,7 +38,6 @@ async def test_a_refused_pod_is_quiet_and_quick(stage: Stage) -> None:
 
 
 async def test_room_is_taken_while_a_gang_is_held(stage: Stage) -> None:
-    """Pods of others take reserved room: held calls fail, the gang is planned again, and no node is over-committed."""
     netgang = await stage.netgang(on={"a": 6})
     [planned] = (await stage.create_held_gang(netgang, "g", 4))["admitted"]
     taken = min(planned["members"].values())
@@ -55,9 +54,7 @@ async def test_room_is_taken_while_a_gang_is_held(stage: Stage) -> None:
 @pytest.mark.nightly
 @pytest.mark.timeout(300)
 async def test_the_api_server_is_silent_for_a_minute(stage: Stage) -> None:
-    """Connections stay open and nothing answers: no gang starts in part, and afterwards all goes on by itself."""
-    netgang = await stage.netgang(on={"a": 6})
-    await stage.create_held_gang(netgang, "g", 3)
+    await stage.create_held_gang(await stage.netgang(on={"a": 6}), "g", 3)
     server = stage.cluster.parts["kube-apiserver"]
     server.freeze()
     try:
@@ -87,8 +84,7 @@ async def test_people_with_curl_open_no_back_door(stage: Stage) -> None:
 
     async def bind(client: httpx.AsyncClient, name: str, node: str = "") -> str:
         names = {"PodName": name, "PodNamespace": stage.namespace, "PodUID": pods[name]["metadata"]["uid"]}
-        reply = await client.post("/bind", json={**names, "Node": node or planned[name]})
-        return str(reply.json()["Error"])
+        return str((await client.post("/bind", json={**names, "Node": node or planned[name]})).json()["Error"])
 
     as_kube_scheduler, as_curl = {"User-Agent": "Go-http-client/1.1"}, {"User-Agent": "curl/8.5.0"}
     async with (
@@ -131,16 +127,11 @@ async def test_no_preemption_member_by_member(stage: Stage) -> None:
 
 
 async def test_admission_is_a_commitment(stage: Stage) -> None:
-    """From the first member at bind a gang keeps all its places, also those that look free (docs/safety.md S4).
-
-    Two of four members of low priority wait for an anchor, and two of high priority seem to fit.
-    """
+    """From the first member at bind a gang keeps all its places, also those that look free (docs/safety.md S4)."""
     await stage.api.apply(PRIORITIES)
     netgang = await stage.netgang(on={"a": 4})
 
     async def committed(*behind: str) -> dict[str, str]:
-        """The nodes of `low`, once it alone is admitted and these gangs wait behind it."""
-
         def planned(plan: dict[str, Any]) -> bool:
             waiting = [one["gang"] for one in plan["waiting"] if one["code"] == "BEHIND"]
             there = [(one["gang"], one["committed"]) for one in plan["admitted"]]

@@ -29,8 +29,7 @@ from lab.testbed.parts.service import Netgang
 from lab.testbed.processes.pace import LIVENESS_S, slowness
 from lab.testbed.processes.relay import Relay, relay
 from tests.e2e.invariants import invariants_hold, until_nothing_is_promised
-from tests.e2e.replayed import assert_decides_again
-from tests.e2e.stage import Stage, document, metric, say
+from tests.e2e.stage import Stage, assert_decides_again, document, metric, say
 
 SETTINGS = {"leader_election": "on", "record": {"enabled": True}}
 KILLS = int(os.environ.get("LEADER_KILLS") or "4")
@@ -69,10 +68,10 @@ class Stream(msgspec.Struct):
 
 
 @asynccontextmanager
-async def stream(stage: Stage) -> AsyncIterator[Stream]:
+async def stream(stage: Stage, service: Netgang) -> AsyncIterator[Stream]:
     """Gangs while the block runs; at its end all that were created must become whole."""
-    made = Stream(stage)
-    async with asyncio.TaskGroup() as tasks:
+    made, repair = Stream(stage), {"commit_s": REPAIR_S, "grace_s": REPAIR_S}
+    async with invariants_hold(stage.api, service, stage.namespace, **repair), asyncio.TaskGroup() as tasks:
         tasks.create_task(made.create())
         collecting = tasks.create_task(made.collect())
         try:
@@ -123,7 +122,6 @@ async def lease(stage: Stage) -> Object:
 
 @pytest.mark.timeout(120 + 30 * KILLS)
 async def test_leaders_are_killed_during_a_stream_of_gangs(stage: Stage) -> None:
-    """Kill -9 at random moments: no gang stays in part, is lost or is bound twice, and the other one takes over."""
     await stage.add_nodes(*zone_nodes({"a": 4, "b": 4}, cpu="16"))
     chance = random.Random(SEED)
     say(f"seed {SEED}: CHAOS_SEED={SEED} kills at the same moments of the stream again")
@@ -131,10 +129,7 @@ async def test_leaders_are_killed_during_a_stream_of_gangs(stage: Stage) -> None
     ready_s: list[float] = []
     async with both(stage) as (group, service, _):
         before = await binding_posts(stage)
-        async with (
-            invariants_hold(stage.api, service, stage.namespace, commit_s=REPAIR_S, grace_s=REPAIR_S),
-            stream(stage) as gangs,
-        ):
+        async with stream(stage, service) as gangs:
             victim, other = "netgang-a", "netgang-b"
             for _ in range(KILLS):
                 await asyncio.sleep(chance.uniform(0.5, 2.5))
@@ -185,13 +180,11 @@ async def refused(netgang: Netgang, verb: str) -> str:
 
 
 async def leads(netgang: Netgang) -> bool:
-    ready = await document(netgang, "/readyz")
-    return bool(ready["detail"]["leadership"]["leading"])
+    return bool((await document(netgang, "/readyz"))["detail"]["leadership"]["leading"])
 
 
 @pytest.mark.timeout(120)
 async def test_a_leader_that_is_told_to_end_hands_over_at_once(stage: Stage) -> None:
-    """SIGTERM: held binds are answered, the other leads within two seconds, and the gang starts there."""
     await stage.add_nodes(*zone_nodes({"a": 4}, cpu="1500m"))
     async with both(stage) as (group, service, _):
         standby = group.running["netgang-b"]
@@ -216,7 +209,6 @@ async def test_a_leader_that_is_told_to_end_hands_over_at_once(stage: Stage) -> 
 
 
 async def says_it_leads(netgang: Netgang) -> bool | None:
-    """As `leads`; `None`: it does not answer."""
     try:
         async with asyncio.timeout(0.5):
             return await leads(netgang)
@@ -227,7 +219,6 @@ async def says_it_leads(netgang: Netgang) -> bool | None:
 @pytest.mark.timeout(150)
 @pytest.mark.parametrize("how", ["cut off from the API server", "frozen"])
 async def test_a_split_leaves_one_that_binds(stage: Stage, how: str) -> None:
-    """For longer than the lease: the other takes over, the first binds nothing more, and every pod is bound once."""
     await stage.add_nodes(*zone_nodes({"a": 4, "b": 4}, cpu="16"))
     async with both(stage, cable=True) as (group, service, wire):
         first, second = group.running["netgang-a"], group.running["netgang-b"]
@@ -241,11 +232,7 @@ async def test_a_split_leaves_one_that_binds(stage: Stage, how: str) -> None:
                 seen[bool(said[0]), bool(said[1])] += 1
                 await asyncio.sleep(0.02)
 
-        async with (
-            beside(watch()),
-            invariants_hold(stage.api, service, stage.namespace, commit_s=REPAIR_S, grace_s=REPAIR_S),
-            stream(stage) as gangs,
-        ):
+        async with beside(watch()), stream(stage, service) as gangs:
             await asyncio.sleep(2.0)
             part = stage.cluster.parts["netgang-a"]
             began_s = monotonic()

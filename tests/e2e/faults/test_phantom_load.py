@@ -9,7 +9,6 @@ SIZE = 4  # each gang needs every node
 
 
 async def test_pods_that_no_scheduler_places_take_no_room(stage: Stage) -> None:
-    """One on each node, pinned as a DaemonSet's are, with the node's whole request: the gang starts all the same."""
     netgang = await stage.netgang(on={"a": SIZE})
     owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "x", "uid": "x", "controller": True}
     for name in (f"node{number}" for number in range(1, SIZE + 1)):
@@ -22,7 +21,6 @@ async def test_pods_that_no_scheduler_places_take_no_room(stage: Stage) -> None:
 
 
 async def test_young_nodes_keep_room_for_a_daemon_set_for_a_time(stage: Stage) -> None:
-    """Its pods can never be made, there is no controller: explain names it, and then the gang starts."""
     netgang = await stage.netgang({"node_settle_s": 8})
     await stage.api.create(daemon_set("agent", stage.namespace, "1"))
     await stage.add_nodes(*zone_nodes({"a": SIZE}, cpu="1500m"))

@@ -41,12 +41,10 @@ async def test_lost_members(site: Stage) -> None:
         await site.api.delete("Node", _node_of_one(gang, besides={node for one in besides for node in one.values()}))
     await site.api.delete("Node", done)
 
-    path = f"/v1/explain/{site.namespace}/keep"
-
-    def waits(told: Object) -> bool:
-        return f"waiting for node {silent} to be removed or to come back" in told.get("repair", "")
-
-    await site.until_document(site.service, path, waits, "the wait explained", limit_s=LIMIT_S)
+    path, waits = f"/v1/explain/{site.namespace}/keep", f"waiting for node {silent} to be removed or to come back"
+    await site.until_document(
+        site.service, path, lambda told: waits in told.get("repair", ""), "the wait explained", limit_s=LIMIT_S
+    )
     await site.until_events("GangBroken", lambda found: any(silent in note for note in found.values()))
 
     again = await site.until_running("anew", 8, without=frozenset(anew))

@@ -14,7 +14,6 @@ def by_uid(pods: list[Object]) -> dict[str, set[str]]:
 
 
 async def test_a_job_that_lost_all_its_nodes_starts_elsewhere(site: Stage) -> None:
-    """The Job is suspended and resumed: its new pods have their gate, go to another zone, and no failure is counted."""
     await site.api.create(indexed_job("train", site.namespace, 2))
     first = by_uid(await site.until_admitted("", 2, limit_s=LIMIT_S))
     for name in set.union(*first.values()):

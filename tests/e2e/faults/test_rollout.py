@@ -37,7 +37,6 @@ class Site(msgspec.Struct, frozen=True):
         await self.cluster.kubectl("-n", INSTALLED_IN, "rollout", "status", f"deploy/{deployment}", "--timeout=120s")
 
     async def a_gang_starts(self, name: str) -> float:
-        """Create a gang of four; seconds until it runs."""
         began_s = monotonic()
         stage = Stage(self.cluster, self.api, PLACE)
         await stage.create_gang(name, 4)
@@ -47,7 +46,6 @@ class Site(msgspec.Struct, frozen=True):
 
 @pytest.fixture
 async def site() -> AsyncIterator[Site]:
-    """manifests/second-scheduler.yaml, applied to a cluster with the controllers that it needs."""
     installed = installed_settings()
     settings = {name: installed[name] for name in KEPT_SETTINGS}
     async with Cluster(controllers=(*CONTROLLERS, *MORE_CONTROLLERS), stage_names=STAGES) as cluster:
@@ -78,7 +76,6 @@ async def site() -> AsyncIterator[Site]:
 
 @pytest.mark.timeout(400)
 async def test_a_rollout_and_a_drain_of_the_leader_s_node_finish(site: Site) -> None:
-    """Both schedulers keep one leader each; a gang starts before, between and after."""
     leases = {one["metadata"]["name"] for one in await site.api.list_all("Lease", namespace=INSTALLED_IN)}
     assert leases == {"netgang-leader", "netgang-scheduler"}
     took_s = [await site.a_gang_starts("before")]

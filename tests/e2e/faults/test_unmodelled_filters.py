@@ -15,12 +15,10 @@ site = site_on(zone_nodes({"a": CLOSED + OPEN}, cpu="1500m", prefix="n"), SETTIN
 
 @pytest.mark.timeout(200)
 async def test_anti_affinity_of_others_costs_the_job_nothing(site: Stage) -> None:
-    """Pods on six of eight nodes want no member beside them."""
     for number in range(1, CLOSED + 1):
         await site.api.create(shuns_gangs(site.pod(f"blocker-{number}", on=f"n{number}", cpu="10m")))
     await site.api.create(indexed_job("train", site.namespace, 2, backoff_limit=1))
-    there = await site.until_running("train", 2)
-    assert set(there.values()) == {"n7", "n8"}
+    assert set((await site.until_running("train", 2)).values()) == {"n7", "n8"}
     await _assert_spared(site, "train")
 
     await site.api.create(indexed_job("later", site.namespace, 4, backoff_limit=1))

@@ -16,15 +16,10 @@ async def test_a_gang_whose_claim_does_not_exist_waits_without_room(stage: Stage
     assert found["code"] == "INCOMPLETE"
     await stage.create_gang("next", SIZE, gated=True)
     bound = await stage.until_bound("next", SIZE, limit_s=20.0)
-    volume, claim = volume_in(stage.namespace, "a")
-    await stage.api.create(volume)
-    try:
-        await stage.api.create(claim)
+    async with volume_in(stage.api, stage.namespace, "a"):
         await stage.end(*bound)
         await stage.until_bound("lacks", SIZE, limit_s=20.0)
         await until_nothing_is_promised(stage.api, netgang)
-    finally:
-        await stage.api.delete("PersistentVolume", volume["metadata"]["name"])
 
 
 async def test_an_ungated_gang_that_fits_no_node_of_kube_scheduler_lapses(stage: Stage) -> None:

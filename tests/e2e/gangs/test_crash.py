@@ -22,7 +22,6 @@ def _waiting(stage: Stage, name: str, **fields: Any) -> list[Object]:
 
 @pytest.mark.timeout(120)
 async def test_a_crash_keeps_order_and_clocks(stage: Stage) -> None:
-    """Killed (-9) and started again, netgang says the same of every gang: rank, state, weight, since when it waits."""
     await stage.add_nodes(*(node(f"t{number}", cpu="1100m", zone="a") for number in range(SIZE)))
     await stage.api.apply([priority_class("hasty", 7)])
     netgang = await stage.netgang({"queue": {"starve_limit_s": 20.0}})
@@ -46,8 +45,7 @@ async def test_a_crash_keeps_order_and_clocks(stage: Stage) -> None:
     await stage.cluster.restart(netgang.part.name, crash=True)
     assert await stands() == before
     await stage.end(*(f"x{number}" for number in range(SIZE)))
-    bound = await stage.until_bound("g", SIZE)
-    assert {gang_of(name) for name in bound} == {hasty[0]}
+    assert {gang_of(name) for name in await stage.until_bound("g", SIZE)} == {hasty[0]}
 
 
 async def _stands(stage: Stage, netgang: Netgang) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from tests.e2e.stage import Stage
 async def test_g6_without_gangs_three_of_five_members_start(stage: Stage) -> None:
     """PAPERS.md G6, the control without netgang: 4 GPUs leave a job that hangs half started."""
     await stage.add_nodes(node("g1", gpu=2), node("g2", gpu=2))
-    await stage.start_scheduler()
+    await stage.cluster.start_scheduler()
     await stage.api.create_all(training_job("tf", workers=4, worker_gpu=2, namespace=stage.namespace))
     await stage.until_refused(2)
     bound = await stage.bound()
@@ -35,7 +35,6 @@ async def test_g6_starts_when_the_missing_gpus_appear(stage: Stage) -> None:
 
 
 async def test_contention_never_leaves_a_gang_in_part(stage: Stage) -> None:
-    """Eight rounds of two to five gangs that do not all fit: no gang stays between 0 and its minimum, no deadlock."""
     await stage.netgang(on={"a": 5, "b": 5}, cpu="2500m")
     rng = random.Random(20)
     for number in range(8):
@@ -66,7 +65,6 @@ async def _whole(stage: Stage, sizes: dict[str, int]) -> set[str]:
 
 
 async def test_members_that_arrive_late_and_members_beyond_the_minimum(stage: Stage) -> None:
-    """Two of three wait for the third; a fourth and fifth that come later join where there is room, one stays."""
     await stage.netgang(on={"a": 4})
     await stage.api.create(pod_group("g", 3, namespace=stage.namespace))
     members = stage.gang("g", 5, least=3, dialect=GangDialect.POD_GROUP)
@@ -86,7 +84,6 @@ SYSTEM = "system-cluster-critical"
 
 
 async def test_a_plain_pod_does_not_take_what_is_reserved_for_a_starving_gang(stage: Stage) -> None:
-    """Its zone fills no more: a plain pod waits for the gang's start, a system pod does not wait at all."""
     await stage.add_nodes(*zone_nodes({"a": 2}, cpu="4100m"))
     netgang = await stage.default_scheduler(queue={"starve_limit_s": 3.0, "reserve_after_s": 0.0})
     await stage.create_pod("busy", cpu="3")
@@ -108,7 +105,6 @@ async def test_a_plain_pod_does_not_take_what_is_reserved_for_a_starving_gang(st
 
 
 async def test_a_plain_pod_does_not_take_a_committed_gangs_place(stage: Stage) -> None:
-    """One member is at bind, the other has not come: what it needs is refused until that lapses."""
     await stage.add_nodes(*zone_nodes({"a": 2}, cpu="4100m"))
     pace = slowness()
     hold_s = 8.0 * pace

@@ -54,7 +54,6 @@ FAULTS = {"netgang killed": Fault(NETGANG), "API server hangs": Fault("kube-apis
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 async def test_between_the_third_patch_and_the_fourth(stage: Stage, fault: Fault) -> None:
-    """Three to five of eight members are admitted when it happens: all eight are bound, and no room stays reserved."""
     netgang = await stage.netgang(SLOW, on={"a": 10, "b": 2})
     async with invariants_hold(stage.api, netgang, stage.namespace, commit_s=RETRY_S, grace_s=10.0):
         await stage.create_gang("g", 8, gated=True)
@@ -68,7 +67,6 @@ async def test_between_the_third_patch_and_the_fourth(stage: Stage, fault: Fault
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 async def test_while_binds_are_held(stage: Stage, fault: Fault) -> None:
-    """Nine of ten are at bind when it happens: none is bound before the tenth comes, then all are, and once."""
     times = {"hold_limit_s": 44.0, "commit_timeout_s": 7.0, "http_timeout_s": 67.0}  # an outage is shorter
     netgang = await stage.netgang(times, on={"a": 11})
     async with invariants_hold(stage.api, netgang, stage.namespace, commit_s=RETRY_S, grace_s=10.0):
@@ -85,7 +83,6 @@ async def test_while_binds_are_held(stage: Stage, fault: Fault) -> None:
 
 
 async def test_in_the_middle_of_a_commit(stage: Stage) -> None:
-    """Some of 150 members are bound when it happens: the others follow, and none is bound to a second node."""
     netgang = await stage.netgang(on={"a": 50}, cpu="3500m")
     async with invariants_hold(stage.api, netgang, stage.namespace, commit_s=RETRY_S, grace_s=10.0):
         creating = asyncio.create_task(stage.create_gang("g", 150))

@@ -25,7 +25,6 @@ SLOW = {"writes_per_s": 4.0}  # so that something can happen between two patches
 
 
 async def failed_attempts(stage: Stage) -> list[str]:
-    """What kube-scheduler says of attempts that failed: in its own metric, in Events, in pods' conditions."""
     by_metric = [f"{count:g} attempts {how}" for how, count in (await stage.attempts()).items() if how != "scheduled"]
     events = (await stage.events("FailedScheduling")).values()
     said = {name_of(one): str(not_scheduled(one)) for one in await stage.pods() if gates(one)}
@@ -33,7 +32,6 @@ async def failed_attempts(stage: Stage) -> list[str]:
 
 
 async def until_some_admitted(stage: Stage, name: str) -> list[Any]:
-    """Wait until three members of a gang are admitted, and no more than five; these."""
     admitted = [one for one in await stage.until_admitted(name, 3) if not gates(one)]
     assert len(admitted) <= 5, "the test came too late"
     return admitted
@@ -51,7 +49,6 @@ async def starts_at_last(
 
 
 async def test_thirty_gangs_wait_in_room_for_three(stage: Stage) -> None:
-    """Three are bound, the others wait gated, no attempt fails; freed room is used at once, on nodes that are named."""
     netgang = await stage.netgang(on={"a": 18, "b": 10})
     async with invariants_hold(stage.api, netgang, stage.namespace):
         await stage.api.create_all([one for i in range(30) for one in stage.gang(f"g{i:02}", 8, gated=True)])
@@ -68,7 +65,6 @@ async def test_thirty_gangs_wait_in_room_for_three(stage: Stage) -> None:
 
 
 async def _three_whole(stage: Stage, bound: Iterable[str]) -> None:
-    """The bound pods are three whole gangs on nodes named for them; all others are gated."""
     pods = await stage.pods()
     there = [one for one in pods if one["spec"].get("nodeName")]
     assert sorted(map(name_of, there)) == sorted(bound)
@@ -79,7 +75,6 @@ async def _three_whole(stage: Stage, bound: Iterable[str]) -> None:
 
 
 async def test_a_planned_node_dies_between_admission_and_bind(stage: Stage) -> None:
-    """The gang is admitted, no scheduler runs yet, one of its nodes dies: it starts whole all the same, on a spare."""
     await stage.add_nodes(*zone_nodes({"a": 6}, cpu="1500m"))
     netgang = await stage.start_netgang()
     async with invariants_hold(stage.api, netgang, stage.namespace):
@@ -93,14 +88,9 @@ async def test_a_planned_node_dies_between_admission_and_bind(stage: Stage) -> N
 async def test_a_gang_with_a_volume_in_one_zone(stage: Stage) -> None:
     """One member's claim is bound to a volume of one zone, which only kube-scheduler knows: all start in that zone."""
     netgang = await stage.netgang(on={"a": 4, "b": 4})
-    volume, claim = volume_in(stage.namespace, "b")
-    await stage.api.create(volume)
-    try:
-        await stage.api.create(claim)
+    async with volume_in(stage.api, stage.namespace, "b"):
         first, *others = stage.gang("g", 3, gated=True)
         await stage.api.create_all([*with_claim([first]), *others])
         await stage.until_bound("g", 3)
         assert {one["metadata"]["labels"][ZONE_LABEL] for one in await stage.pods()} == {"b"}
         await until_nothing_is_promised(stage.api, netgang)
-    finally:
-        await stage.api.delete("PersistentVolume", volume["metadata"]["name"])

@@ -15,7 +15,6 @@ site = site_on(zone_nodes({"a": MEMBERS}, cpu="16", prefix="n"), {})
 
 @pytest.mark.timeout(240)
 async def test_a_gated_gang_is_never_said_to_have_failed(site: Stage) -> None:
-    """Six of the example's Job, with eight pods and our gate: no Event FailedScheduling."""
     text = (ROOT / "examples/gang-job.yaml").read_text()
     for name in (f"resnet{number}" for number in range(JOBS)):
         (job,) = yaml.safe_load_all(text)

@@ -36,7 +36,6 @@ async def until_waiting(stage: Stage, netgang: Netgang, *names: str, state: str 
 
 
 async def test_heavier_gangs_first(stage: Stage) -> None:
-    """Six gangs submitted in the worst order to a full cluster start in the order of ω′ as room appears."""
     netgang = await full(stage)
     async with invariants_hold(stage.api, netgang, stage.namespace):
         await create(stage, *SHAPES)
@@ -55,7 +54,6 @@ async def test_heavier_gangs_first(stage: Stage) -> None:
 
 
 async def test_the_lightest_first_once_it_starves(stage: Stage) -> None:
-    """With a STARVELIMIT of seconds the lightest gang, which came first, overtakes all heavier ones."""
     netgang = await full(stage, {"queue": {"starve_limit_s": 8.0}})
     await create(stage, SHAPES[0])
     await until_waiting(stage, netgang, "w01", state="WAITING")

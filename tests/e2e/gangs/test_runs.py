@@ -75,7 +75,6 @@ async def test_each_run_starts_whole(stage: Stage) -> None:
 
 
 async def test_a_gang_bound_in_part_goes_though_a_successor_came(stage: Stage) -> None:
-    """Two of three are bound, and the third is created seconds later without room: it never started, and is evicted."""
     netgang = await stage.netgang({"partial_timeout_s": 5.0}, on={"a": 6})
     whole, part = stage.gang("w", 3), stage.gang("p", 3)
     await stage.api.create_all(whole)

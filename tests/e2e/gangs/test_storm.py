@@ -42,7 +42,7 @@ async def test_three_hundred_refused_pods_beside_five_new_ones_a_second(stage: S
         one["metadata"]["annotations"] = {HOLD: "node-heartbeat"}
     await stage.add_nodes(*nodes)
     netgang = await stage.netgang()
-    await stage.start_scheduler(name="plain")
+    await stage.cluster.start_scheduler(name="plain")
     for number in range(10):  # one node of eleven stays free, so that kube-scheduler has something to ask about
         await stage.create_pod(f"x{number}", scheduler="another", on=f"t{number}")
     async with _five_pods_a_second(stage) as churn:

@@ -20,7 +20,6 @@ Clusters = Callable[[Version, tuple[str, ...]], Cluster]
 
 @pytest.fixture(scope="session")
 def native_clusters() -> Iterator[Clusters]:
-    """Control planes whose API server has the gates and serves Workload and PodGroup; with or without controllers."""
     with ExitStack() as stack:
 
         @cache

@@ -20,8 +20,6 @@ CONDITION = "netgang.io/Admitted"
 
 
 class Writes:
-    """Every version of the PodGroup's status, as the API server's watch shows them."""
-
     def __init__(self) -> None:
         self.statuses: list[Object] = []  # one for each write, the empty one of the creation first
         self.writers: set[str] = set()
@@ -73,7 +71,6 @@ async def noted(stage: Stage) -> list[tuple[str, str]]:
 
 @pytest.mark.timeout(120)
 async def test_a_life_from_waiting_to_finished(stage: Stage) -> None:
-    """Pending, PreScheduling, Scheduled, Running, Finished: one write for each, and none while nothing changes."""
     members = partial(stage.gang, "g", dialect=GangDialect.POD_GROUP, annotations={HOLD: "pod-ready"})
     await stage.netgang(on={"a": 3})
     await stage.create_gang("x", 1)
@@ -81,8 +78,7 @@ async def test_a_life_from_waiting_to_finished(stage: Stage) -> None:
     async with written(stage) as writes:
         await stage.api.create(pod_group("g", 3, namespace=stage.namespace))
         await stage.api.create_all(members(2))
-        pending = await writes.until("Pending")
-        assert "scheduleStartTime" not in pending
+        assert "scheduleStartTime" not in await writes.until("Pending")
         await stage.api.create_all(members(1, first=2))
         waiting = await writes.until("PreScheduling")
         assert waiting["occupiedBy"] == f"{stage.namespace}/g"
@@ -124,7 +120,6 @@ def condition(one: Object) -> dict[str, str]:
 
 
 async def test_pods_say_why_they_wait_and_that_they_were_admitted(stage: Stage) -> None:
-    """Gated pods, of which kube-scheduler says nothing: one patch for each, and the other conditions stay."""
     await stage.netgang(on={"a": 1})
     await stage.create_gang("g", 3, gated=True, cpu="3")
 

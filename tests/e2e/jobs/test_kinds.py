@@ -21,7 +21,6 @@ SETTINGS = {"elastic": {"enabled": True, "cool_down_s": 2, "increment": None}}
 
 @pytest.fixture
 async def site(controlled_cluster: Cluster, controlled_api: Api, tmp_path: Path) -> AsyncIterator[Stage]:
-    """Four nodes with room for one pod each, netgang, and JobSet's controller; all of it is gone afterwards."""
     authority = Authority.made(tmp_path, "ours")
     authority.server("jobset").into(tmp_path)
     nodes, gates, kinds = zone_nodes({"a": 4}, cpu="5", prefix="n"), {"ElasticJobSet": True}, ("JobSet", "Job")
@@ -40,7 +39,6 @@ def example(name: str, site: Stage) -> Object:
 
 
 async def test_jobsets_start_whole_and_grow(site: Stage) -> None:
-    """With room for four none of the five pods is bound, then all; an elastic one takes the room that is left over."""
     await site.api.create(example("jobset", site))
 
     def waits(queue: Object) -> bool:

@@ -44,7 +44,6 @@ def here(one: Object, namespace: str) -> Object:
 
 @pytest.fixture
 async def site(controlled_cluster: Cluster, controlled_api: Api) -> AsyncIterator[Stage]:
-    """Two zones with room for one of the page's jobs each, Kueue with its queues, netgang with all that it may do."""
     api, began_s = controlled_api, monotonic()
     nodes = zone_nodes({"a": SIZE, "b": SIZE}, cpu="5", prefix="n")
     policy = gate_policy("netgang-gate")
@@ -75,7 +74,6 @@ async def until_active(site: Stage) -> None:
 
 
 def job(name: str, site: Stage, queue: str, **notes: str) -> Object:
-    """The page's job under another name, in this queue; its pods take a while to end."""
     (made,) = [here(one, site.namespace) for one in shown() if one["kind"] == "Job"]
     made["metadata"] |= {"name": name, "labels": {QUEUE: queue}, "annotations": notes}
     template = made["spec"]["template"]
@@ -96,7 +94,6 @@ async def until_whole(site: Stage, name: str, *, without: frozenset[str] = froze
 
 @asynccontextmanager
 async def two_of_a(site: Stage) -> AsyncIterator[tuple[dict[str, str], dict[str, str]]]:
-    """Team a has two jobs, the second by borrowing: the cluster is full. Nothing is partial while the block runs."""
     async with invariants_hold(site.api, site.service, site.namespace, commit_s=20.0, grace_s=20.0):
         await site.api.create(job("own", site, "team-a"))
         own = await until_whole(site, "own")
@@ -108,10 +105,7 @@ async def two_of_a(site: Stage) -> AsyncIterator[tuple[dict[str, str], dict[str,
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("killed", [False, True], ids=["undisturbed", "netgang is killed"])
 async def test_a_team_borrows_and_the_other_reclaims(site: Stage, killed: bool) -> None:
-    """A job of b suspends what a has borrowed, starts whole in its room, and a's job comes back whole after it.
-
-    Kills of netgang, while a's pods leave and while b's are half admitted, change nothing of it.
-    """
+    """A job of b suspends what a has borrowed, starts whole in its room, and a's job comes back whole after it."""
     async with two_of_a(site) as (own, borrowed):
         assert set(own.values()).isdisjoint(borrowed.values())
         began_s = monotonic()
@@ -167,8 +161,7 @@ async def test_kueues_gate_and_ours_on_one_pod(site: Stage) -> None:
         assert await site.zones({*(await site.until_bound("later-", SIZE)).values()}) == {"c"}
         assert await site.bound("plain-") == {}
         await site.end_job("own")
-        bound = await site.until_bound("plain-", SIZE, limit_s=60.0)
-        assert len(await site.zones({*bound.values()})) == 1
+        assert len(await site.zones({*(await site.until_bound("plain-", SIZE, limit_s=60.0)).values()})) == 1
     assert len(seen) == SIZE
     for steps in seen.values():
         assert GATE in steps[0]

@@ -1,7 +1,4 @@
-"""Kubernetes' own gangs (`spec.schedulingGroup`), with netgang's gate and without; kube-scheduler starts them whole.
-
-The stock scheduler without `extenders`, netgang with the settings of mode native.
-"""
+"""Kubernetes' own gangs (`spec.schedulingGroup`), with netgang's gate and without; kube-scheduler starts them whole."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -32,7 +29,6 @@ ROUNDS = 6
 
 
 async def create_group(stage: Stage, name: str, count: int, **more: Any) -> None:
-    """As the Job controller would make them."""
     for one in native_group(name, count, version=stage.cluster.version, namespace=stage.namespace, **more):
         await stage.api.create(one)
 
@@ -44,7 +40,6 @@ async def create_members(stage: Stage, name: str, count: int, **fields: Any) -> 
 
 @asynccontextmanager
 async def alone(stage: Stage, **settings: Any) -> AsyncIterator[Netgang]:
-    """Netgang, and a kube-scheduler as it comes."""
     running = await start_netgang(stage.cluster, {**SETTINGS, **settings})
     await stage.cluster.start_scheduler(feature_gates=served(stage.cluster.version)[1])
     yield running
@@ -56,7 +51,6 @@ async def create_gang(stage: Stage, name: str, size: int) -> None:
 
 
 async def test_a_gang_starts_whole_in_the_zone_with_the_better_network(native: Stage) -> None:
-    """Eight members, two zones with room, measured: all go to the planned nodes; pods of others are left alone."""
     nodes = zone_nodes({"a": 4, "b": 4}, cpu="2500m")
     await native.add_nodes(*nodes)
     names = [one["metadata"]["name"] for one in nodes]
@@ -79,7 +73,6 @@ async def test_a_gang_starts_whole_in_the_zone_with_the_better_network(native: S
 
 
 async def test_two_gangs_for_the_room_of_one_never_start_in_part(native: Stage) -> None:
-    """Six rounds: one starts, then the other one; at no time is one bound in part."""
     await native.add_nodes(*zone_nodes({"a": 2}, cpu="2500m"))
     async with alone(native) as netgang:
         async with invariants_hold(native.api, netgang, native.namespace, scheduler=STOCK, commit_s=1.0) as checker:
@@ -126,7 +119,6 @@ async def both(stage: Stage) -> Netgang:
 
 
 async def test_a_native_gang_starts_whole_and_is_never_gated_or_held(native: Stage) -> None:
-    """kube-scheduler waits for all members and for room; netgang filters and scores, and posts each bind at once."""
     await native.add_nodes(*zone_nodes({"a": 2}, cpu="1500m"))
     netgang = await both(native)
     await create_group(native, "g", 3)

@@ -28,7 +28,6 @@ async def high(controlled_api: Api) -> None:
 
 @pytest.mark.timeout(280)
 async def test_the_smallest_sufficient_gang_leaves_whole_and_comes_back(site: Stage) -> None:
-    """An Indexed Job of eight with backoffLimit 6, then a TFJob of eight, leave for a gang of eight; no other does."""
     ended = partial(metric, site.service, "netgang_preemptions_total", outcome="started")
     before_it, evicted = await ended(), await metric(site.service, "netgang_evictions_total")
     await site.api.create_all([job_of("four", site, 4), job_of("eight", site, 8), job_of("twelve", site, 12)])
@@ -72,8 +71,7 @@ async def test_the_smallest_sufficient_gang_leaves_whole_and_comes_back(site: St
     assert len(again) == 8
     await site.api.create(_budget(site, "four"))  # with what members of eight leave it would be enough
     await _finish_one_by_one(site, "eight", waits="later")
-    later = await site.until_running("later", 8)
-    assert set(later.values()) == set(again.values())
+    assert set((await site.until_running("later", 8)).values()) == set(again.values())
     assert (await site.running("four"), await site.running("twelve")) == (four, twelve)
     # the Job controller counts a second after its pods are over
     job = await site.until_job("eight", lambda found: found["status"].get("succeeded") == 8, "all members counted")
@@ -94,8 +92,7 @@ async def test_the_smallest_sufficient_gang_leaves_whole_and_comes_back(site: St
     await site.api.until(ended, lambda count: count == before_it + 2, what="the claim at its end")
     await site.end_job("urgent")
     await site.until_running("tf", 8, without=frozenset(before))
-    made = await site.api.get("TFJob", "tf", namespace=site.namespace)
-    assert not condition(made, "Failed")
+    assert not condition(await site.api.get("TFJob", "tf", namespace=site.namespace), "Failed")
     assert await metric(site.service, "netgang_evictions_total") == evicted
 
 

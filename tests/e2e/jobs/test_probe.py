@@ -14,8 +14,6 @@ AGENTS = {"agent-1": "node1", "agent-2": "node2"}
 
 
 class _Agent:
-    """Posts what an agent would, as often as netgang lets it."""
-
     def __init__(self, client: httpx.AsyncClient, url: str, node: str, token: str) -> None:
         self.client, self.url, self.node, self.token = client, url, node, token
         self.sequence = 0
@@ -27,8 +25,7 @@ class _Agent:
             for peer in self.orders.get("peers", ())
         ]
         body = {"node": self.node, "since_s": 1.0, "sequence": self.sequence, "reflector_port": 8862, "links": links}
-        headers = {"Authorization": f"Bearer {self.token}"}
-        answer = await self.client.post(self.url, json=body, headers=headers)
+        answer = await self.client.post(self.url, json=body, headers={"Authorization": f"Bearer {self.token}"})
         if answer.status_code == 200:
             self.sequence += 1
             self.orders = answer.json()

@@ -34,8 +34,6 @@ DELAY_S = 5.0  # from room to bound pods, on a usual machine; a third of a secon
 
 @dataclass(slots=True)
 class Job:
-    """A gang, what its user says of it, and when it started and ended; Unix seconds."""
-
     name: str
     size: int
     length_s: int
@@ -63,7 +61,6 @@ async def queueing(cluster: Cluster, api: Api, namespace: str) -> Stage:
 
 @pytest.mark.timeout(400)
 async def test_promised_starts_are_kept(queueing: Stage) -> None:
-    """None is late by more than lengths were outlived."""
     netgang = await queueing.netgang(SETTINGS, on={"a": NODES})
     chance, names = Random(SEED), [f"g{number:02}" for number in range(GANGS)]
     jobs = {one: Job(one, chance.choice((1, 1, 2, 2, 3, 4, 6)), chance.randint(5, 16)) for one in names}
@@ -80,7 +77,6 @@ async def test_promised_starts_are_kept(queueing: Stage) -> None:
 
 
 async def _run(stage: Stage, jobs: Mapping[str, Job]) -> None:
-    """Note each gang's start, and end its pods once its length is over."""
     async with asyncio.TaskGroup() as ends:
         async for change, pod in stage.api.watch("Pod", namespace=stage.namespace):
             name = name_of(pod)

@@ -33,7 +33,6 @@ FOR_WHOM = {  # case: (setting reports.audiences, answer to a token that is for 
 async def test_a_pod_s_own_token_reports_for_its_namespace(
     stage: Stage, tmp_path: Path, audiences: tuple[str, ...], for_us: int
 ) -> None:
-    """The real client with the token of a service account is heard; another namespace's and a person's are not."""
     [port] = free_ports(1)
     reports = {"port": port, "audiences": list(audiences)}
     netgang = await stage.start_netgang({"elastic": {"enabled": True}, "reports": reports})

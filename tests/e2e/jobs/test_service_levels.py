@@ -22,8 +22,6 @@ lasting, site = lasting_site_on(zone_nodes({"a": 2}, cpu="4", prefix="n"), SETTI
 
 
 class Long(msgspec.Struct, frozen=True):
-    """Seven pods, of which three can go; and the worker counts that follow."""
-
     kind: str
     workers: int
     left: int

@@ -48,14 +48,12 @@ def objects() -> list[Object]:
 
 
 def misspelt(shown: list[Object]) -> list[Object]:
-    """One object of each of the frameworks' kinds, with a field that it does not have."""
     first = {one["kind"]: one for one in reversed(shown) if one["apiVersion"] in FRAMEWORKS}
     return [{**one, "spec": {**one["spec"], "misspelt": True}} for one in first.values()]
 
 
 @pytest.fixture
 async def served(controlled_cluster: Cluster, controlled_api: Api) -> AsyncIterator[Cluster]:
-    """With the definitions of all frameworks; those that no other test wants are gone afterwards."""
     for asset in (CRDS, *DEFINITIONS):
         await define(controlled_cluster, controlled_api, asset)
     yield controlled_cluster
@@ -64,7 +62,6 @@ async def served(controlled_cluster: Cluster, controlled_api: Api) -> AsyncItera
 
 @pytest.mark.timeout(120, func_only=True)  # the fixture may have to fetch definitions
 async def test_what_is_printed_is_accepted(served: Cluster) -> None:
-    """Every example and every manifest of a how-to is accepted strictly, field by field; a misspelt field is not."""
     strictly = ("--dry-run=server", "--validate=strict", "--warnings-as-errors")
     tried = partial(served.kubectl, "create", *strictly, "--filename=-")
     shown = objects()

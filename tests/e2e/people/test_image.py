@@ -41,7 +41,6 @@ def copy(rest: str, target: Path) -> None:
 
 @pytest.mark.timeout(300)
 def test_the_image_s_steps_give_a_netgang_that_runs(tmp_path: Path) -> None:
-    """Without development's packages and without the checkout: version, settings, and a plan of an example."""
     build, final = steps()
     work, installed = tmp_path / "src", tmp_path / "opt"
     work.mkdir()

@@ -57,7 +57,6 @@ async def admin(own_cluster: Cluster) -> AsyncIterator[Api]:
 
 @pytest.mark.timeout(240, func_only=True)  # fixtures have their own time: helm may have to be built
 async def test_from_install_to_uninstall(own_cluster: Cluster, admin: Api, helm: Path, tmp_path: Path) -> None:
-    """A gang starts, an upgrade changes what it should, the doctor finds what is put wrong, and all is gone after."""
     tool = Helm(helm, tmp_path, own_cluster.kubeconfig())
     values = tmp_path / "values.yaml"
     (tmp_path / "mesh.json").write_text(json.dumps([]))
@@ -103,7 +102,6 @@ async def test_from_install_to_uninstall(own_cluster: Cluster, admin: Api, helm:
 
 @pytest.mark.timeout(120, func_only=True)
 async def test_the_probe_alone_is_installed(own_cluster: Cluster, admin: Api, helm: Path, tmp_path: Path) -> None:
-    """netgang and an agent work with certificates of the chart; an upgrade leaves them and the key for notes alone."""
     tool = Helm(helm, tmp_path, own_cluster.kubeconfig())
     release = ("netgang", str(CHART), "--namespace", INSTALLED_IN, "--set", "probe.enabled=true")
     await asyncio.to_thread(tool.good, "install", *release, "--create-namespace")
@@ -157,7 +155,6 @@ async def _break(admin: Api) -> None:
 
 
 async def _by_hand(cluster: Cluster, admin: Api) -> Netgang:
-    """The commands of both Deployments with what is mounted into them."""
     name = "netgang-0"
     await admin.create(replica(name))
     settings = yaml.safe_load(await mounted(admin, "netgang", "netgang.yaml"))
@@ -170,7 +167,6 @@ async def _by_hand(cluster: Cluster, admin: Api) -> Netgang:
 
 
 async def mounted(api: Api, name: str, key: str) -> str:
-    """A file of the ConfigMap that is mounted."""
     return str((await api.get("ConfigMap", name, namespace=INSTALLED_IN))["data"][key])
 
 

@@ -46,11 +46,8 @@ def helm(tmp_path: Path) -> Helm:
 
 
 async def accepted(cluster: Cluster, objects: Sequence[Object]) -> list[str]:
-    """The names that the API server would make of the objects; ControlPlaneError with its complaint.
-
-    Namespaces are made: nothing can be tried out in one that is not there.
-    """
-    async with cluster.api() as api:
+    """The names that the API server would make of the objects; ControlPlaneError with its complaint."""
+    async with cluster.api() as api:  # nothing can be tried out in a namespace that is not there
         await api.apply([one for one in objects if one["kind"] == "Namespace"] or [namespace(INSTALLED_IN)])
     text = yaml.safe_dump_all(objects)
     told = await cluster.kubectl("apply", "--dry-run=server", "--validate=strict", "-o", "name", "-f", "-", text=text)
@@ -59,7 +56,6 @@ async def accepted(cluster: Cluster, objects: Sequence[Object]) -> list[str]:
 
 @pytest.mark.timeout(120, func_only=True)  # the fixture may have to build helm
 async def test_what_the_chart_renders_is_accepted(cluster: Cluster, helm: Helm) -> None:
-    """Each set of values, hooks included; a field that does not exist is refused."""
     left_out: set[str] = set()
     for values in VALUES.values():
         made = await asyncio.to_thread(helm.render, values, namespace=INSTALLED_IN, version=cluster.version)

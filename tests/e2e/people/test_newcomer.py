@@ -21,7 +21,6 @@ def built() -> None:
 @pytest.mark.timeout(240, func_only=True)
 @pytest.mark.parametrize(("document", "sections"), DOCUMENTS.items(), ids=DOCUMENTS)
 def test_the_document_is_as_printed(document: str, sections: tuple[str, ...], tmp_path: Path) -> None:
-    """Every command of the document succeeds and prints what is shown; afterwards nothing of it is left."""
     assert_port_is_free()
     up_to_date = {"MAKEFLAGS": "--old-file=.venv/.synced"}  # a test must not reinstall what it runs in
     with newcomer(up_to_date, tmp_path) as walk:

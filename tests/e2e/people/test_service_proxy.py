@@ -58,8 +58,6 @@ def own_network() -> Iterator[None]:
 
 
 class Person(msgspec.Struct, frozen=True):
-    """Somebody who asks netgang with a kubeconfig of their own."""
-
     kubeconfig: Path
     kubectl: Path
 
@@ -82,7 +80,6 @@ class Person(msgspec.Struct, frozen=True):
 
 
 async def person(cluster: Cluster, directory: Path) -> Person:
-    """Ann, an account of the team's namespace without rights; the plugin is there as an installation has it."""
     await cluster.kubectl("create", "serviceaccount", "ann", "-n", TEAM)
     document = yaml.safe_load(cluster.kubeconfig().read_text())
     token = (await cluster.kubectl("create", "token", "ann", "-n", TEAM)).strip()
@@ -105,7 +102,6 @@ def proxied_cluster() -> Iterator[Cluster]:
 
 
 async def test_people_ask_through_the_service(proxied_cluster: Cluster, tmp_path: Path) -> None:
-    """With the smaller right and an opened port questions go through, over TLS too; without it nothing."""
     cluster = proxied_cluster
     await install_rights(cluster)
     async with cluster.api() as api:

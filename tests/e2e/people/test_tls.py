@@ -24,8 +24,6 @@ SERVICE = "netgang.netgang-system.svc"
 
 
 class Guarded(msgspec.Struct, frozen=True):
-    """A netgang that demands client certificates, its authority, and the files that it reads."""
-
     netgang: Netgang  # its port for people, which needs none
     url: str
     authority: Authority
@@ -50,7 +48,6 @@ def _server(authority: Authority, *, file: str | None = None) -> Pair:
 
 
 async def _schedule(stage: Stage, guarded: Guarded) -> None:
-    """A kube-scheduler with the installed TLS configuration."""
     pair = guarded.authority.issue("netgang-scheduler")
     configuration = await asyncio.to_thread(_installed)
     for entry in configuration["extenders"]:
@@ -59,11 +56,10 @@ async def _schedule(stage: Stage, guarded: Guarded) -> None:
         assert files.keys() < entry["tlsConfig"].keys()
         entry["tlsConfig"] |= {field: str(path) for field, path in files.items()}
     own = NETGANG_SCHEDULER
-    await stage.start_scheduler(configuration, name=own, extender=guarded.url, account=own)
+    await stage.cluster.start_scheduler(configuration, name=own, extender=guarded.url, account=own)
 
 
 def _installed() -> dict[str, Any]:
-    """The second scheduler's configuration as the chart has it with certificates."""
     with TemporaryDirectory() as home:
         helm = Helm(find_helm() or ensure_program("helm"), Path(home))
         objects = helm.render({"tls": {"enabled": True}}, namespace=INSTALLED_IN, version=KUBERNETES)
@@ -73,7 +69,6 @@ def _installed() -> dict[str, Any]:
 
 
 async def test_certificates_change_under_a_held_gang(stage: Stage, tmp_path: Path) -> None:
-    """Three of four are held, server pair and client authorities change: no call is lost, the fourth completes them."""
     await stage.add_nodes(*zone_nodes({"a": 5}, cpu="1500m"))
     guarded = await _start(stage, tmp_path)
     await _schedule(stage, guarded)
@@ -89,8 +84,7 @@ async def test_certificates_change_under_a_held_gang(stage: Stage, tmp_path: Pat
     plan = await document(guarded.netgang, "/v1/plan")
     assert plan["held_binds"] == 3
     taken = {where for gang in plan["admitted"] for where in gang["members"].values()}
-    free = sorted({f"node{i}" for i in range(1, 6)} - taken)
-    await stage.create_anchor(free[0])
+    await stage.create_anchor(sorted({f"node{i}" for i in range(1, 6)} - taken)[0])
     await stage.until_bound("g", 4)
     assert await metric(guarded.netgang, "netgang_requests_total", verb="bind") == 4
     assert await metric(guarded.netgang, "netgang_requests_total", verb="bind", outcome="bound") == 4

@@ -1,7 +1,4 @@
-"""What netgang's own account may write on a real API server, and what it may not, whatever a stolen token asks for.
-
-Every request is made with the account's own token and in dry-run; what netgang sends is made by its own functions.
-"""
+"""What netgang's own account may write on a real API server, and what it may not, whatever a stolen token asks for."""
 
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
@@ -142,7 +139,6 @@ class Ground(msgspec.Struct, frozen=True):
 
 @pytest.fixture
 async def ground(cluster: Cluster, api: Api, namespace: str) -> AsyncIterator[Ground]:
-    """A node; pods that wait at the gate, are placed, or are netgang's; jobs of each family; all gone afterwards."""
     await cluster.add_nodes([node("n1", zone="a")])
     definitions = [definition("kubeflow.org", "v1", "PyTorchJob"), definition("jobset.x-k8s.io", "v1alpha2", "JobSet")]
     await api.apply([*definitions, EXTRA, BOUND])
@@ -167,8 +163,7 @@ async def ground(cluster: Cluster, api: Api, namespace: str) -> AsyncIterator[Gr
                     return {}  # a kind that was just defined
                 raise
 
-        what = f"{name} can be created"
-        stored[name] = await api.until(created, bool, what=what, limit_s=LIMIT_S)
+        stored[name] = await api.until(created, bool, what=f"{name} can be created", limit_s=LIMIT_S)
     async with cluster.api(NETGANG) as account:
         there = Ground(namespace, account, stored)
         probe = there.change("free", {"metadata": {"labels": {"a": "b"}}})
@@ -187,7 +182,6 @@ async def ground(cluster: Cluster, api: Api, namespace: str) -> AsyncIterator[Gr
 
 
 def admits(stored: Object, listing: Listing, **more: Any) -> Object:
-    """The patch that admits a gated pod, and does something else besides in its spec."""
     found = pod_from_json(msgspec.json.encode(stored))
     terms = narrowed_terms(found.member_class.constraints.affinity, listing, zone_label=ZONE_LABEL)
     patch = msgspec.json.decode(admission_patch(found, N1, terms, notes=notes_of_a_former_process()))
@@ -244,7 +238,6 @@ def written(ground: Ground) -> Mapping[str, Ask]:
 
 
 async def test_what_netgang_does_is_allowed(ground: Ground) -> None:
-    """Under the installed policies and with its own rights every write of netgang's passes."""
     found = {what: await ground.verdict(ask) for what, ask in written(ground).items()}
     assert found == dict.fromkeys(found, "done")
 
@@ -342,7 +335,6 @@ def against_rbac(ground: Ground) -> dict[str, Ask]:
 
 
 async def test_what_a_stolen_token_may_not(ground: Ground) -> None:
-    """Fields that are not netgang's are refused by the policies, kinds and verbs by RBAC; nothing gets through."""
     by_policy, by_rbac = against_the_policy(ground), against_rbac(ground)
     assert len(by_policy) >= 20
     assert len(by_rbac) >= 20
@@ -351,7 +343,6 @@ async def test_what_a_stolen_token_may_not(ground: Ground) -> None:
 
 
 async def test_the_policies_are_for_netgang_alone(ground: Ground, api: Api) -> None:
-    """Everybody else changes what RBAC lets them."""
     for ask in against_the_policy(ground).values():
         if ask.method == "PATCH" and ask.path.endswith("/free"):
             await ask.tried(api)

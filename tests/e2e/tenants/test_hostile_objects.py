@@ -26,12 +26,10 @@ def group(namespace: str, name: str, least: dict[str, Any]) -> Object:
 
 async def starts(stage: Stage, name: str) -> None:
     await stage.create_gang(name, SIZE)
-    bound = await stage.until_bound(name, SIZE, limit_s=20.0)
-    await stage.end(*bound)
+    await stage.end(*await stage.until_bound(name, SIZE, limit_s=20.0))
 
 
 async def test_pod_groups_that_cannot_be_read_stop_nobody(stage: Stage) -> None:
-    """A fresh netgang gets ready, a running one goes on admitting gangs, and the PodGroups are named unreadable."""
     await stage.add_nodes(*zone_nodes({"a": SIZE}, cpu="1500m"))
     first, *later = HOSTILE
     await stage.api.create(group(stage.namespace, first, HOSTILE[first]))
@@ -44,8 +42,7 @@ async def test_pod_groups_that_cannot_be_read_stop_nobody(stage: Stage) -> None:
     await stage.api.create(waits)
     await starts(stage, "running")
     await stage.until_events("Unreadable", lambda found: found.keys() == set(HOSTILE))
-    explained = await stage.explain(netgang, first)
-    notes = [one for one in explained["notes"] if "cannot be read and is left out" in one]
+    notes = [one for one in (await stage.explain(netgang, first))["notes"] if "cannot be read and is left out" in one]
     assert notes[0].startswith(f"PodGroup {stage.namespace}/{first} cannot be read and is left out: ")
     ready = await document(netgang, "/readyz")
     assert ready["ready"], ready["reasons"]

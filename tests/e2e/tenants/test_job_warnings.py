@@ -1,7 +1,4 @@
-"""What `kubectl apply` says of probable mistakes in pods and in jobs of Kubernetes and of the training frameworks.
-
-The chart's warnings on a real API server with the frameworks' definitions; their controllers are not needed.
-"""
+"""What `kubectl apply` says of probable mistakes in pods and in jobs of Kubernetes and of the training frameworks."""
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from functools import partial
@@ -51,7 +48,6 @@ def training(
     *, policy: Fields | None = None, job: str = "PyTorchJob", spec: Fields | None = None,
     metadata: Fields | None = None, **roles: Any,
 ) -> Make:  # fmt: skip
-    """A job of Kubeflow's; `policy` is its schedulingPolicy."""
 
     def make(name: str, namespace: str) -> Object:
         version = "v2beta1" if job == "MPIJob" else "v1"
@@ -67,21 +63,19 @@ def labels(least: int, name: str = "NAME") -> dict[str, str]:
     return {GROUP_NAME_LABEL: name, MIN_AVAILABLE_LABEL: str(least)}
 
 
-def part(name: str, size: int = 1, *, cpu: str = "100m", scheduler: str = "netgang", **metadata: Any) -> Object:
-    """One replicated Job of a JobSet."""
-    pod = role(cpu=cpu, scheduler=scheduler, **metadata)["template"]
+def part(name: str, size: int = 1, *, scheduler: str = "netgang", **metadata: Any) -> Object:
+    pod = role(scheduler=scheduler, **metadata)["template"]
     template = {**pod, "spec": {**pod["spec"], "restartPolicy": "Never"}}
     counts = {"completionMode": "Indexed", "completions": size, "parallelism": size}
     return {"name": name, "replicas": 1, "template": {"spec": {**counts, "template": template}}}
 
 
-def job_set(*parts: Object, metadata: Fields | None = None, **spec: Any) -> Make:
+def job_set(*parts: Object, **spec: Any) -> Make:
     """A JobSet; NAME in the labels of its templates is its name."""
 
     def make(name: str, namespace: str) -> Object:
-        made = [_named(one, name) for one in parts]
-        about, given = _named(metadata or {}, name), {"replicatedJobs": made, **spec}
-        return kind("jobset.x-k8s.io/v1alpha2", "JobSet", name, namespace, metadata=about, spec=given)
+        given = {"replicatedJobs": [_named(one, name) for one in parts], **spec}
+        return kind("jobset.x-k8s.io/v1alpha2", "JobSet", name, namespace, spec=given)
 
     return make
 
@@ -199,7 +193,6 @@ RIGHT: dict[str, Make] = {  # nothing is said of these
 
 @pytest.fixture
 async def site(controlled_cluster: Cluster, controlled_api: Api) -> AsyncIterator[str]:
-    """A namespace of a cluster that knows the kinds and has the warnings; those that no other test wants are gone."""
     policies = [one for one in installed() if one["metadata"]["name"] in POLICIES]
     for asset in DEFINED:
         await define(controlled_cluster, controlled_api, asset)
@@ -214,7 +207,6 @@ async def site(controlled_cluster: Cluster, controlled_api: Api) -> AsyncIterato
 @pytest.mark.timeout(240)
 async def test_probable_mistakes_are_said_and_nothing_else(controlled_api: Api, site: str) -> None:
     async def said(make: Make) -> list[str]:
-        """The warnings of creating it, in dry-run."""
         one = make("mistake", site)
         path = PATHS[one["kind"]].format(site)
         return await controlled_api.warnings("POST", path, body=one, params={"dryRun": "All"})

@@ -1,7 +1,4 @@
-"""The admission policies of the chart on a real API server: which pods get netgang's gate, and which do not.
-
-Policies are cluster-wide, so each test binds them to its own namespaces only and deletes them at its end.
-"""
+"""The admission policies of the chart on a real API server: which pods get netgang's gate, and which do not."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from copy import deepcopy
@@ -44,7 +41,6 @@ async def install(api: Api) -> AsyncIterator[Install]:
 
 
 def policy(name: str, mode: str = "") -> list[Object]:
-    """A policy and its binding, of mode second-scheduler with gates or of another mode."""
     objects = installed(mode) if mode else gates_of_the_chart()
     return [deepcopy(dict(one)) for one in objects if one["metadata"]["name"] == name]
 
@@ -55,7 +51,6 @@ def member(namespace: str, *, scheduler: str = "netgang", spec: Mapping[str, Any
 
 
 async def given(api: Api, one: Object) -> tuple[str, list[str]]:
-    """The scheduler and the gates that the API server gives it."""
     stored = await as_stored(api, one)
     return stored["spec"]["schedulerName"], sorted(gates(stored))
 
@@ -67,7 +62,6 @@ async def until_gated(api: Api, probe: Object, expected: Sequence[str] = (GATE,)
 
 
 async def test_our_gang_pods_get_the_gate_and_no_others(api: Api, namespace: str, install: Install) -> None:
-    """Each dialect is gated exactly once, also beside other gates; pods that are not ours or not waiting never are."""
     await install(policy("netgang-gate"), [namespace, "kube-system", "netgang-system"])
     await until_gated(api, member(namespace))
     annotations = {key: member(namespace, labels={}, annotations={key: "job"}) for key in NAME_ANNOTATIONS}
@@ -101,7 +95,6 @@ async def test_our_gang_pods_get_the_gate_and_no_others(api: Api, namespace: str
 
 
 async def test_a_gate_that_was_removed_stays_removed(api: Api, namespace: str, install: Install) -> None:
-    """The stored pod carries the gate; after its removal later updates, also of the labels, bring none back."""
     await install(policy("netgang-gate"), [namespace])
     await until_gated(api, member(namespace))
     await api.create(member(namespace, annotations={"note": "y"}))

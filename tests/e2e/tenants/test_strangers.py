@@ -30,12 +30,10 @@ async def noted(stage: Stage, reason: str) -> dict[str, str]:
 
 @pytest.mark.timeout(150)
 async def test_running_pods_of_another_scheduler_stay(stage: Stage) -> None:
-    """Of four members three run under default-scheduler; gangs in part of ours are evicted meanwhile, announced."""
     netgang = await stage.netgang(SETTINGS, on={"a": 6}, cpu="4")
-    await stage.start_scheduler(name="default")
+    await stage.cluster.start_scheduler(name="default")
     labels = gang_labels("g", 4)
-    theirs = [stage.pod(f"g-{i}", labels=labels) for i in range(3)]
-    await stage.api.create_all(theirs)
+    await stage.api.create_all([stage.pod(f"g-{i}", labels=labels) for i in range(3)])
     await stage.until_bound("g-", 3)
     before = {name_of(one): one["metadata"]["uid"] for one in await stage.pods()}
     await stage.create_pod("g-3", labels=labels, scheduler="netgang")

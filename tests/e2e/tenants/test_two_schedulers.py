@@ -27,7 +27,6 @@ site = site_on([], {})  # no nodes yet: what is created waits
 
 @pytest.mark.timeout(120)
 async def test_a_member_that_its_kubelet_rejects_is_replaced(site: Stage) -> None:
-    """A stage of kwok fails one of four members with OutOfcpu in the moment in which it is bound; the others stay."""
     await site.api.create(indexed_job("train", site.namespace, 4, cpu="2"))
     waiting = await site.until_pods(lambda found: len(found) == 4, "four pods wait", begin="train-")
     victim = waiting[1]["metadata"]
@@ -58,10 +57,9 @@ async def test_a_member_that_its_kubelet_rejects_is_replaced(site: Stage) -> Non
 
 @pytest.mark.timeout(180)
 async def test_a_race_for_the_same_nodes(stage: Stage) -> None:
-    """Gangs and plain pods at the same time on a full cluster: every over-committed node is counted."""
     await stage.add_nodes(*zone_nodes({"a": NODES}, cpu="4"))
     netgang = await stage.netgang()
-    await stage.start_scheduler(name="default")
+    await stage.cluster.start_scheduler(name="default")
     seen: set[tuple[str, frozenset[str]]] = set()
     began_s, rounds = monotonic(), 0
     while monotonic() - began_s < RACE_S:

@@ -12,7 +12,7 @@ from typing import Any
 from extender.convert.wire import Failed, Passed, Refused
 from extender.kube.calls import NODES, PODS
 from scoring.model.resources import parse_quantity
-from tests.extender.scheduling.world import Call, World
+from tests.extender.scheduling.world import Call, World, listed
 
 LONGEST_BACKOFF_S = 10.0
 
@@ -27,11 +27,7 @@ def millicores(pod: dict[str, Any]) -> int:
 
 def listed_nodes(pod: dict[str, Any]) -> set[str] | None:
     """The nodes that a pod's required affinity names, as an admission writes it; `None`: all."""
-    affinity = pod["spec"].get("affinity")
-    if affinity is None:
-        return None
-    required = affinity["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-    return {one["values"][0] for term in required["nodeSelectorTerms"] for one in term["matchFields"]}
+    return listed(pod) if pod["spec"].get("affinity") is not None else None
 
 
 class KubeScheduler:
@@ -45,7 +41,6 @@ class KubeScheduler:
         self._assumed: dict[str, tuple[str, int]] = {}  # uid → node and millicores, from the bind call until it is seen
 
     def step(self, world: World) -> None:
-        """Take answers, then try every pod which gang is next."""
         pods = {pod["metadata"]["uid"]: pod for pod in objects(world, PODS)}
         self._take_answers(world, pods)
         for uid, pod in sorted(pods.items()):

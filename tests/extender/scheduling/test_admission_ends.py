@@ -1,7 +1,4 @@
-"""Every admission ends (docs/safety.md S25): by Bindings, or by a lapse that says what kube-scheduler says.
-
-Back-offs after lapses (docs/safety.md S5): which other pods end, and which end with the gang.
-"""
+"""Every admission ends (docs/safety.md S5, S25): by Bindings, or by a lapse that says what kube-scheduler says."""
 
 from typing import Any
 
@@ -120,8 +117,7 @@ async def test_kube_scheduler_that_comes_back_ends_the_back_off_of_its_absence()
 
 async def test_a_gang_never_starves_while_its_claim_is_missing() -> None:
     async with running(*nodes(), queue={"starve_limit_s": 5.0}) as world:
-        lacks = await world.planned_gang("lacks", 2)
-        world.says(NO_CLAIM, *lacks)
+        world.says(NO_CLAIM, *await world.planned_gang("lacks", 2))
         await world.settle(30.0)
         await world.planned_gang("next", 2)
         assert (sorted(world.plan.admitted), dict(world.plan.reservations)) == ([key("next")], {})
@@ -138,17 +134,14 @@ class Desk:
         self.cache.pods.put(pod("p", gang="g", min_available=2))
 
     def lapse(self) -> float:
-        """One lapse; the seconds that the gang then backs off."""
         self.lapses.lapsed(G)
         return self.back_off_s()
 
     def back_off_s(self) -> float:
-        """How long the gang backs off from now; 0: it does not."""
         until_s = self.cache.snapshot().backing_off_until_s.get(G)
         return 0.0 if until_s is None else until_s - self.clock.now_s()
 
     def refuse(self, words: str) -> None:
-        """kube-scheduler says this of the gang's pod; empty: nothing any more."""
         self.cache.pods.put(replace(pod("p", gang="g", min_available=2), refusal=words))
 
 

@@ -135,13 +135,10 @@ def parked(*uids: PodUid, **how: Any) -> Parking:
 
 
 def is_due_at(parking: Parking, now_s: float) -> bool:
-    """Whether A is to be woken then and not before."""
     return [parking.overdue(now_s=now_s - 0.1), parking.overdue(now_s=now_s)] == [[], [A]]
 
 
 class Refused(ClusterCache):
-    """Has any pod, as the watch shows it: kube-scheduler wrote that no node would do."""
-
     def __init__(self) -> None:
         super().__init__()
         self.pod = lambda uid: replace(pod(uid), uid=uid, parked=True)
@@ -182,7 +179,6 @@ def test_a_pod_in_kube_scheduler_s_queue_is_not_disturbed(one: Pod, left: bool, 
 
 
 def test_a_pod_that_was_refused_by_others_is_woken_late_and_one_of_a_process_before_us_once_soon() -> None:
-    """Events wake the first, too."""
     parking = Parking(Refused())
     assert woken(parking, a="n1") == []
     assert is_due_at(parking, limits.FIRST_LOOK_S)
@@ -331,15 +327,12 @@ def test_a_question_shows_that_we_are_behind(ahead: bool, asked: list[str], gpu:
 
 
 class Behind:
-    """A CatchUp over a cache that the watch has not filled yet."""
-
     def __init__(self) -> None:
         self.cache, change = ClusterCache(), asyncio.Event()
         self.cache.on_change = lambda _: change.set()
         self.catch_up = CatchUp(self.cache, LoopClock(), change)
 
     async def waited_s(self, uid: str, what: str = "watch") -> float:
-        """How long a question waits for the pod to be known."""
         began_s = asyncio.get_running_loop().time()
         wait = self.catch_up.until(lambda: self.cache.pod(PodUid(uid)) is not None, PodUid(uid), what)
         if wait is not None:

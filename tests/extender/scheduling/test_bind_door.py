@@ -36,8 +36,7 @@ async def test_a_pod_goes_only_where_it_was_asked_about_and_a_member_where_it_is
         world.filter("plain", nodes=["n1", "n2"])
         world.filter("plain", nodes=["n1"])
         for elsewhere in ("n2", "n", "unheard-of"):
-            answer = await world.bind_answer("plain", elsewhere)
-            assert (answer, world.api.calls["bind"]) == (Reason.NEVER_OFFERED, 0)
+            assert (await world.bind_answer("plain", elsewhere), world.api.calls["bind"]) == (Reason.NEVER_OFFERED, 0)
         assert (await world.bind_answer("plain", "n1"), world.node_of("plain")) == (None, "n1")
         [member] = await world.planned_gang("g", 1)
         [other] = {"n1", "n2"} - {planned := world.offered(member)}

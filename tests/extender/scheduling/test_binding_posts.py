@@ -7,17 +7,14 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import cast
 
-import msgspec
 import pytest
 
 from extender.convert.wire import Passed
 from extender.errors import ApiUnavailableError
-from extender.kube.calls import PODS
 from extender.kube.client import KubeClient
 from extender.kube.transport import Transport
 from extender.ports import Binding
 from extender.scheduling.binding_posts import MOST, InFlightLimiter, Turns
-from scoring.ids import NodeName, PodUid
 from scoring.model.reasons import Reason
 from tests.extender.scheduling.world import COMMIT_S, HOLD_S, World, node_json, running
 from tests.fakes.clock import LoopClock
@@ -177,7 +174,6 @@ async def test_no_turn_is_lost(seed: int) -> None:
     assert await limiter.take(group())
 
 
-CONNECTIONS = 32
 GANGS, SIZE = 24, 8
 BACKOFFS_S = (1.0, 2.0, 4.0, 8.0, 10.0)
 
@@ -190,7 +186,7 @@ class SlowApi(FakeClusterApi):
         self.per_s = per_s
         self.served: Counter[str] = Counter()
         self._free_s = 0.0
-        self._connections = asyncio.Semaphore(CONNECTIONS)
+        self._connections = asyncio.Semaphore(32)
         self._at_work: set[asyncio.Task[bytes]] = set()
         self._binder = KubeClient(cast(Transport, self), LoopClock(), random.Random(0))
 
@@ -198,11 +194,9 @@ class SlowApi(FakeClusterApi):
         await self._binder.bind(binding)
 
     def stand_still(self, seconds: float) -> None:
-        """Serve nothing for a while; what was sent before is served then."""
         self._free_s = max(self._free_s, asyncio.get_running_loop().time()) + seconds
 
     async def send(self, method: str, path: str, *, timeout_s: float, body: bytes | None = None) -> bytes:
-        """One exchange; the wait for a connection counts, as in the transport."""
         try:
             async with asyncio.timeout(timeout_s), self._connections:
                 task = asyncio.create_task(self._serve(method, path, body))
@@ -217,17 +211,10 @@ class SlowApi(FakeClusterApi):
         self._free_s = max(self._free_s, now_s) + 1.0 / self.per_s
         await asyncio.sleep(self._free_s - now_s)
         self.served[method] += 1
-        name = path.removesuffix("/binding").rpartition("/")[2]
-        if body is None:
-            return self.store.body(PODS, "default", name)
-        asked = msgspec.json.decode(body)
-        node = NodeName(asked["target"]["name"])
-        self.store.bind(Binding("default", name, PodUid(asked["metadata"]["uid"]), node))
-        return b"{}"
+        return self.server.answer(method, path, body or b"")
 
 
 async def schedule(world: World, name: str) -> None:
-    """kube-scheduler's care for one pod: filter, bind without a limit of its own, later again after an error."""
     for backoff_s in (*BACKOFFS_S, *[BACKOFFS_S[-1]] * 20):
         answer = world.filter(name)
         if isinstance(answer, Passed) and answer.names:
@@ -269,8 +256,7 @@ async def test_a_burst_is_bound_as_fast_as_the_api_server_goes(per_s: float) -> 
 
 async def test_gangs_that_have_to_wait_too_long_fail_whole() -> None:
     async with running(*NODES, api=SlowApi(4.0)) as world:
-        names = await burst(world)
-        calls = world.bind_offered(*names)
+        calls = world.bind_offered(*await burst(world))
         await world.until(calls[0].began_s + HOLD_S + COMMIT_S)
         assert not any(call.waits for call in calls)
         refused = whole(call.pod for call in calls if call.answer is not None)

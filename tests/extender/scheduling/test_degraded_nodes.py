@@ -12,7 +12,7 @@ from scoring.ids import NodeName
 from scoring.model.reasons import Reason
 from scoring.network.matrix import NetworkMatrix
 from tests.builders import mesh
-from tests.extender.scheduling.world import GATED, Call, World, key, node_json, running
+from tests.extender.scheduling.world import GATED, Call, World, key, listed, node_json, running
 
 pytestmark = pytest.mark.looptime
 
@@ -41,7 +41,6 @@ async def meshed(
 
 
 async def started(world: World, *calls: Call, gang: Iterable[str] = ()) -> set[str]:
-    """Bring these pods to bind beside the calls that wait: all succeed; the nodes of all that are bound then."""
     await world.starts(*gang, beside=calls)
     return set(world.bound().values())
 
@@ -80,15 +79,19 @@ async def test_the_threshold_is_half_of_the_packets(loss_ratio: float, kept: boo
         call.hang_up()
 
 
-async def test_a_gang_that_is_being_admitted_loses_only_the_bad_place() -> None:
+@pytest.mark.parametrize("dies", [False, True], ids=["its links turn bad", "it dies"])
+async def test_a_gang_that_is_being_admitted_loses_only_the_bad_place(dies: bool) -> None:
     async with meshed("aaaaa", spares=2) as world:
         names = await world.planned_gang("g", 2, **GATED)
         before = world.committed[key("g")]
         victim = min(before.values())
-        await measured(world, 2, [victim])
+        if dies:
+            world.api.remove(victim, kind="Node")
+        await measured(world, 2, [] if dies else [victim])
         after = world.committed[key("g")]
         assert victim not in after.values()
         assert {uid: node for uid, node in before.items() if node != victim}.items() <= after.items()
+        assert all(after[world.uid(name)] in listed(world.api.pod(name)) for name in names)
         assert len(await started(world, gang=names)) == 2
 
 

@@ -1,7 +1,4 @@
-"""Gangs wait at their gate and are admitted whole: the service in virtual time, with its fake API server.
-
-Many at once: in the queue's order, and never faster than the API server is to be written to.
-"""
+"""Gangs wait at their gate and are admitted whole: the service in virtual time, with its fake API server."""
 
 import asyncio
 from typing import Any
@@ -12,7 +9,7 @@ from extender.convert.wire import Passed
 from extender.errors import ApiError
 from scoring.model import GATE
 from scoring.model.reasons import Reason
-from tests.extender.scheduling.world import GATED, key, node_json, running, unfinished
+from tests.extender.scheduling.world import GATED, key, listed, node_json, required_terms, running, unfinished
 from tests.fakes.cluster_api import FakeClusterApi
 
 pytestmark = pytest.mark.looptime
@@ -20,15 +17,6 @@ pytestmark = pytest.mark.looptime
 
 def nodes(count: int, **fields: Any) -> list[dict[str, Any]]:
     return [node_json(f"n{i}", cpu="1500m", **fields) for i in range(1, count + 1)]
-
-
-def required_terms(pod: dict[str, Any]) -> list[dict[str, Any]]:
-    required = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-    return required["nodeSelectorTerms"]
-
-
-def listed(pod: dict[str, Any]) -> set[str]:
-    return {name for term in required_terms(pod) for name in term["matchFields"][0]["values"]}
 
 
 async def test_a_gang_that_fits_is_let_in_with_its_nodes_and_spares() -> None:
@@ -57,20 +45,6 @@ async def test_nobody_takes_back_what_is_being_admitted() -> None:
         await world.settle(3.0)
         assert sorted(world.api.admitted) == sorted(names)
         assert world.waits_for("urgent") is Reason.BEHIND
-        await world.starts(*names)
-
-
-async def test_a_planned_node_that_dies_is_replaced_by_a_spare() -> None:
-    async with running(*nodes(4), spares=1) as world:
-        names = await world.planned_gang("g", 2, **GATED)
-        before = world.committed[key("g")]
-        victim = min(before.values())
-        world.api.remove(victim, kind="Node")
-        await world.settle()
-        after = world.committed[key("g")]
-        assert victim not in after.values()
-        assert {uid: node for uid, node in before.items() if node != victim}.items() <= after.items()
-        assert all(after[world.uid(name)] in listed(world.api.pod(name)) for name in names)
         await world.starts(*names)
 
 

@@ -18,7 +18,6 @@ N1, N2, N3 = node_json("n1"), node_json("n2"), node_json("n3")
 
 @asynccontextmanager
 async def half_at_bind(*nodes: Any, cpu: str = "1") -> AsyncIterator[tuple[World, Call, str]]:
-    """A gang g of which the first member is held; its call, and another member."""
     async with running(*nodes) as world:
         first, second = await world.planned_gang("g", 2, cpu=cpu)
         [call] = await world.bind_and_settle(first)
@@ -93,8 +92,7 @@ async def test_a_call_whose_client_is_gone_is_dropped(leave: Callable[[Call], ob
 async def test_an_older_offer_counts_while_its_room_is_there() -> None:
     """First at bind, first served: the plan works around what is committed, whomever it had meant the room for."""
     async with running(N1, N2) as world:
-        old = await world.planned_gang("old", 2, cpu="4")
-        offers = {name: world.offered(name) for name in old}
+        offers = {name: world.offered(name) for name in await world.planned_gang("old", 2, cpu="4")}
         urgent = await world.planned_gang("urgent", 2, cpu="4", priority=100)
         promised = {name: world.offered(name) for name in urgent}
         calls = [world.bind(name, node) for name, node in offers.items()]
@@ -267,8 +265,7 @@ async def test_a_failed_post_rolls_forward(error: Exception, applied: bool) -> N
     async with running(N1) as world:
         names = await world.planned_gang("g", 3)
         world.api.fail_next("bind", error, applied=applied)
-        calls = await world.bind_and_settle(*names)
-        [failed] = [call for call in calls if call.answer is not None]
+        [failed] = [call for call in await world.bind_and_settle(*names) if call.answer is not None]
         assert failed.answer is Reason.COMMIT_FAILED
         assert (len(world.bound()), world.committed) == (3 if applied else 2, {})
         again = world.bind(failed.pod, failed.node) if applied else world.bind_offered(failed.pod)[0]

@@ -22,9 +22,9 @@ WALL_S = 1_700_000_000.0
 RESTARTS: dict[str, Any] = {"repair": {"policy": "restart"}}
 
 
-def waits(name: str, *, preempts: str, priority: int = 10, size: int = 1, uid: str | None = None) -> dict[str, Any]:
+def waits(name: str, *, preempts: str, priority: int = 10) -> dict[str, Any]:
     note = {"netgang.io/preempts": preempts}
-    return pod_json(f"{name}-0", gang=name, size=size, priority=priority, annotations=note, uid=uid)
+    return pod_json(f"{name}-0", gang=name, priority=priority, annotations=note)
 
 
 def suspended(name: str, note: object, *, uid: str) -> dict[str, Any]:
@@ -69,8 +69,7 @@ async def test_resume_notes_of_ours_cost_few_requests() -> None:
     for number in range(OWNERS):
         made = suspended(f"ours-{number}", "", uid=f"u{number}")
         note = json.dumps({"gang": f"g{number}", "why": "", "at_s": WALL_S})
-        text = notes.write(NoteKind.RESUME, bearer_of(made), note)
-        made["metadata"]["annotations"] = {"netgang.io/resume": text}
+        made["metadata"]["annotations"] = {"netgang.io/resume": notes.write(NoteKind.RESUME, bearer_of(made), note)}
         api.add(made)
         never_ends(api, number)
     async with running(api=api) as world:
@@ -141,5 +140,4 @@ async def test_what_is_ignored_is_told_where_people_look() -> None:
         assert world.counted("notes_ignored_total", kind="admitted") == readings
         assert list(world.told_to("ProbableMistake")) == ["evil-0"]
         assert len([one for one in world.api.events if one["reason"] == "ProbableMistake"]) == 2
-        document = world.explained("evil")
-        assert "netgang.io/admitted is ignored, because it has no signature" in str(document)
+        assert "netgang.io/admitted is ignored, because it has no signature" in str(world.explained("evil"))

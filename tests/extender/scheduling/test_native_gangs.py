@@ -8,7 +8,7 @@ import pytest
 
 from scoring.model.reasons import Reason
 from tests.extender.scheduling.test_admission_ends import NO_VOLUME
-from tests.extender.scheduling.world import ADMIT_S, GATED, Object, World, key, node_json, running
+from tests.extender.scheduling.world import ADMIT_S, GATED, Object, World, key, listed, node_json, running
 
 pytestmark = pytest.mark.looptime
 
@@ -27,7 +27,6 @@ def native_group(name: str = "g", least: int = 3) -> Object:
 
 @asynccontextmanager
 async def alone(*more: Object, size: int = 3) -> AsyncIterator[tuple[World, list[str]]]:
-    """Without an extender; the members of g at our gate."""
     async with running(*NODES, *more, extender=False, scheduler_names=(STOCK,)) as world:
         names = [f"p{i}" for i in range(size)]
         for name in names:
@@ -41,15 +40,7 @@ def gates(world: World, *names: str) -> list[bool]:
 
 
 def pins(world: World, name: str) -> list[str]:
-    affinity = world.api.pod(name)["spec"]["affinity"]["nodeAffinity"]
-    terms = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
-    return [value for term in terms for line in term["matchFields"] for value in line["values"]]
-
-
-def start(world: World, *names: str) -> None:
-    """As kube-scheduler does, in one go."""
-    for name in names:
-        world.change(name, nodeName=pins(world, name)[0])
+    return sorted(listed(world.api.pod(name)))
 
 
 async def test_all_are_admitted_each_to_its_planned_node_and_nothing_waits_for_calls() -> None:
@@ -58,7 +49,8 @@ async def test_all_are_admitted_each_to_its_planned_node_and_nothing_waits_for_c
         assert [len(one) for one in nodes] == [1, 1, 1], "a spare may be promised to others"
         assert len({one[0][0] for one in nodes}) == 1, "one zone"
         assert set(world.committed) == {key("g")}
-        start(world, *names)
+        for name in names:  # as kube-scheduler does, in one go
+            world.change(name, nodeName=pins(world, name)[0])
         await world.settle(2.0)
         assert (world.committed, world.explained("g").state) == ({}, "running")
         await world.settle(ADMIT_S * 2)

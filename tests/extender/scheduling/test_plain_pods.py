@@ -1,7 +1,4 @@
-"""Plain pods beside gangs: refused what is reserved, at /bind too, and woken afterwards (docs/safety.md S13).
-
-Pods of Kubernetes' own groups: scored, one zone for all members of a try, and otherwise left to kube-scheduler.
-"""
+"""Plain pods beside gangs: refused what is reserved, at /bind too, and woken afterwards (docs/safety.md S13)."""
 
 import random
 from collections.abc import AsyncIterator
@@ -34,7 +31,6 @@ async def promise(world: World) -> tuple[str, ...]:
 
 @asynccontextmanager
 async def promised(*more: str) -> AsyncIterator[tuple[World, tuple[str, ...]]]:
-    """Such a gang, and these nodes beside its own; it starts at the end, if it is still there."""
     async with running(*nodes("a1", "a2", *more), scheduler_names=[OURS]) as world:
         names = await promise(world)
         yield world, names
@@ -46,7 +42,6 @@ def nodes(*names: str) -> list[Any]:
 
 
 def passes(world: World, pod: str, **how: Any) -> list[str]:
-    """Nodes that the pod may use; none: the room is reserved."""
     return world.passed(pod, unless=Reason.RESERVED, **how)
 
 
@@ -127,7 +122,6 @@ async def test_a_daemon_sets_pod_has_its_node() -> None:
 
 
 def nudged(world: World, pod: str) -> str:
-    """The value of the annotation that wakes a pod; empty: nobody did."""
     return str(world.api.pod(pod)["metadata"].get("annotations", {}).get(NUDGE_ANNOTATION, ""))
 
 
@@ -156,7 +150,6 @@ async def test_a_hold_that_runs_out_lets_plain_pods_in(monkeypatch: pytest.Monke
 
 
 def broken(world: World, promises: dict[str, str]) -> list[str]:
-    """Waiting members that are not promised the node any more that they once were; `promises` is kept up to date."""
     now = {uid: node for places in world.committed.values() for uid, node in places.items()}
     waiting = {str(pod.uid) for pod in world.service.cache.pods if pod.node is None and not pod.deleting}
     found = [uid for uid, node in promises.items() if uid in waiting and now.get(uid) != node]
@@ -219,7 +212,6 @@ async def grouped(**fields: Any) -> AsyncIterator[tuple[World, list[str]]]:
 
 
 def zones(world: World, pod: str, nodes: list[str] | None = None) -> set[str]:
-    """Zones of the nodes that the pod may use; empty: refused."""
     return {name[0] for name in world.passed(pod, unless=Reason.OTHER_ZONE, nodes=nodes)}
 
 

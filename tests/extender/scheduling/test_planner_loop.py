@@ -1,7 +1,4 @@
-"""The planning loop: one run for many changes, none for none, a question once per plan; docs/safety.md S15.
-
-And what is told of plans: all of it, in order, and a few lines at a time.
-"""
+"""The planning loop: one run for many changes, none for none, a question once per plan; docs/safety.md S15."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -32,8 +29,6 @@ T = TypeVar("T")
 
 
 class SlowWorker:
-    """A worker that takes so long for each work."""
-
     def __init__(self, work_s: float) -> None:
         self._work_s = work_s
 
@@ -44,8 +39,6 @@ class SlowWorker:
 
 
 class Desk:
-    """A planner over a cache with one node, and the plans it made with their times."""
-
     def __init__(
         self, policy: Policy | None = None, *, clock: LoopClock | None = None, worker: Worker = at_once
     ) -> None:
@@ -111,7 +104,6 @@ async def test_the_pause_stretches_with_the_length_of_a_run(run_s: float, pause_
 
 
 async def asked(desk: Desk, gang: Gang) -> Plan:
-    """The plan by which a call for the gang is answered."""
     if desk.planner.is_worth_a_wait(gang):
         await desk.planner.soon()
     return desk.planner.current
@@ -143,8 +135,7 @@ async def test_the_spot_has_a_budget() -> None:
     async with at_work(Desk(worker=SlowWorker(0.1))) as desk:
         desk.gang()
         await asyncio.sleep(0.11)
-        late = desk.gang("late")
-        assert gang_key("default", "late") not in (await asked(desk, late)).admitted
+        assert gang_key("default", "late") not in (await asked(desk, desk.gang("late"))).admitted
         await asyncio.sleep(0.7)
         assert gang_key("default", "late") in desk.planner.current.admitted
 
@@ -255,14 +246,11 @@ def admitted(*numbers: int) -> dict[GangKey, Admission]:
 
 
 class Heard:
-    """A report whose lines are noted, with the turn of the loop in which each was written."""
-
     def __init__(self) -> None:
         self.lines: list[tuple[str, str]] = []
         self.turns: list[int] = []
         self.turn: Callable[[], int] = int
-        log = DecisionLog(refusals_per_s_max=10_000, heard=self._note)
-        self.report = PlanReport(Telemetry(), log, LoopClock())
+        self.report = PlanReport(Telemetry(), DecisionLog(refusals_per_s_max=10_000, heard=self._note), LoopClock())
 
     def _note(self, decision: Decision) -> None:
         self.lines.append((decision.what, decision.gang.partition("/")[2]))

@@ -70,7 +70,6 @@ async def test_a_waiting_run_is_not_bound_by_an_old_offer() -> None:
 
 
 async def at_a_group(world: World) -> list[str]:
-    """A PodGroup of three pods, planned; their names."""
     world.api.add(group_json(least=3))
     names = create(world, [pod_json(f"g-{number}", group="g") for number in range(3)])
     await world.settle()
@@ -100,7 +99,6 @@ async def commit_beside_a_slow_gang(world: World, *names: str) -> Any:
 
 @pytest.mark.parametrize("invalid", [True, False], ids=["its PodGroup was deleted", "one of three was deleted"])
 async def test_what_waits_for_the_limiter_is_not_posted_once_the_gang_changed(invalid: bool) -> None:
-    """All of the gang was at bind, and before its first Binding began it became invalid or too small: all fail."""
     async with running(node_json("n0", cpu="8")) as world:
         names = await at_a_group(world)
         release = await commit_beside_a_slow_gang(world, *names)

@@ -1,8 +1,4 @@
-"""The whole service against a small kube-scheduler in virtual time: whatever happens, the promises hold.
-
-After each step the safety promises are checked, and at the end of each run the liveness one: when nothing fails any
-more, every gang is bound that a netgang without any memory would start.
-"""
+"""The whole service against a small kube-scheduler in virtual time: whatever happens, the promises hold."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -163,8 +159,7 @@ class ServiceMachine(RuleBasedStateMachine):
 
     @step(name=st.sampled_from(GANGS), number=st.integers(0, 3), recreate=st.booleans())
     def delete_pod(self, name: str, number: int, recreate: bool) -> None:
-        found = [pod for pod in self._pods_of(name) if name_of(pod) == f"{name}-{number}"]
-        for pod in found:
+        for pod in [pod for pod in self._pods_of(name) if name_of(pod) == f"{name}-{number}"]:
             self.spoiled.add(name)
             self.world.delete(name_of(pod))
             if recreate:
@@ -200,7 +195,6 @@ class ServiceMachine(RuleBasedStateMachine):
 
     @step(name=st.sampled_from(NODES_MAX), state=st.sampled_from(["ready", "ready", "not ready", "gone"]))
     def node_changes(self, name: str, state: str) -> None:
-        """A node comes, stops being ready, recovers or goes, its pods with it, as the node controller has it."""
         if state != "gone":
             self.world.node(name, cpu="6", ready=state == "ready")
         elif name in self.world.node_names():
@@ -220,7 +214,6 @@ class ServiceMachine(RuleBasedStateMachine):
         applied=st.booleans(),
     )
     def the_api_server_has_a_bad_day(self, verb: str, latency_s: float, applied: bool) -> None:
-        """Another call fails, perhaps after it took effect, and POSTs are slow or very slow, or fast again."""
         self.api.fail_next(verb, FAULTS[0], applied=applied)
         self.api.latency_s["bind"] = latency_s
         self.api.latency_s["admit"] = min(latency_s, 1.0)
@@ -269,12 +262,10 @@ class ServiceMachine(RuleBasedStateMachine):
 
     @promise
     def nodes_are_not_over_committed(self) -> None:
-        """What is bound fits; only strangers look before they leap, and so do we."""
         assert all(amount >= 0 for amount in self._free().values())
 
     @promise
     def gangs_are_whole_or_not_at_all(self) -> None:
-        """A gang that nobody broke has no member on a node, or enough of them, or is just being bound."""
         broken = self.spoiled | self.api.spoiled
         for name in GANGS:
             pods = self._pods_of(name)
@@ -287,7 +278,6 @@ class ServiceMachine(RuleBasedStateMachine):
 
     @promise
     def only_pods_with_a_place_are_ungated(self) -> None:
-        """A gate that we removed left a list of nodes and a note behind."""
         for pod in objects(self.world, PODS):
             if self.gated.get(gang_of(pod)) and not pod["spec"].get("schedulingGates"):
                 node = pod["metadata"]["annotations"]["netgang.io/admitted"].partition(" ")[0]
@@ -307,8 +297,7 @@ class ServiceMachine(RuleBasedStateMachine):
     @promise
     def commitments_belong_to_gangs_that_come(self) -> None:
         """Held room without a held call would be dead, unless the gang is just being admitted."""
-        commitments = self.world.service.cache.snapshot().commitments
-        for key in commitments:
+        for key in self.world.service.cache.snapshot().commitments:
             if key in self.world.service.binds.admissions.open:
                 continue
             state = self.world.service.binds.state(key)
@@ -319,7 +308,6 @@ class ServiceMachine(RuleBasedStateMachine):
         assert_consistent(self.world.service.cache)
 
     def teardown(self) -> None:
-        """When nothing fails any more, what fits gets bound; then everything ends."""
         if not hasattr(self, "world"):
             self.loop.close()
             return
@@ -330,8 +318,7 @@ class ServiceMachine(RuleBasedStateMachine):
             for _ in range(int(LIVELY_S / 50.0)):
                 self.run(self.world.settle(50.0))
                 open_ones = self._could_start()
-                under_way = self.world.service.binds.gangs_under_way()
-                if not open_ones and not under_way:
+                if not open_ones and not self.world.service.binds.gangs_under_way():
                     break
             assert not open_ones, f"could start and does not: {open_ones}"
             self.nodes_are_not_over_committed()
@@ -367,8 +354,7 @@ class ServiceMachine(RuleBasedStateMachine):
 
     def _could_start(self) -> list[str]:
         """Gangs that a netgang without memory would start now; lost nodes do not count (docs/safety.md S12)."""
-        cache = self.world.service.cache
-        snapshot = cache.snapshot()
+        snapshot = self.world.service.cache.snapshot()
         bare = replace(snapshot, commitments={}, exclusions={}, backing_off_until_s={})
         admitted = plan(bare, self.world.service.planner.policy, now_s=START_S + self.loop.time()).admitted
         lost = frozenset(node.name for node in snapshot.table.nodes if not node.ready)

@@ -20,7 +20,6 @@ SETTLE_S = 120.0  # the default
 
 
 async def joined(world: World) -> None:
-    """A DaemonSet that has been there for long, and then a node with room for one member and for its pod."""
     container = {"name": "c", "resources": {"requests": {"cpu": "1"}}}
     metadata: dict[str, Any] = {"name": "cni", "uid": "u", "creationTimestamp": "2000-01-01T00:00:00Z"}
     template = {"spec": {"containers": [container]}}
@@ -48,8 +47,7 @@ async def test_a_gang_does_not_take_what_a_daemon_sets_pod_will_ask_for() -> Non
         await world.settle(2.0)
         assert notes(world) == ""
         world.delete("g-0", "g-1")
-        names = await world.planned_gang("h", 2, cpu="1500m")
-        await world.starts(*names)
+        await world.starts(*await world.planned_gang("h", 2, cpu="1500m"))
 
 
 async def test_pods_that_do_not_come_close_no_node_for_ever() -> None:
@@ -68,7 +66,6 @@ N1 = NodeName("n1")
 
 
 def health_of(*nodes: Node) -> tuple[ClusterCache, FakeClock, NodeHealth]:
-    """A cache, its clock, and the health of its nodes with 60 s of patience."""
     cache, clock = ClusterCache(), FakeClock()
     cache.nodes.replace(nodes)
     return cache, clock, NodeHealth(cache, clock, node_lost_s=60.0)

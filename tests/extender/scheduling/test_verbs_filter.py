@@ -88,8 +88,7 @@ async def test_a_member_that_the_watch_has_not_brought_is_refused_for_a_moment()
 async def test_a_successor_of_the_same_name_is_not_taken_for_its_predecessor() -> None:
     async with running(N1) as world:
         await world.planned_gang("g", 1)
-        successor = pod_json("g-0", uid="another", gang="g", size=1)
-        assert ask(world, successor) == Refused(Reason.UNKNOWN_POD)
+        assert ask(world, pod_json("g-0", uid="another", gang="g", size=1)) == Refused(Reason.UNKNOWN_POD)
 
 
 async def test_a_person_may_leave_the_uid_out() -> None:
@@ -130,8 +129,7 @@ async def test_the_first_pod_of_a_new_gang_waits_for_the_others_while_kube_sched
         if busy:
             await world.ask("plain")
         asyncio.get_running_loop().call_later(0.01, world.api.add, members[1])
-        answer = await world.ask("g-0")
-        assert isinstance(answer, Refused if busy else Passed)
+        assert isinstance(await world.ask("g-0"), Refused if busy else Passed)
 
 
 async def test_a_bound_member_keeps_its_node() -> None:
@@ -310,5 +308,4 @@ async def test_what_is_held_fails_when_a_siblings_place_will_not_do() -> None:
         node = world.offered(second, nodes=others)
         await world.settle(0.01)
         assert held.answer is Reason.ROOM_TAKEN
-        calls = [world.bind(second, node), *await world.bind_and_settle(first)]
-        assert answers(calls) == [None, None]
+        assert answers([world.bind(second, node), *await world.bind_and_settle(first)]) == [None, None]

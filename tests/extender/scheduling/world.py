@@ -97,19 +97,26 @@ def pod_json(
 
 
 def group_json(name: str = "g", least: int = 2) -> Object:
-    """A coscheduling PodGroup."""
     return {"kind": "PodGroup", "metadata": {"name": name}, "spec": {"minMember": least}}
 
 
 async def unasked(_: object) -> tuple[str, ...]:
-    """Of a gang's circumstances the API server is asked nothing."""
     return ()
 
 
 def pinned_to(node: str) -> Object:
-    """A pod's affinity for this one node, by name."""
     terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}]
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+
+
+def required_terms(pod: Object) -> list[Object]:
+    required = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    return list(required["nodeSelectorTerms"])
+
+
+def listed(pod: Object) -> set[str]:
+    """The nodes that an admission has named in a pod."""
+    return {name for term in required_terms(pod) for name in term["matchFields"][0]["values"]}
 
 
 class Call(msgspec.Struct, frozen=True, eq=False):
@@ -134,8 +141,6 @@ class Call(msgspec.Struct, frozen=True, eq=False):
 
 
 class World(msgspec.Struct):
-    """A cluster, the service that watches it, and kube-scheduler's side of the conversation."""
-
     service: Service
     api: FakeClusterApi
     clock: LoopClock
@@ -156,7 +161,6 @@ class World(msgspec.Struct):
     def owner(
         self, name: str, *, kind: str = "Job", api_version: str = "batch/v1", created: str | None = None, **fields: Any
     ) -> Object:
-        """Create an owner of pods; what these write into ownerReferences."""
         metadata = {"name": name} | ({"creationTimestamp": created} if created is not None else {})
         stored = self.api.add({"apiVersion": api_version, "kind": kind, "metadata": metadata, **fields})
         uid = stored["metadata"]["uid"]
@@ -173,7 +177,6 @@ class World(msgspec.Struct):
         self.api.add(pod)
 
     def says(self, message: str, *pods: str) -> None:
-        """kube-scheduler writes why it placed these pods on no node."""
         said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
         for name in pods:
             pod = self.api.pod(name)
@@ -227,14 +230,12 @@ class World(msgspec.Struct):
         return self.service.verbs.filter(args)
 
     def offered(self, pod: str, **how: Any) -> str:
-        """Ask /filter for a pod that is given exactly one node; that node."""
         answer = self.filter(pod, **how)
         assert isinstance(answer, Passed), answer
         [node] = answer.names
         return node
 
     def refusal(self, pod: str, **how: Any) -> Reason:
-        """Ask /filter for a pod that is refused; the reason."""
         answer = self.filter(pod, **how)
         assert isinstance(answer, Refused), answer
         return answer.reason
@@ -246,7 +247,6 @@ class World(msgspec.Struct):
         return list(answer.names) if isinstance(answer, Passed) else []
 
     def scores(self, pod: str, **how: Any) -> dict[str, int]:
-        """Ask /prioritize; node → score."""
         args = self.asking(pod, **how)
         return dict(zip(args.node_names, self.service.verbs.prioritize(args), strict=True))
 
@@ -268,7 +268,6 @@ class World(msgspec.Struct):
         return [self.bind(pod, self.offered(pod)) for pod in pods]
 
     async def settle(self, seconds: float = 0.5) -> None:
-        """Let watch events arrive, plans be made and calls be answered."""
         await asyncio.sleep(seconds)
 
     async def planned_gang(self, name: str, size: int, *, minimum: int | None = None, **fields: Any) -> tuple[str, ...]:
@@ -281,13 +280,11 @@ class World(msgspec.Struct):
         await self.settle()
 
     async def bind_and_settle(self, *pods: str) -> list[Call]:
-        """Ask /filter and then /bind for each pod, and let those be answered that can be."""
         calls = self.bind_offered(*pods)
         await self.settle()
         return calls
 
     async def starts(self, *pods: str, beside: Iterable[Call] = ()) -> list[Call]:
-        """Bring these pods to bind, beside calls that wait: all of them are bound."""
         calls = await self.bind_and_settle(*pods)
         assert [(call.pod, call.answer) for call in (*beside, *calls) if call.answer is not None] == []
         assert all(map(self.node_of, pods))
@@ -325,11 +322,9 @@ class World(msgspec.Struct):
         return [one["note"] for one in self.api.events if one["reason"] == reason]
 
     def told_to(self, reason: str) -> dict[str, str]:
-        """Name of whatever an Event with this reason is about → its note."""
         return {one["regarding"]["name"]: one["note"] for one in self.api.events if one["reason"] == reason}
 
     def client(self) -> httpx.AsyncClient:
-        """To ask for documents, as people do."""
         return httpx.AsyncClient(transport=httpx.ASGITransport(self.service.debug_app), base_url="http://netgang")
 
     async def get(self, path: str) -> httpx.Response:
@@ -342,7 +337,6 @@ class World(msgspec.Struct):
         return document
 
     async def finish(self) -> None:
-        """Wait until every hold, commit and admission limit is over; nothing may be left then."""
         await self.settle(max(HOLD_S + COMMIT_S, ADMIT_S) + 5.0)
         assert not [call for call in self.calls if call.waits], "a call was never answered"
         await self.settle(0.2)

@@ -1,8 +1,4 @@
-"""The permit machine's auditor: books of its own, and every invariant checked against them.
-
-Why apart from the world (`test_permit_machine`): what may happen and what must hold are read, and changed, one without
-the other. The books are kept from events and instructions alone; the machine's state is looked into only to compare.
-"""
+"""The permit machine's auditor: books kept from events and instructions alone, and what must hold by them."""
 
 from abc import abstractmethod
 from collections.abc import Iterable
@@ -23,16 +19,12 @@ GROUP_REASONS = {Reason.QUORUM_TIMEOUT, Reason.ROOM_TAKEN, Reason.NODE_LOST, Rea
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """A bind call of kube-scheduler, in the auditor's books."""
-
     uid: PodUid
     node: NodeName
     deadline_s: float
 
 
 class Auditor:
-    """The books of one gang, and what they say of each step. Whoever plays the world is one, too."""
-
     def __init__(self) -> None:
         super().__init__()
         self.state = PermitState(PARTIAL_TIMEOUT_S)
@@ -59,7 +51,6 @@ class Auditor:
         """The gang as the machine hears of it."""
 
     def audit(self, event: permit.Event, quorum: Quorum, said: tuple[permit.Instruction, ...]) -> None:
-        """Check one step against the books, then bring the books up to date."""
         held_before, waiting = dict(self.held), set(self.open)
         at_bind_before = self.held.keys() | self.under_way.keys()
         self.record(event, quorum)
@@ -102,7 +93,6 @@ class Auditor:
         self.take_stock(quorum)
 
     def record(self, event: permit.Event, quorum: Quorum) -> None:
-        """What the event itself changes in the books."""
         match event:
             case permit.BindRequested():
                 self.asked[event.request] = Asked(event.uid, event.node, event.deadline_s)
@@ -155,8 +145,9 @@ class Auditor:
         new = {p.uid for p in posts}
         assert self.enough(self.on_nodes(quorum) | flying_well | new, quorum), "a Binding before quorum"
         assert not new & event.unusable, "a Binding to a node without room"
+        answered = {i.request for _, _, said in self.log for i in said if isinstance(i, permit.Answer)}
         for one in posts:
-            calls = [r for r in self.open if self.asked[r].uid == one.uid and r not in self.log_answers()]
+            calls = [r for r in self.open if self.asked[r].uid == one.uid and r not in answered]
             assert calls, "a Binding for a client that is gone"
             latest = self.asked[max(calls)]
             assert latest.node == one.node, "a Binding to a node that was not asked for"
@@ -168,10 +159,6 @@ class Auditor:
             self.under_way[one.uid] = one.node
             self.held.pop(one.uid, None)
         assert not self.held, "some held members were left behind"
-
-    def log_answers(self) -> set[permit.RequestId]:
-        """All requests that were ever answered, from the log."""
-        return {i.request for _, _, said in self.log for i in said if isinstance(i, permit.Answer)}
 
     def audit_release(
         self, event: permit.Event, quorum: Quorum, released: list[PodUid], at_bind_before: Iterable[PodUid]
@@ -219,7 +206,6 @@ class Auditor:
         assert all(due is not None and due <= self.asked[r].deadline_s for r in self.held.values())
 
     def take_stock(self, quorum: Quorum) -> None:
-        """Note whether the gang was ever whole, and since when anybody of it is there."""
         self.confirmed = {u: n for u, n in self.confirmed.items() if u in quorum.live and n not in self.lost_nodes}
         self.evicting &= quorum.live
         there = self.on_nodes(quorum)
@@ -232,7 +218,6 @@ class Auditor:
 
 
 def open_requests(state: PermitState) -> list[int]:
-    """Calls that still wait for their answer, ascending."""
     waiting: tuple[Held | Posting, ...] = (*state.held.values(), *state.posting.values())
     return sorted(one.request for one in waiting if one.request is not None)
 

@@ -1,10 +1,4 @@
-"""The permit machine against a world that does its worst: every invariant after every step.
-
-The world has an API server that confirms, fails or loses Bindings in any order, a watch that lags behind it,
-kube-scheduler that repeats and abandons requests, members that die and are replaced, nodes that come and go, somebody
-else who binds, evictions that are carried out or refused, time, and a lease that is lost. What must hold is checked by
-the auditor (`permit_auditor`).
-"""
+"""The permit machine against a world that does its worst: what the auditor looks for, after every step."""
 
 import pytest
 from hypothesis import settings
@@ -25,8 +19,6 @@ NODES = tuple(NodeName(f"n{i}") for i in range(3))
 
 
 class PermitMachine(Auditor, RuleBasedStateMachine):
-    """One gang, from its first pod to the answer of its last call."""
-
     def __init__(self) -> None:
         super().__init__()
         self.api: dict[PodUid, Pod] = {}
@@ -45,7 +37,6 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
         size=st.integers(1, 5),
     )
     def create_gang(self, min_member: int, roles: list[Role], size: int) -> None:
-        """A gang with or without roles, complete or not."""
         self.min_member, self.roles = min_member, roles
         for slot in range(size):
             self.create_member(slot)
@@ -63,7 +54,6 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
         return None if found is None else replace(found, problem=self.problem)
 
     def quorum(self) -> Quorum:
-        """The gang's quorum as the service would compute it."""
         known = self.gang()
         return NO_MEMBERS if known is None else quorum_of(known, lost_nodes=self.lost_nodes)
 
@@ -95,7 +85,6 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
     @precondition(lambda self: len(self.cache) > 1)
     @rule(node=st.sampled_from(NODES))
     def scheduler_asks_for_all(self, node: NodeName) -> None:
-        """The whole gang comes to bind, as it does when it is admitted."""
         for uid in sorted(self.cache):
             known = self.cache[uid]
             if known.node is None and not known.deleting and uid not in self.held and uid not in self.under_way:
@@ -127,7 +116,6 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
     @precondition(lambda self: self.flying)
     @rule(data=st.data())
     def binding_lands(self, data: st.DataObject) -> None:
-        """A Binding takes effect, finds the pod on a node already, or finds no pod."""
         one = self.flying.pop(data.draw(st.integers(0, len(self.flying) - 1)))
         where = self.land(one)
         if where is None:
@@ -183,7 +171,6 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
     @precondition(lambda self: self.api)
     @rule(data=st.data(), fate=st.sampled_from(["deleted", "deleting", Phase.FAILED, Phase.SUCCEEDED]))
     def pod_ends(self, data: st.DataObject, fate: str | Phase) -> None:
-        """A member is deleted, fails or succeeds; the watch will show it."""
         uid = data.draw(st.sampled_from(sorted(self.api)))
         stored = self.api[uid]
         if fate == "deleted":
@@ -196,7 +183,6 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
     @precondition(lambda self: self.pods_made < 12)
     @rule(slot=st.integers(0, 4))
     def member_created(self, slot: int) -> None:
-        """The owner creates a pod, usually a successor."""
         self.create_member(slot)
 
     @rule(min_member=st.integers(1, 5))
@@ -207,13 +193,11 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
 
     @rule(invalid=st.integers(0, 2))
     def labels_change(self, invalid: int) -> None:
-        """The PodGroup goes, or somebody edits a label; mostly it is mended again."""
         self.problem = Reason.INVALID_GROUP if invalid == 0 else None
         self.room_is_checked(full=False)
 
     @rule(node=st.sampled_from(NODES[1:]))
     def node_lost_or_back(self, node: NodeName) -> None:
-        """A node is lost, or is ready again."""
         if node in self.lost_nodes:
             self.lost_nodes -= {node}
             self.room_is_checked(full=False)
@@ -224,7 +208,6 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
     @precondition(lambda self: self.evictions)
     @rule(carried_out=st.booleans())
     def eviction_ends(self, carried_out: bool) -> None:
-        """A member is evicted, or stays after all."""
         uid = self.evictions.pop()
         if carried_out and uid in self.api:
             self.api[uid] = replace(self.api[uid], deleting=True)
@@ -247,7 +230,6 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
     @precondition(lambda self: len(self.log) > 30 and self.leading)
     @rule()
     def lease_runs_out(self) -> None:
-        """Another replica may act from now on."""
         self.feed(permit.LeadershipLost(self.now_s))
 
     @invariant()
@@ -261,10 +243,7 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
         while self.flying:
             self.feed(permit.BindFailed(self.flying.pop().uid, "the server shuts down", False, self.now_s))
         for _ in range(2):  # the calls' deadline, and the eviction's
-            due = next_deadline_s(self.state)
-            if due is not None:
-                self.now_s = max(self.now_s, due)
-                self.feed(permit.DeadlinePassed(self.now_s))
+            self.timer_fires()
         assert self.open == set(), "a call was never answered"
         again = PermitState(PARTIAL_TIMEOUT_S)
         for event, quorum, said in self.log:

@@ -1,7 +1,8 @@
 """The permit machine as short scripts: event, then exactly what the machine says to it; and its state as a value."""
 
-from collections.abc import Iterable, Mapping
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import TypeAlias, TypeVar
 
 import pytest
 
@@ -15,6 +16,7 @@ from tests.scoring.permit.auditor import validate_state
 Step: TypeAlias = Quorum | tuple[permit.Event, list[permit.Instruction]]
 """The gang's new quorum, or an event with the instructions that must follow."""
 
+T = TypeVar("T")
 START = PermitState(partial_timeout_s=100.0)
 HOLD_S = 30.0
 due, quits = permit.DeadlinePassed, permit.LeadershipLost
@@ -79,24 +81,16 @@ def post(uid: str, node: str = "") -> permit.PostBinding:
     return permit.PostBinding(PodUid(uid), NodeName(node or f"n{uid}"))
 
 
-def ok(request: int) -> permit.Answer:
-    return permit.Answer(permit.RequestId(request), None)
-
-
-def no(request: int, reason: Reason) -> permit.Answer:
+def no(request: int, reason: Reason | None) -> permit.Answer:
     return permit.Answer(permit.RequestId(request), reason)
 
 
-def nudge(letters: str) -> permit.Nudge:
-    return permit.Nudge(uids(letters))
+def all_of(kind: Callable[[tuple[PodUid, ...]], T]) -> Callable[[str], T]:
+    return lambda letters: kind(uids(letters))
 
 
-def release(letters: str) -> permit.Release:
-    return permit.Release(uids(letters))
-
-
-def evict(letters: str) -> permit.Evict:
-    return permit.Evict(uids(letters))
+ok = partial(no, reason=None)
+nudge, release, evict = all_of(permit.Nudge), all_of(permit.Release), all_of(permit.Evict)
 
 
 def changed(at: float, unusable: str = "") -> permit.GangChanged:
@@ -112,7 +106,6 @@ def deleted(uid: str, at: float) -> permit.PodDeleted:
 
 
 def left(request: int, at: float) -> permit.ClientGone:
-    """The call's client hung up."""
     return permit.ClientGone(permit.RequestId(request), at)
 
 
@@ -128,17 +121,14 @@ def commits(uid: str, request: int, posted: str, *, at: float = 0.0) -> Step:
 
 
 def refused(uid: str, request: int, reason: Reason) -> Step:
-    """A member comes to bind and is not held."""
     return ask(uid, request), [no(request, reason), release(uid)]
 
 
 def binds(uid: str, request: int, *, at: float = 0.0) -> Step:
-    """A member is confirmed on its node, which its call is told."""
     return bound(uid, at=at), [ok(request)]
 
 
 def fails(uid: str, request: int, *, at: float = 0.0, reason: Reason = Reason.COMMIT_FAILED) -> Step:
-    """A member's Binding fails, which its call is told."""
     return failed(uid, at=at), [no(request, reason), release(uid)]
 
 
@@ -469,7 +459,6 @@ DEADLINES: dict[str, tuple[float | None, list[Step]]] = {
 
 @pytest.mark.parametrize(("want", "script"), DEADLINES.values(), ids=DEADLINES)
 def test_next_deadline(want: float | None, script: list[Step]) -> None:
-    """The next deadline is the earliest held call's, or the eviction's once nothing is under way."""
     assert want == next_deadline_s(play(script))
 
 
@@ -486,24 +475,3 @@ def test_the_old_state_stays_what_it_was() -> None:
 def test_partial_timeout_must_be_a_duration(timeout_s: float) -> None:
     with pytest.raises(ValueError, match="partial_timeout_s"):
         PermitState(partial_timeout_s=timeout_s)
-
-
-A, B = uids("ab")
-N, ONE = NodeName("n"), permit.RequestId(1)
-HELD = {A: permit.Held(N, ONE, 0.0)}
-BROKEN: dict[str, tuple[str, PermitState]] = {
-    "held and bound": ("two stages", PermitState(1.0, held=HELD, bound={A: N})),
-    "held and posting": ("two stages", PermitState(1.0, held=HELD, posting={A: permit.Posting(N, None)})),
-    "posting and bound": ("two stages", PermitState(1.0, posting={A: permit.Posting(N, None)}, bound={A: N})),
-    "one request twice": ("share one request", PermitState(1.0, held=HELD, posting={B: permit.Posting(N, ONE)})),
-    "held by a standby": ("held without leadership", PermitState(1.0, held=HELD, leading=False)),
-    "evicted by a standby": ("evicted without leadership", PermitState(1.0, partial_until_s=1.0, leading=False)),
-    "started, to be evicted": ("started gang", PermitState(1.0, partial_until_s=1.0, started=True)),
-    "evicted, to be evicted": ("evicted twice", PermitState(1.0, partial_until_s=1.0, evicting=frozenset({A}))),
-}
-
-
-@pytest.mark.parametrize(("complaint", "state"), BROKEN.values(), ids=BROKEN)
-def test_broken_states_are_found(complaint: str, state: PermitState) -> None:
-    with pytest.raises(AssertionError, match=complaint):
-        validate_state(state)

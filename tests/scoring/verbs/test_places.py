@@ -26,7 +26,6 @@ def lists(state: Snapshot, policy: Policy = POLICY) -> list[Listing]:
 
 
 def gated(size: int, *, cpu: str = "8", **fields: object) -> Gang:
-    """A gang at our gate whose members fill a node each."""
     return gang("g", size, cpu=cpu, gates=(GATE,), **fields)  # type: ignore[arg-type]
 
 
@@ -47,7 +46,6 @@ SPARES: dict[str, tuple[list[str], Snapshot]] = {  # sentence: (planned nodes an
 
 @pytest.mark.parametrize(("nodes", "state"), SPARES.values(), ids=SPARES)
 def test_planned_nodes_then_spares(nodes: list[str], state: Snapshot) -> None:
-    """In the planned zone, best first."""
     [listing] = lists(state)
     assert (listing.zones, list(listing.nodes)) == (("a",), nodes)
 
@@ -64,8 +62,7 @@ def test_a_kind_of_member_gets_its_own_list_and_all_of_one_kind_the_same() -> No
     """Otherwise a gang of 64 would be 64 kinds to the planner."""
     small = [pod(f"g-{i}", gang="g", cpu="1", gates=(GATE,)) for i in range(3)]
     large = [pod(f"g-{i}", gang="g", cpu="8", gates=(GATE,)) for i in range(3, 5)]
-    state = snapshot([node(f"n{i}") for i in range(1, 7)], [gang("g", members=[*small, *large])])
-    found = lists(state)
+    found = lists(snapshot([node(f"n{i}") for i in range(1, 7)], [gang("g", members=[*small, *large])]))
     assert len(found) == 2
     assert all(len(set(listing.nodes)) == len(listing.nodes) for listing in found)
 
@@ -83,7 +80,6 @@ ZONE_ONLY: dict[str, tuple[str, Gang, Policy, dict[str, Any]]] = {  # case: (par
 
 @pytest.mark.parametrize(("why", "asked", "policy", "fields"), ZONE_ONLY.values(), ids=ZONE_ONLY)
 def test_only_the_zone(why: str, asked: Gang, policy: Policy, fields: dict[str, Any]) -> None:
-    """Where a list could be wrong, or too long, the zone alone is asked for, and why is said."""
     [listing] = lists(snapshot([node(f"n{i:03}") for i in range(MOST_LISTED + 5)], [asked], **fields), policy=policy)
     assert (listing.zones, listing.nodes, listing.hostnames) == (("a",), (), ())
     assert why in listing.why_zone
@@ -120,12 +116,10 @@ def test_pods_with_terms_of_their_own_are_narrowed_by_host_name() -> None:
 def test_a_list_holds_all_planned_nodes_and_only_allowed_ones(
     cpus: list[str], zones: list[str], size: int, spares: int
 ) -> None:
-    """Whatever the cluster: planned nodes first, at most so many spares, one zone, nothing twice, always the same."""
     nodes = [node(f"n{i}", cpu=cpu, zone=zones[i]) for i, cpu in enumerate(cpus)]
     state = snapshot(nodes, [gated(size, cpu="2")])
     policy = replace(POLICY, spares=spares)
-    made = plan(state, policy, now_s=0.0)
-    for admission in made.admitted.values():
+    for admission in plan(state, policy, now_s=0.0).admitted.values():
         listing = lists(state, policy=policy)[0]
         planned = sorted(set(admission.members.values()))
         assert list(listing.nodes[: len(planned)]) == planned
@@ -134,9 +128,6 @@ def test_a_list_holds_all_planned_nodes_and_only_allowed_ones(
         zone_of: dict[str, Pod | str] = {one.name: one.zone for one in nodes}
         assert {zone_of[name] for name in listing.nodes} == set(admission.zones)
         assert lists(state, policy=policy)[0] == listing
-
-
-# -- another node for a member ----------------------------------------------------------------------------------------
 
 
 def asked(state: Snapshot, member: int, *nodes: str) -> Alternative:
@@ -167,11 +158,7 @@ NONE = {  # case: (cluster, nodes asked about)
 
 @pytest.mark.parametrize(("state", "nodes"), NONE.values(), ids=NONE)
 def test_no_alternative(state: Snapshot, nodes: list[str]) -> None:
-    """The gang stays in its zones, and no other member's place is taken."""
     assert asked(state, 0, *nodes).node is None
-
-
-# -- where a native group is tried first ------------------------------------------------------------------------------
 
 
 def tried(cluster: Snapshot, *failed: str) -> FirstZone:
@@ -194,13 +181,11 @@ TRIES: dict[str, tuple[str | None, Snapshot, str]] = {  # case: (zone, cluster, 
 
 @pytest.mark.parametrize(("zone", "cluster", "failed"), TRIES.values(), ids=TRIES)
 def test_first_zone(zone: str | None, cluster: Snapshot, failed: str) -> None:
-    """The planner's zone beside what is committed."""
     assert tried(cluster, *failed).zone == zone
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 8)), min_size=1, max_size=8))
 def test_no_zone_is_tried_twice_before_all_were(machines: list[tuple[str, int]]) -> None:
-    """Whatever room there is: a group that never fits is tried in each zone once, and then from the beginning."""
     nodes = [node(f"n{i}", zone=zone) for i, (zone, _) in enumerate(machines)]
     busy = [pod(f"x{i}", cpu=str(used), node=f"n{i}") for i, (_, used) in enumerate(machines)]
     cluster = snapshot(nodes, [gang("g", 3, cpu="3")], pods=busy)

@@ -1,7 +1,4 @@
-"""The room that plain pods must leave: beside commitments, in saved-up zones, and never more than that.
-
-docs/safety.md S13.
-"""
+"""The room that plain pods must leave: beside commitments, in saved-up zones, never more (docs/safety.md S13)."""
 
 from typing import Any
 
@@ -44,7 +41,6 @@ PORT = HostPort("TCP", "0.0.0.0", 80)
 
 
 def bound_in_part() -> Snapshot:
-    """One of two promised members is bound by now, and its room is in use."""
     cluster = committed("n1", "n1")
     waiting = cluster.gangs[GangKey("default/g")]
     there = replace(waiting.members[0], node=NodeName("n1"))
@@ -141,8 +137,7 @@ def test_two_plain_pods_that_fit_one_by_one() -> None:
 
 
 def test_room_for_a_parked_pod() -> None:
-    cluster = snapshot([node("n1"), node("n2", zone="b")], pods=[pod("x", cpu="8", node="n1")])
-    room = ReservedRoom(cluster, {})
+    room = ReservedRoom(snapshot([node("n1"), node("n2", zone="b")], pods=[pod("x", cpu="8", node="n1")]), {})
     names = [NodeName("n1"), NodeName("n2")]
     assert room.has_room(pod("p").member_class, names)
     assert not room.has_room(pod("p").member_class, names[:1])

@@ -44,7 +44,6 @@ ASKS = {  # case: (whether network scores are given, pod, gang)
 
 @pytest.mark.parametrize(("want", "member", "wanted"), ASKS.values(), ids=ASKS)
 def test_who_is_scored_by_network(want: bool, member: Pod, wanted: Gang | None) -> None:
-    """Members of gangs and jobs, and plain pods that ask by annotation; the others get equal scores."""
     state = snapshot(ROW, network=mesh(ROW, bad=RING))
     assert want == asks_for_network(member, wanted)
     assert want == (len(set(points(state, member, wanted).values())) > 1)
@@ -131,7 +130,6 @@ def test_reserved_nodes_count_less_for_those_behind() -> None:
     at = [outcome.node_of[one.members[0].uid] for one in (first, second)]
 
     def reserved(member: Pod, wanted: Gang | None) -> list[str]:
-        """Nodes that are worth less to the pod."""
         got = points(state, member, wanted, planned=outcome, part="reservation")
         return [name for name, value in got.items() if value == -RESERVATION_POINTS]
 
@@ -142,7 +140,6 @@ def test_reserved_nodes_count_less_for_those_behind() -> None:
 
 
 def test_a_gang_that_waits_ahead_is_not_pushed_away_by_those_behind() -> None:
-    """A waiting gang that is first in the queue may use nodes planned for gangs behind it."""
     nodes = [node(f"n{i}", cpu="1") for i in range(2)]
     large, small = gang("a", 2, cpu="1", priority=5), gang("b", 1)
     state = snapshot(nodes, [large, small], pods=[pod("x", node="n0")])
@@ -152,7 +149,6 @@ def test_a_gang_that_waits_ahead_is_not_pushed_away_by_those_behind() -> None:
 
 
 def test_own_ratios() -> None:
-    """A gang's or a plain pod's own ratios replace the operator's."""
     state = snapshot(ROW, network=mesh(ROW, bad=RING))
     only_delay = (("ratios", "0:1:0"),)
     wanted = replace(gang("g", 2), options=only_delay)
@@ -163,8 +159,6 @@ def test_own_ratios() -> None:
     got = prefer(state, NOTHING, pod("p", job="j"), None, by_default)
     assert got.network.tolist() == pytest.approx(list(want.values()))
 
-
-# -- properties ------------------------------------------------------------------------------------------------
 
 LINKS = [(i, j) for i in range(5) for j in range(5) if i != j]
 VALUES = {
@@ -204,7 +198,6 @@ def test_scaling_all_throughputs_changes_nothing(case: tuple[Values, Gang], fact
 
 @given(cases(), cases())
 def test_a_cache_changes_nothing(one: tuple[Values, Gang], other: tuple[Values, Gang]) -> None:
-    """Scores with a cache that has seen this network, by another gang, are scores without."""
     cache = PlannerCache()
     values, wanted = one
     preferences(values, other[1], POLICY, cache=cache)
@@ -225,8 +218,7 @@ def test_members_that_are_bound_by_now_reserve_nothing() -> None:
     waiting = gang("g", 1, cpu="4")
     before = snapshot([node("n1")], [waiting])
     made = plan(before, POLICY, now_s=0.0)
-    bound_now = gang("g", members=[bound(waiting.members[0], "n1")])
-    after = snapshot([node("n1")], [bound_now], version=2)
+    after = snapshot([node("n1")], [gang("g", members=[bound(waiting.members[0], "n1")])], version=2)
     assert prefer(before, made, pod("p"), None, POLICY).reservation.tolist() == [-30.0]
     assert prefer(after, made, pod("p"), None, POLICY).reservation.tolist() == [0.0]
 

@@ -64,25 +64,22 @@ class Mallory(msgspec.Struct):
             await self.api.delete(kind, old, namespace=self.namespace, grace_s=0 if kind == "Pod" else None)
 
     async def huge_quantity(self) -> None:
-        """A PodGroup and a pod with amounts of megabytes and of exponents, and a gang that names the group."""
-        name = f"m{self._number}"
         amount = self.chance.choice(["1" * _HUGE, "1e999999999", "9" * 4000 + "Ei", "0." + "0" * _HUGE + "1"])
-        group = pod_group(name, 2, namespace=self.namespace)
+        group = pod_group(self.name, 2, namespace=self.namespace)
         group["spec"]["minResources"] = {"cpu": amount}
         await self._create(group)
-        await self._create(*self._gang(name, 2))
+        await self._create(*self._gang(2))
 
     async def nested_notes(self) -> None:
-        """Every note of netgang's as a tower of brackets, on a pod that waits at the gate and on a Job."""
         tower = '{"x":' + "[" * 100_000
         notes = {f"netgang.io/{one}": tower for one in ("preempts", "admitted")}
-        await self._create(*self._gang(f"m{self._number}", 2, annotations=notes, gated=True))
+        await self._create(*self._gang(2, annotations=notes, gated=True))
         await self._create(self._job({f"netgang.io/{one}": tower for one in ("resume", "last-change")}))
 
     async def forged_notes(self) -> None:
         others = [f"{run.namespace}/{run.gang}" for run in self.witness.runs(self.victims)]
         named = [*others[:8], f"{self.victims}/{BYSTANDER}"]
-        [made, *_] = await self._create(*self._gang(f"m{self._number}", 2, gated=True))
+        [made, *_] = await self._create(*self._gang(2, gated=True))
         uid = made["metadata"]["uid"]
         note = {"uid": uid, "at_s": 0.0, "victims": named, "pods": 8, "nodes": {uid: self.nodes[0]}}
         notes = {"netgang.io/preempts": json.dumps(note), "netgang.io/admitted": f"{uid}/{self.nodes[0]}"}
@@ -94,58 +91,52 @@ class Mallory(msgspec.Struct):
     async def phantom_load(self) -> None:
         """On every node a pending pod that asks for all of it, and that no scheduler places."""
         for node in self.nodes:
-            one = pod(f"m{self._number}-{node}", namespace=self.namespace, cpu="8", scheduler="nobody")
+            one = pod(f"{self.name}-{node}", namespace=self.namespace, cpu="8", scheduler="nobody")
             await self._create(pinned(one, node))
 
     async def changing_minimum(self) -> None:
         """A gang whose members disagree on the minimum as soon as the first are on their way."""
-        name = f"m{self._number}"
-        members = await self._create(*self._gang(name, 3))
+        members = await self._create(*self._gang(3))
         late = {"metadata": {"labels": {MIN_AVAILABLE_LABEL: "7"}}}
         await self.api.patch("Pod", members[-1]["metadata"]["name"], late, namespace=self.namespace)
 
     async def mixed_schedulers(self) -> None:
-        name = f"m{self._number}"
-        members = self._gang(name, 4, cpu="100m")
+        members = self._gang(4, cpu="100m")
         for one in members[:-1]:
             one["spec"]["schedulerName"] = "default-scheduler"
         await self._create(*members)
 
     async def missing_claim(self) -> None:
-        await self._create(*with_claim(self._gang(f"m{self._number}", 2)))
+        await self._create(*with_claim(self._gang(2)))
 
     async def closed_by_anti_affinity(self) -> None:
-        """Pods on some nodes that refuse this tenant's next gang, and the gang."""
-        name = f"m{self._number}"
         for node in self.nodes[: len(self.nodes) // 2]:
-            guard = pod(f"{name}-guard-{node}", namespace=self.namespace, cpu="10m")
-            await self._create(shuns_gangs(placed(guard, node), [name]))
-        await self._create(*self._gang(name, 3, gated=True, cpu="100m"))
+            guard = pod(f"{self.name}-guard-{node}", namespace=self.namespace, cpu="10m")
+            await self._create(shuns_gangs(placed(guard, node), [self.name]))
+        await self._create(*self._gang(3, gated=True, cpu="100m"))
 
     async def weightless_and_greedy(self) -> None:
         """A gang that asks for GPUs that do not exist and nothing else, and one that asks for nothing at all."""
         gpus = {"nvidia.com/gpu": "4"}
-        for name, resources in (("", {"requests": gpus, "limits": gpus}), ("-idle", {})):
-            members = self._gang(f"m{self._number}{name}", 2)
+        for suffix, resources in (("", {"requests": gpus, "limits": gpus}), ("-idle", {})):
+            members = self._gang(2, suffix)
             for one in members:
                 one["spec"]["containers"][0]["resources"] = resources
             await self._create(*members)
 
     async def long_lists(self) -> None:
-        """Options as long as the API server takes them, different on each pod."""
         zones = ",".join(f"z{self._number}-{number}" for number in range(20_000))
-        members = self._gang(f"m{self._number}", 3, annotations={"netgang.io/zones": zones})
+        members = self._gang(3, annotations={"netgang.io/zones": zones})
         for number, one in enumerate(members):
             one["metadata"]["annotations"]["netgang.io/ratios"] = f"{self._number}.{number}:40:40"
         await self._create(*members)
 
     async def member_deleted_while_held(self) -> None:
-        members = await self._create(*self._gang(f"m{self._number}", 5, cpu="100m"))
+        members = await self._create(*self._gang(5, cpu="100m"))
         await asyncio.sleep(self.chance.uniform(0.0, 0.1))
         await self.api.delete("Pod", members[-1]["metadata"]["name"], namespace=self.namespace, grace_s=0)
 
     async def half_sent_calls(self) -> None:
-        """Thirty connections to the verbs that say half of a head and wait."""
         for _ in range(30):
             with suppress(OSError):
                 _, writer = await asyncio.open_connection(LOOPBACK, self.verbs_port)
@@ -153,7 +144,6 @@ class Mallory(msgspec.Struct):
                 asyncio.get_running_loop().call_later(_HALF_SENT_S, writer.close)
 
     async def bind_of_others(self) -> None:
-        """A call of /bind for pods that are not netgang's, and for an honest one to a node of its own choice."""
         pending = [
             (uid, one) for uid, one in list(self.witness.pods.items()) if one.alive and not one.node and one.run is None
         ]
@@ -164,11 +154,15 @@ class Mallory(msgspec.Struct):
                 with suppress(httpx.HTTPError):
                     await client.post("/bind", json=body)
 
-    def _gang(self, name: str, size: int, **fields: Any) -> list[Object]:
-        return gang(name, size, self.namespace, **fields)
+    @property
+    def name(self) -> str:
+        return f"m{self._number}"
+
+    def _gang(self, size: int, suffix: str = "", **fields: Any) -> list[Object]:
+        return gang(self.name + suffix, size, self.namespace, **fields)
 
     def _job(self, annotations: dict[str, str]) -> Object:
-        job = indexed_job(f"m{self._number}", self.namespace, 1)
+        job = indexed_job(self.name, self.namespace, 1)
         job["metadata"]["annotations"], job["spec"]["suspend"] = annotations, True
         del job["spec"]["template"]["metadata"]
         return job

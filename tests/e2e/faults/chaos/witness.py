@@ -29,8 +29,6 @@ _TICK_S = 0.5
 
 
 class Run(msgspec.Struct, frozen=True):
-    """One run of a gang: pods of one controller, or bare ones."""
-
     namespace: str
     gang: str
     controller: str
@@ -59,8 +57,6 @@ class Seen(msgspec.Struct):
 
 
 class Witness(msgspec.Struct):
-    """Everything that was seen; `problems` names what must not have been."""
-
     api: Api
     zone_of: Mapping[str, str]  # node → its zone; names are never used again for another zone
     calm_since: Callable[[], float | None]
@@ -148,7 +144,6 @@ class Witness(msgspec.Struct):
             self._problem(f"{run} is in zones {sorted(zones)}")
 
     def _count_partial(self, passed_s: float, now_s: float) -> None:
-        """Add to the time of every run that has some members on nodes, and never had enough."""
         since_s = self.calm_since()
         calm = since_s is not None and now_s - since_s > QUIET_S
         before, self._partial_s = self._partial_s, {}

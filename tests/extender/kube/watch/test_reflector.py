@@ -102,7 +102,8 @@ async def test_a_server_restored_from_a_backup_is_followed() -> None:
         for _ in range(50):
             api.add(pod("p1"))
         await settle()
-        before, api.store = api.store, ApiStore()
+        before = api.store
+        api.store = api.server.store = ApiStore()
         api.add(pod("p0"))
         before.hang_up()
         await settle(150.0)
