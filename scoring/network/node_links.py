@@ -199,7 +199,7 @@ def _inner(links: NodeLinks, metric: Metric) -> tuple[Rows, Bools]:
     else:
         bad = value >= bounds_of(metric).poor
     if metric is Metric.DELAY:
-        zones, of_zone, _ = group_medians(links.zone[source], value)
+        zones, of_zone, *_ = group_medians(links.zone[source], value)
         medians = of_zone[np.searchsorted(zones, links.zone[source])]
         bad = bad | (value >= np.maximum(_TIMES * medians, medians + _ABOVE_MS))
     return rows, bad

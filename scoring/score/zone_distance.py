@@ -140,7 +140,7 @@ def crossings(network: NetworkMatrix, index: Mapping[NodeName, int], group: Ints
     found: dict[tuple[int, int], dict[Metric, frozenset[int]]] = defaultdict(dict)
     for metric in METRICS:
         only, served = _served(network, index, group, metric)
-        sources, targets = network.measured_pairs(metric)
+        sources, targets, *_ = network.measured_values(metric)
         left, right = only[sources], only[targets]
         apart = (left != right) | (left == _SEVERAL)
         left, right, sources, targets = (of[apart] for of in (left, right, sources, targets))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scoring.ids import EndpointId, NodeName, ZoneName
 from scoring.model.policy import ScorePolicy
 from scoring.network.matrix import CAUTION, Known, NetworkMatrix, PairCounts, Zones
-from scoring.network.measurement import METRICS, Floats, Measurement, MeasurementTable, Metric
+from scoring.network.measurement import METRICS, Measurement, MeasurementTable, Metric
 from scoring.score.pairs import among, pair_scores
 
 NOW_S = 10_000.0
@@ -106,7 +106,7 @@ def test_impossible_values_are_refused(metric: Metric, value: float, age_s: floa
 
 def test_without_any_data_all_is_unknown() -> None:
     block = NetworkMatrix().block(NODES[:2], NODES)
-    for values in (block.loss_ratio, block.delay_ms, block.throughput_bps, block.loss_age_s):
+    for values in (*block.values.values(), *block.ages_s.values()):
         assert values.shape == (2, 4)
         assert np.isnan(values).all()
     assert block.same.tolist() == np.eye(2, 4, dtype=bool).tolist()
@@ -147,7 +147,7 @@ def test_more_nodes_for_one_question() -> None:
     """Versions of such matrices are negative, also when one is extended again: none is taken for the original."""
     index = merged({"x": [measured("ab", 7.0)]}, endpoint_of={Metric.DELAY: {NodeName("b"): ENDS[1]}})
     more = index.with_nodes([*NODES[:2], NodeName("stranger")])
-    assert more.block(NODES[:1], NODES[1:2]).delay_ms.tolist() == [[7.0]]
+    assert more.block(NODES[:1], NODES[1:2]).values[Metric.DELAY].tolist() == [[7.0]]
     assert more.endpoint(NodeName("stranger"), Metric.DELAY) is index.endpoint(NODES[0], Metric.DELAY) is None
     assert index.version >= 0 > more.version > more.with_nodes([NodeName("c")]).version
 
@@ -156,12 +156,8 @@ def test_more_nodes_for_one_question() -> None:
 def test_agrees_with_a_plain_look_up(found: list[Measurement], rows: list[NodeName], columns: list[NodeName]) -> None:
     """Direction by direction; loops are no links, and a clock ahead of ours makes none younger."""
     block = merged({"x": found}).block(rows, columns[:3])
-    tables: dict[Metric, tuple[Floats, Floats]] = {
-        Metric.LOSS: (block.loss_ratio, block.loss_age_s),
-        Metric.DELAY: (block.delay_ms, block.delay_age_s),
-        Metric.THROUGHPUT: (block.throughput_bps, block.throughput_age_s),
-    }
-    for metric, (values, ages) in tables.items():
+    for metric in METRICS:
+        values, ages = block.values[metric], block.ages_s[metric]
         for i, one in enumerate(rows):
             for j, other in enumerate(columns[:3]):
                 pair = (OWN[metric][one], OWN[metric][other])
@@ -192,7 +188,7 @@ ZONES = Zones(ZONE_OF, dict.fromkeys(METRICS, 1000.0))
 
 def delays(matrix: NetworkMatrix) -> dict[str, float]:
     """Pair such as `ab` → delay, of the known ones."""
-    found = matrix.block(NODES, NODES).delay_ms
+    found = matrix.block(NODES, NODES).values[Metric.DELAY]
     pairs = permutations(range(len(NODES)), 2)
     return {NODES[i] + NODES[j]: found[i, j] for i, j in pairs if not np.isnan(found[i, j])}
 
@@ -210,7 +206,7 @@ def test_expired_values_are_neither_used_nor_kept_instead_of_an_estimate() -> No
     matrix = merged({"x": found}, zones=ZONES)
     assert delays(matrix) == {"ac": 5.0, "ad": 99.0, "bc": 5.0 * WORSE, "bd": 5.0 * WORSE}
     for ends in ((NODES[:1], NODES[3:]), (NODES[1:2], NODES[2:3])):
-        assert matrix.block(*ends).delay_age_s.tolist() == [[20.0]]
+        assert matrix.block(*ends).ages_s[Metric.DELAY].tolist() == [[20.0]]
 
 
 def test_nodes_without_a_zone_or_with_a_shared_endpoint() -> None:
@@ -225,7 +221,8 @@ def test_a_link_that_is_guessed_never_beats_the_best_measured_one(sources: dict[
     """With the fallback no pair has a term above the best that was measured between its zones or is neutral."""
     block = merged(sources, zones=Zones(ZONE_OF, {})).block(NODES, NODES)
     plain = merged(sources).block(NODES, NODES)
-    for filled, known in ((block.delay_ms, plain.delay_ms), (block.loss_ratio, plain.loss_ratio)):
+    for metric in (Metric.DELAY, Metric.LOSS):
+        filled, known = block.values[metric], plain.values[metric]
         if not np.isnan(known).all():
             assert np.nanmin(filled) >= np.nanmin(known)
 
