@@ -20,14 +20,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from operator import attrgetter
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
-from extender.network.answers import merged, row_keys
+from extender.network.answers import merged
 from extender.ports import EndpointInfo
 from extender.schemas import AmbiguousNode, LeftOut, MappedNodes
 from extender.settings.network import EndpointRule, NetworkSettings
@@ -245,37 +244,26 @@ def with_probe(
     probed, others = given.tables[PROBE], [table for name, table in given.tables.items() if name != PROBE]
     known = {node.name for node in given.nodes}
     endpoint_of = dict(mapping.endpoint_of)
-    number: dict[EndpointId, int] = {}  # endpoint → its number in the new table
-    keep = np.zeros(len(probed), np.bool_)
-    source, target = probed.source.copy(), probed.target.copy()
+    table = MeasurementTable()
     for metric in METRICS:
-        rows = probed.metric == METRICS.index(metric)
-        if metric is Metric.THROUGHPUT and not rows.any():
+        rows = probed.where(probed.metric == METRICS.index(metric))
+        if metric is Metric.THROUGHPUT and not len(rows):
             continue  # off by default: nodes are not to look measured
         of = dict(mapping.endpoint_of.get(metric, {}))
         nodes_at = Counter(of.values())
-        place = np.full(len(probed.ends), -1, np.int32)
-        for i, end in enumerate(probed.ends):
+        name_of: dict[EndpointId, EndpointId] = {}
+        for end in probed.ends:
             node = NodeName(end)
             alone = nodes_at[of[node]] == 1 if node in of else not nodes_at[end]
             if node in known and alone:
-                place[i] = number.setdefault(of.setdefault(node, end), len(number))
+                name_of[end] = of.setdefault(node, end)
         endpoint_of[metric] = of
-        source[rows], target[rows] = place[probed.source[rows]], place[probed.target[rows]]
-        keep |= rows & (source >= 0) & (target >= 0)
-    for table in others:
-        for end in table.ends:
-            number.setdefault(end, len(number))
+        table = table.joined(rows.renamed(name_of))
     soft_s = np.array([np.inf if (age_s := soft_ttl_s.of(m.value)) is None else age_s for m in METRICS])
-    fresh = []
-    for table in others:
-        ends = np.array([number[end] for end in table.ends], np.int64)
-        rows = now_s - table.measured_at_s < soft_s[table.metric]
-        fresh.append(row_keys(table.metric[rows], ends[table.source[rows]], ends[table.target[rows]], of=len(number)))
+    number = {end: i for i, end in enumerate({end for one in (table, *others) for end in one.ends})}
+    fresh = [one.keys(number)[now_s - one.measured_at_s < soft_s[one.metric]] for one in others]
     if fresh:
-        keep &= ~np.isin(row_keys(probed.metric, source, target, of=len(number)), np.concatenate(fresh))
-    columns: tuple[NDArray[Any], ...] = (probed.metric, source, target, probed.value, probed.measured_at_s)
-    table = MeasurementTable(tuple(number), *(column[keep] for column in columns)).compact()
+        table = table.where(~np.isin(table.keys(number), np.concatenate(fresh)))
     unmapped = {
         metric: tuple(node for node in names if node not in endpoint_of.get(metric, {}))
         for metric, names in mapping.unmapped.items()

@@ -152,9 +152,6 @@ def _table(
     table = carried(new, last, since_s=now_s - _KEPT_S)
     if rates:
         table = carried(MeasurementTable.of(rates), table, since_s=-np.inf)
-    there = np.array([NodeName(end) in zone_of for end in table.ends], np.bool_)
-    if not there.all():
-        rows = there[table.source] & there[table.target]
-        table = MeasurementTable(table.ends, *(column[rows] for column in table.columns)).compact()
+    table = table.renamed({end: end for end in table.ends if NodeName(end) in zone_of})
     zones = {end: zone_of[NodeName(end)] for end in table.ends}
     return of_gateways(table, zones, now_s=now_s, keep_s=keep_s)
