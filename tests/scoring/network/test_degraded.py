@@ -29,7 +29,7 @@ def full_mesh(zone_of: Mapping[NodeName, ZoneName], value: Callable[[str, str, M
         for one, other in permutations(zone_of, 2)
         for metric in METRICS
     ]
-    return rules.degraded(rules.links_of(NetworkMatrix.of(rows, endpoint_of=ends, now_s=0.0), zone_of))
+    return rules.degraded(NetworkMatrix.of(rows, endpoint_of=ends, now_s=0.0), zone_of, ages_s=dict.fromkeys(METRICS))
 
 
 def look(zone_of: Mapping[NodeName, ZoneName], faults: Faults = MappingProxyType({})) -> LinksLook:
