@@ -299,7 +299,6 @@ class MaddashSource:
     """A NetworkSource over one MaDDash server. `fetch` is called by one task at a time."""
 
     def __init__(self, settings: MaddashSettings, *, name: str = "maddash") -> None:
-        """Prepare; nothing is sent. Errors: ConfigError for a bad address or CA file."""
         self.name = name
         self._settings = settings
         self._client = HttpClient(settings)

@@ -98,7 +98,7 @@ class ProbeSource:
         return Batch(self.table, (), now_s, tuple(self._problems(seen)))
 
     def _look(self, zone_of: Mapping[NodeName, ZoneName], *, now_s: float) -> ProbeAgents:
-        silent, unanswered, known = self.agents.silent(), self.agents.unanswered(), set(self.agents.names)
+        (silent, unanswered), known = self.agents.in_trouble(), set(self.agents.names)
         begun = self._leads_since_s is None or now_s - self._leads_since_s < _FIRST_S
         absent = {} if begun else dict.fromkeys(sorted(zone_of.keys() - known))
         several = len(set(zone_of.values())) > 1

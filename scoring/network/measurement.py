@@ -63,8 +63,6 @@ class MeasurementTable(msgspec.Struct, frozen=True, eq=False):
     @classmethod
     def of(cls, measurements: "Iterable[Measurement]") -> "MeasurementTable":
         """Write down measurements in the order given; they may come from a generator. Cost: O(n)."""
-        if isinstance(measurements, MeasurementTable):
-            return measurements
         number: dict[EndpointId, int] = {}
         code = {metric: i for i, metric in enumerate(METRICS)}
         metrics, sources, targets, values, times = array("B"), array("i"), array("i"), array("d"), array("d")
@@ -115,8 +113,9 @@ class MeasurementTable(msgspec.Struct, frozen=True, eq=False):
         """The rows of both. Cost: O(n)."""
         number = {end: i for i, end in enumerate(dict.fromkeys((*self.ends, *other.ends)))}
         place = np.array([number[end] for end in other.ends], np.int32)
-        theirs = (other.metric, place[other.source], place[other.target], *other.columns[3:])
-        return MeasurementTable(tuple(number), *map(np.concatenate, zip(self.columns, theirs, strict=True)))
+        theirs: tuple[NDArray[Any], ...] = (other.metric, place[other.source], place[other.target], *other.columns[3:])
+        columns = (np.concatenate(both) for both in zip(self.columns, theirs, strict=True))
+        return MeasurementTable(tuple(number), *columns)
 
     def keys(self, number: Mapping[EndpointId, int]) -> Ints:
         """Of each row, the same where metric and numbers of the ends are. Cost: O(n)."""

@@ -36,7 +36,7 @@ class Rows(NamedTuple):
 
     def where(self, chosen: Bools) -> "Rows":
         """Only these."""
-        return Rows(*(column[chosen] for column in self))
+        return Rows(self.source[chosen], self.target[chosen], self.value[chosen])
 
 
 def rows_of_ends(matrix: NetworkMatrix, index: Mapping[NodeName, int], metric: Metric) -> Ints:
@@ -142,7 +142,7 @@ def degraded(
     Cost: O(m log m) for m links, and O(bad links) for each node found.
     """
     names, zones = sorted(zone_of), sorted(set(zone_of.values()))
-    index, number = ({name: i for i, name in enumerate(of)} for of in (names, zones))
+    index, number = {name: i for i, name in enumerate(names)}, {zone: i for i, zone in enumerate(zones)}
     zone_of_row = np.array([number[zone_of[name]] for name in names], np.int64)
     found: list[tuple[DegradedLinks, bool]] = []  # And whether it is certain
     known: set[Subject] = set()
@@ -174,7 +174,6 @@ def _inner(matrix: NetworkMatrix, row_of: Ints, zone_of_row: Ints, metric: Metri
 
 
 def _bad(value: Floats, zone: Ints, metric: Metric) -> Bools:
-    """Which of the links inside zones are bad."""
     if metric is Metric.THROUGHPUT:
         return value < bounds_of(metric, best=float(value.max(initial=0.0))).poor
     bad = value >= bounds_of(metric).poor

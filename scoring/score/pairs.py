@@ -171,11 +171,10 @@ def _settle(
 
 
 class LinkPoints(msgspec.Struct, frozen=True):
-    """`points`, `rank` and `reference_bps` of `PairScores`, shape (n, m)."""
+    """`points` and `rank` of `PairScores`, shape (n, m)."""
 
     points: Floats
     rank: Floats
-    reference_bps: float | None
 
 
 class Links(msgspec.Struct, frozen=True):
@@ -304,7 +303,7 @@ def toward(
     few, place = representatives(own)
     chosen = [names[i] for i in few]
     found = pair_scores(network.block(chosen, ends), network.block(ends, chosen), score)
-    return LinkPoints(found.points[place], found.rank[place], found.reference_bps)
+    return LinkPoints(found.points[place], found.rank[place])
 
 
 def measured(network: NetworkMatrix, names: Names) -> NDArray[np.bool_]:

@@ -51,4 +51,4 @@ class PublishedScores(PlannerCache, kw_only=True):
         del make
         _, names, ends, _ = cast(tuple[int, tuple[NodeName, ...], tuple[NodeName, ...], object], key)
         points = published_points(self.network.block(names, ends), self.network.block(ends, names))
-        return super().links_toward(key, lambda: LinkPoints(points, points, None))
+        return super().links_toward(key, lambda: LinkPoints(points, points))

@@ -10,7 +10,7 @@ from extender.network.refresh import Polled, RefreshOptions
 from extender.ports import Batch
 from extender.settings.network import NetworkSettings
 from scoring.ids import EndpointId, NodeName
-from scoring.network.matrix import Known, Measurement, Metric
+from scoring.network.matrix import Known, Measurement, MeasurementTable, Metric
 from tests.builders import node
 from tests.extender.network.world import START_S, World, running
 from tests.fakes.clock import LoopClock
@@ -197,7 +197,7 @@ async def test_aliases_of_all_sources_and_the_configured_mapping_count() -> None
 async def test_problems_and_counts_are_shown() -> None:
     class Talkative(FakeNetworkSource):
         async def fetch(self, *, now_s: float) -> Batch | None:
-            return Batch((AB,), (), now_s - 7.0, ("grid 'L' failed",), {"not_run": 3})
+            return Batch(MeasurementTable.of([AB]), (), now_s - 7.0, ("grid 'L' failed",), {"not_run": 3})
 
     async with running(bench(Polled(Talkative(), 60.0))) as world:
         await asyncio.sleep(1.0)

@@ -72,7 +72,6 @@ def test_a_table_is_the_measurements_that_it_was_made_of() -> None:
     assert list(table) == list(table.where(np.ones(2, np.bool_))) == found
     assert len(table) == 2
     assert table == MeasurementTable.of(found) != MeasurementTable.of(found[:1])
-    assert MeasurementTable.of(table) is table
     assert table.measured_ends(Metric.LOSS) == {"b", "c"}
     assert list(MeasurementTable.of([])) == []
 
