@@ -209,24 +209,18 @@ def read_grid(body: bytes | bytearray, *, counts: _Counts, now_s: float, ahead_s
     return found.answer(*said)
 
 
-def _checks(raw_row: msgspec.Raw) -> Iterator[tuple[int, _Check | str | None]]:
-    """Column number and check of each check of a row, or what is wrong."""
+def _checks(raw: msgspec.Raw, *, depth: int = 2, number: int = 0) -> Iterator[tuple[int, _Check | str | None]]:
+    """Column number and check of each check of a row, which is a list of cells, each a list; or what is wrong."""
     try:
-        raw_cells = _RAW_LIST.decode(raw_row) or []
+        if depth == 0:
+            yield number, _ONE_CHECK.decode(raw)
+            return
+        parts = _RAW_LIST.decode(raw) or []
     except UNREADABLE as error:
-        yield 0, str(error)
+        yield number, str(error)
         return
-    for number, raw_cell in enumerate(raw_cells):
-        try:
-            raw_checks = _RAW_LIST.decode(raw_cell) or []
-        except UNREADABLE as error:
-            yield number, str(error)
-            continue
-        for raw_check in raw_checks:
-            try:
-                yield number, _ONE_CHECK.decode(raw_check)
-            except UNREADABLE as error:
-                yield number, str(error)
+    for place, part in enumerate(parts):
+        yield from _checks(part, depth=depth - 1, number=place if depth == 2 else number)
 
 
 _decode = lru_cache(maxsize=1 << 14)(unquote_plus)  # Part of a uri → name; one string, however many cells have it

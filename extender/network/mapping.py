@@ -272,14 +272,13 @@ class Built(msgspec.Struct, frozen=True):
     given: Given
     mapping: NodeMapping
     matrix: NetworkMatrix
+    zones: Zones | None  # For links without a value
 
 
 def build(given: Given, last: Built | None, config: NetworkSettings, *, zone_fallback: bool, now_s: float) -> Built:
     """Merge and map; with `zone_fallback` links without a value have the median of those between their zones."""
     same = last is not None and given.tables == last.given.tables
     if last is not None and same and given.endpoints == last.given.endpoints:
-        if given.nodes is last.given.nodes:
-            return last
         both = zip(given.nodes, last.given.nodes, strict=False)
         alike = (one is other or _LOOKED_AT(one) == _LOOKED_AT(other) for one, other in both)
         if len(given.nodes) == len(last.given.nodes) and all(alike):
@@ -288,17 +287,13 @@ def build(given: Given, last: Built | None, config: NetworkSettings, *, zone_fal
     mapping = map_nodes(given.nodes, chain(*given.endpoints), config, tables.values())
     if PROBE in given.tables:
         tables[PROBE], mapping = with_probe(given, mapping, soft_ttl_s=config.soft_ttl_s, now_s=now_s)
-    zone_ttl_s = config.hard_ttl_s if zone_fallback else None
-    zones = _zones(given.nodes, zone_ttl_s)
+    zones = None
+    if zone_fallback:
+        hard_ttl_s = {metric: config.hard_ttl_s.of(metric.value) for metric in METRICS}
+        zones = Zones({node.name: node.zone for node in given.nodes if node.zone}, hard_ttl_s)
     same = same and last is not None and mapping.endpoint_of == last.mapping.endpoint_of
-    if last is not None and same and zones == _zones(last.given.nodes, zone_ttl_s):
-        return Built(given, mapping, last.matrix)
+    if last is not None and same and zones == last.zones:
+        return Built(given, mapping, last.matrix, zones)
     version = 1 if last is None else last.matrix.version + 1
     matrix = NetworkMatrix.merged(tables, endpoint_of=mapping.endpoint_of, now_s=now_s, version=version, zones=zones)
-    return Built(given, mapping, matrix)
-
-
-def _zones(nodes: Sequence[Node], ttl_s: Ttl | None) -> Zones | None:
-    if ttl_s is None:
-        return None
-    return Zones({n.name: n.zone for n in nodes if n.zone}, {metric: ttl_s.of(metric.value) for metric in METRICS})
+    return Built(given, mapping, matrix, zones)

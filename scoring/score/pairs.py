@@ -297,23 +297,19 @@ def toward(
     network: NetworkMatrix, names: Names, ends: Names, score: ScorePolicy, *, own: NDArray[np.bool_] | None = None
 ) -> LinkPoints:
     """Scores of `names` × `ends`; `own`: names measured or among `ends`. Cost: O(measured · ends · log pairs)."""
-    if own is None:
-        near = frozenset(ends)
-        own = measured(network, names) | np.fromiter((name in near for name in names), np.bool_, len(names))
-    few, place = representatives(own)
+    few, place = representatives(measured(network, names, ends) if own is None else own)
     chosen = [names[i] for i in few]
     found = pair_scores(network.block(chosen, ends), network.block(ends, chosen), score)
     return LinkPoints(found.points[place], found.rank[place])
 
 
-def measured(network: NetworkMatrix, names: Names) -> NDArray[np.bool_]:
-    """Which of `names` have an endpoint for any metric; all, where values are estimated from each node's zone."""
+def measured(network: NetworkMatrix, names: Names, others: Names = ()) -> NDArray[np.bool_]:
+    """Which have an endpoint for any metric or are among `others`; all, where values are estimated from their zones."""
     if network.estimates:
         return np.ones(len(names), np.bool_)
     found = np.zeros(len(names), np.bool_)
-    for metric in METRICS:
-        if of := network.endpoint_of.get(metric):
-            found |= np.fromiter((name in of for name in names), np.bool_, len(names))
+    for known in (frozenset(others), *network.endpoint_of.values()):
+        found |= np.fromiter((name in known for name in names), np.bool_, len(names))
     return found
 
 

@@ -181,10 +181,10 @@ def mean_between(
 
 def _own(network: NetworkMatrix, names: Names, ends: Names, across: Ends | None) -> NDArray[np.bool_]:
     """Which of `names` may be connected with `ends` otherwise than any node that is measured nowhere."""
+    if across is None or network.estimates:
+        return measured(network, names, ends)
     near = frozenset(ends)
     own = np.fromiter((name in near for name in names), np.bool_, len(names))
-    if across is None or network.estimates:
-        return own | measured(network, names)
     for metric, indexes in across.items():
         own |= np.isin(network.endpoint_indexes(names, metric), list(indexes))
     return own
