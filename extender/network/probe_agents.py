@@ -205,22 +205,15 @@ class Agents:
         suspect = sum(link.suspect for link in report.links)  # Packets that it sent or read too late
         suspect_ratio = suspect / max(suspect + sum(link.sent for link in report.links), 1)
         if agent is None or agent.pod.uid != pod.uid or agent.since_s != report.since_s:
-            links = {} if agent is None else agent.links
+            resumed, links = agent is not None, agent.links if agent is not None else {}
             ended = (*agent.ended, agent.since_s) if agent is not None and agent.pod.uid == pod.uid else ()
             for known in links.values():
                 known.waiting = None
-            self._agents[node] = agent = AgentState(
-                pod,
-                report.since_s,
-                report.sequence,
-                report.reflector_port,
-                now_s,
-                Attendance(now_s, now_s),
-                answered_s=now_s,
-                ended=ended[-_MOST_ENDED:],
-                resumed=agent is not None,
-                links=links,
+            agent = AgentState(
+                pod, report.since_s, report.sequence, report.reflector_port, now_s, Attendance(now_s, now_s)
             )
+            agent.answered_s, agent.ended, agent.resumed, agent.links = now_s, ended[-_MOST_ENDED:], resumed, links
+            self._agents[node] = agent
         else:
             began_s, interval_s = agent.attendance.last_s, self.interval_s
             disturbed = self.bursts is not None and self.bursts.disturbs(node, since_s=began_s)

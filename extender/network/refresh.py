@@ -136,14 +136,9 @@ class NetworkRefresh:
                 table = batch.measurements
                 state.table = state.table if table == state.table else table  # one copy of what did not change
                 state.endpoints = tuple(batch.endpoints)
-                state.status = replace(
-                    state.status,
-                    last_success_s=batch.fetched_at_s,
-                    measurements=len(table),
-                    endpoints=len(state.endpoints),
-                    problems=batch.problems,
-                    rejected=batch.rejected,
-                )
+                said = {"last_success_s": batch.fetched_at_s, "problems": batch.problems, "rejected": batch.rejected}
+                sizes = {"measurements": len(table), "endpoints": len(state.endpoints)}
+                state.status = replace(state.status, **said, **sizes)
         self._changed.set()
         pause_s = state.polled.interval_s
         if failures := state.status.failures:
