@@ -76,16 +76,9 @@ def test_a_table_is_the_measurements_that_it_was_made_of() -> None:
     assert list(MeasurementTable.of([])) == []
 
 
-VALUES = st.lists(
-    st.builds(
-        measured,
-        st.sampled_from([a + b for a in NAMES for b in NAMES]),
-        st.sampled_from([0.0, 0.25, 0.5, 1.0]),
-        age_s=st.sampled_from([-3.0, 0.0, 6000.0, NOW_S]),
-        metric=st.sampled_from(METRICS),
-    ),
-    max_size=25,
-)
+PAIR, VALUE = st.sampled_from([a + b for a in NAMES for b in NAMES]), st.sampled_from([0.0, 0.25, 0.5, 1.0])
+AGE_S, METRIC = st.sampled_from([-3.0, 0.0, 6000.0, NOW_S]), st.sampled_from(METRICS)
+VALUES = st.lists(st.builds(measured, PAIR, VALUE, age_s=AGE_S, metric=METRIC), max_size=25)
 SOURCES = st.dictionaries(st.sampled_from(["x", "y", "z"]), VALUES, max_size=3)
 
 IMPOSSIBLE = {  # case: (metric, value, age)
@@ -134,12 +127,6 @@ def test_endpoints_of_nodes() -> None:
     asked = ((NODES[0], Metric.DELAY), (NODES[0], Metric.LOSS), (NODES[1], Metric.DELAY))
     assert [index.endpoint(*one) for one in asked] == ["c", None, None]
     assert index.endpoint_indexes(NODES[:2], Metric.DELAY).tolist() == [0, -1]
-
-
-def test_delays_between_endpoints() -> None:
-    found = merged({"x": [measured("ab", 7.0)]}).endpoint_delays_ms(ENDS[:1], [ENDS[1], EndpointId("mars")])
-    assert found[0, 0] == 7.0
-    assert np.isnan(found[0, 1])
 
 
 def test_more_nodes_for_one_question() -> None:

@@ -74,14 +74,10 @@ def test_worse_ranks_lower_where_the_points_tie() -> None:
         assert ranks == sorted(set(ranks), reverse=True)
 
 
-RATES = {  # case: (rate that earns all bandwidth points, argument, policy)
-    "argument first": (1e9, 1e9, 200e6),
-    "then the policy": (200e6, None, 200e6),
-    "else the best of the block": (100e6, None, None),
-}
+RATES = [(1e9, 1e9, 200e6), (200e6, None, 200e6), (100e6, None, None)]  # want, argument, policy; else the block's best
 
 
-@pytest.mark.parametrize(("want", "argument", "configured"), RATES.values(), ids=RATES)
+@pytest.mark.parametrize(("want", "argument", "configured"), RATES)
 def test_reference_rate(want: float, argument: float | None, configured: float | None) -> None:
     block = mesh(NAMES, bad={"n3": {"throughput_bps": 10e6}}).block(NAMES, NAMES)
     scores = pair_scores(block, None, ScorePolicy(reference_bps=configured), reference_bps=argument)
@@ -201,18 +197,13 @@ def test_the_best_rate_stays_the_reference_when_it_is_old() -> None:
         assert tuple(scores.terms[Metric.THROUGHPUT][0, 1:]) == points
 
 
-REFUSED = {
-    "negative weight": ScorePolicy(loss_weight=-1.0),
-    "infinite weight": ScorePolicy(delay_weight=np.inf),
-    "reference of 0": ScorePolicy(reference_bps=0.0),
-    "penalty not a number": ScorePolicy(unknown_penalty_ratio=float("nan")),
-}
+WRONG = {"loss_weight": -1.0, "delay_weight": np.inf, "reference_bps": 0.0, "unknown_penalty_ratio": float("nan")}
 
 
-@pytest.mark.parametrize("policy", REFUSED.values(), ids=REFUSED)
-def test_unusable_policy(policy: ScorePolicy) -> None:
+@pytest.mark.parametrize("field", WRONG)
+def test_unusable_policy(field: str) -> None:
     with pytest.raises(ValueError, match="weights must be finite"):
-        pair_scores(square({}), None, policy)
+        pair_scores(square({}), None, replace(ScorePolicy(), **{field: WRONG[field]}))
 
 
 # -- what must hold for every block ------------------------------------------------------------------------------------
@@ -242,7 +233,6 @@ def test_turning_a_rectangle_turns_the_scores(there: Block, back: Block, policy:
     assert (pair_scores(there, back, policy).rank == pair_scores(back, there, policy).rank.T).all()
 
 
-@pytest.mark.slow
 @given(blocks(3), score_policies(), st.sampled_from(METRICS), st.tuples(st.integers(0, 2), st.integers(0, 2)))
 def test_a_better_link_lowers_nobody(block: Block, policy: ScorePolicy, metric: Metric, at: tuple[int, int]) -> None:
     """With a fixed reference rate; loss and delay points depend on no other link, but neutral ones, which can rise."""

@@ -65,11 +65,7 @@ REJECTED = {  # case: (reason, status, message)
     "comparison by status": (Rejection.CUSTOM_STATUS, 6, "There is a 120.50% difference between forward and reverse"),
     "custom status": (Rejection.CUSTOM_STATUS, 17, "Average packet loss is 0.012%"),
     "a status below all": (Rejection.UNKNOWN_STATUS, -1, "Average packet loss is 0.012%"),
-    "comparison": (
-        Rejection.COMPARISON,
-        1,
-        " There is a 120.50% difference between forward and reverse one-way delay. ",
-    ),
+    "comparison": (Rejection.COMPARISON, 1, " There is a 12% difference between forward and reverse one-way delay. "),
     "empty": (Rejection.EMPTY, 0, ""),
     "blank": (Rejection.EMPTY, 2, "  \n"),
     "null": (Rejection.EMPTY, 0, None),
