@@ -56,9 +56,8 @@ def test_which_source_counts(want: Known | None, sources: dict[str, list[Measure
 
 
 def test_pairs_by_age() -> None:
-    matrix = merged(
-        {"x": [measured(pair, 1.0, age_s=age_s) for pair, age_s in (("ab", 1.0), ("ba", 10.0), ("ac", 20.0))]}
-    )
+    ages_s = {"ab": 1.0, "ba": 10.0, "ac": 20.0}
+    matrix = merged({"x": [measured(pair, 1.0, age_s=age_s) for pair, age_s in ages_s.items()]})
     assert matrix.count(Metric.DELAY, soft_ttl_s=10.0, hard_ttl_s=20.0) == PairCounts(1, 1, 1)
     assert matrix.count(Metric.DELAY, soft_ttl_s=None, hard_ttl_s=None) == PairCounts(3, 0, 0)
     assert matrix.count(Metric.DELAY, soft_ttl_s=None, hard_ttl_s=10.0) == PairCounts(1, 0, 2)

@@ -34,9 +34,7 @@ def of(loss_ratio: float, delay_ms: float, throughput_bps: float) -> dict[Metric
 
 
 def measured(values: Mapping[tuple[str, str, Metric], float], *, age_s: float = 0.0) -> NetworkMatrix:
-    found = [
-        Measurement(EndpointId(a), EndpointId(b), metric, value, -age_s) for (a, b, metric), value in values.items()
-    ]
+    found = [Measurement(EndpointId(a), EndpointId(b), m, value, -age_s) for (a, b, m), value in values.items()]
     return NetworkMatrix.of(found, endpoint_of=ENDS, now_s=0.0)
 
 

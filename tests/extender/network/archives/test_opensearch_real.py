@@ -45,10 +45,8 @@ def document(kind: str, source: str, target: str, result: dict[str, Any], *, age
 
 
 def latency(lost: int, median: float) -> dict[str, Any]:
-    return {
-        "packets": {"sent": 600, "lost": lost, "loss": lost / 600},
-        "latency": {"min": median / 2, "median": median, "mean": median, "p_95": median * 2},
-    }
+    packets = {"sent": 600, "lost": lost, "loss": lost / 600}
+    return {"packets": packets, "latency": {"min": median / 2, "median": median, "mean": median, "p_95": median * 2}}
 
 
 DOCUMENTS = [

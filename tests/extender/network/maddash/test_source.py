@@ -123,7 +123,6 @@ async def test_configured_grids() -> None:
     assert ({*recorded.ENDS.values()}, batch.fetched_at_s) == ({one.id for one in batch.endpoints}, NOW_S)
     statuses = {"not_run": 1, "maintenance": 1, "custom_status": 1, "unknown_status": 2 + 1 + 2}
     assert batch.rejected == {"negative_delay": 1, **statuses}
-    assert {str(end.id): end.aliases[0] for end in batch.endpoints if end.aliases}[recorded.ENDS["s5"]] == "s5 Zürich"
 
 
 async def test_discovery_by_messages() -> None:
