@@ -12,7 +12,7 @@ import msgspec
 from scoring.ids import EndpointId, NodeName, PodUid
 from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot
-from scoring.network.matrix import Measurement, MeasurementTable
+from scoring.network.matrix import MeasurementTable
 from scoring.plan import Plan, PlannerCache
 
 T = TypeVar("T")
@@ -163,7 +163,7 @@ class EndpointInfo(msgspec.Struct, frozen=True):
 class Batch(msgspec.Struct, frozen=True):
     """What one fetch of a source gave. `problems` are sentences for people: skipped cells, failed grids."""
 
-    measurements: tuple[Measurement, ...] | MeasurementTable
+    measurements: MeasurementTable
     endpoints: tuple[EndpointInfo, ...]
     fetched_at_s: float
     problems: tuple[str, ...] = ()

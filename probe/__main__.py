@@ -17,7 +17,7 @@ from typing import Final
 
 from probe.agent import ProbeAgent
 from probe.burst import BurstRunner
-from probe.exchange import Exchange, Netgang
+from probe.exchange import Exchange
 from probe.udp import MachineClock, UdpSocket
 
 PORT: Final = 8862  # UDP; STAMP's own, 862, would need a right
@@ -69,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
     try:
         ca_file = Path(given.ca_file) if given.ca_file else None
-        netgang = Netgang(given.url, token_file=Path(given.token_file), ca_file=ca_file)
+        exchange = Exchange(given.url, token_file=Path(given.token_file), ca_file=ca_file)
     except ValueError as error:
         sys.stderr.write(f"error: {error}\n")
         return 2
@@ -85,7 +85,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     signal.set_wakeup_fd(stopped.fileno())
     for one in (signal.SIGTERM, signal.SIGINT):
         signal.signal(one, lambda *_: None)
-    exchange = Exchange(netgang)
     bursts = BurstRunner(given.address)
     agent = ProbeAgent(given.node, clock, answering, asking, exchange, bursts, stop)
     gc.collect()

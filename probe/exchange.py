@@ -1,4 +1,4 @@
-"""The exchange with netgang: one POST at a time, in a thread of its own, so that no slow answer delays a packet.
+"""The exchange with netgang: one POST at a time, in a thread, so that no slow answer delays a packet.
 
 Rules: a connection is kept while reports are taken, because a TLS handshake costs netgang more than a report; after
 anything else it is closed, so that a Service sends the next report to the new leader. No redirect is followed and no
@@ -6,7 +6,6 @@ proxy asked, so the token goes nowhere else; the token file is read each time, t
 opened. Answers are bounded, and so is the time for each read and for all of it.
 """
 
-import queue
 import socket
 import threading
 from collections.abc import Mapping
@@ -46,8 +45,11 @@ def pause_s(failures: int, *, chance: float) -> float:
     return min(_FIRST_PAUSE_S * 2.0 ** min(failures - 1, 10), _LONGEST_PAUSE_S) * (0.5 + 0.5 * chance)
 
 
-class Netgang:
-    """netgang at an address. Errors: ValueError for an address that is none."""
+class Exchange:
+    """Posts reports to netgang in a thread. `submit` only when `is_free`; `outcome` is there once for each.
+
+    Errors: ValueError for an address that is none.
+    """
 
     def __init__(self, url: str, *, token_file: Path, ca_file: Path | None = None) -> None:
         parts = urlsplit(url)
@@ -59,6 +61,40 @@ class Netgang:
         self._ca_file = ca_file
         self._open: HTTPConnection | None = None
         self._broken_off = False
+        self._thread: threading.Thread | None = None  # Of the post whose outcome was not asked for
+        self._outcome = Outcome()
+        self._from_s = 0.0
+
+    @property
+    def is_free(self) -> bool:
+        """Whether the outcome of the last post was taken."""
+        return self._thread is None
+
+    def submit(self, body: bytes, *, now_s: float) -> None:
+        """Post this, without waiting; `now_s` is monotonic."""
+
+        def work() -> None:
+            self._outcome = self.post(body)
+
+        self._from_s = now_s
+        self._thread = threading.Thread(target=work, name="netgang-probe-exchange", daemon=True)
+        self._thread.start()
+
+    def outcome(self, *, now_s: float) -> Outcome | None:
+        """That of the last post; `None`: it is under way, or was asked for. One that takes too long is broken off."""
+        if self._thread is None or self._thread.is_alive():
+            if self._thread is not None and now_s - self._from_s > _LONGEST_S:
+                self._abort()
+            return None
+        self._thread = None
+        return self._outcome
+
+    def close(self) -> None:
+        """End the connection; a post that is under way is left alone after a second."""
+        if self._thread is not None:
+            self._thread.join(1.0)
+        if self._thread is None or not self._thread.is_alive():
+            self._disconnect()
 
     def post(self, body: bytes) -> Outcome:
         """Send a report. Errors: none; whatever goes wrong is the outcome."""
@@ -78,10 +114,9 @@ class Netgang:
             return Outcome(error=f"{type(error).__name__}: {error}"[:_LONGEST_TEXT])
         finally:
             if not taken:
-                self.close()
+                self._disconnect()
 
-    def close(self) -> None:
-        """End the connection, if there is one."""
+    def _disconnect(self) -> None:
         connection, self._open = self._open, None
         if connection is not None:
             connection.close()
@@ -92,7 +127,7 @@ class Netgang:
             with suppress(ConnectionError, SSLError):  # RemoteDisconnected is a ConnectionError
                 kept.request("POST", self._path, body, headers)
                 return kept.getresponse()
-            self.close()
+            self._disconnect()
             if self._broken_off:
                 raise TimeoutError("broken off")
         if self._secure:
@@ -103,51 +138,12 @@ class Netgang:
         self._open.request("POST", self._path, body, headers)
         return self._open.getresponse()
 
-    def abort(self) -> None:
+    def _abort(self) -> None:
         """Break off the post that is under way in another thread; it fails."""
         self._broken_off, connection = True, self._open
         if connection is not None and connection.sock is not None:
             with suppress(OSError):
                 connection.sock.shutdown(socket.SHUT_RDWR)
-
-
-class Exchange:
-    """Posts in a thread. `submit` only when `is_free`; `outcome` is there once for each."""
-
-    def __init__(self, netgang: Netgang) -> None:
-        self._netgang = netgang
-        self._bodies: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        self._outcomes: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
-        self.is_free = True
-        self._from_s = 0.0
-        self._thread = threading.Thread(target=self._run, name="netgang-probe-exchange", daemon=True)
-        self._thread.start()
-
-    def submit(self, body: bytes, *, now_s: float) -> None:
-        """Post this, without waiting; `now_s` is monotonic."""
-        self.is_free, self._from_s = False, now_s
-        self._bodies.put(body)
-
-    def outcome(self, *, now_s: float) -> Outcome | None:
-        """That of the last post; `None`: it is under way, or was asked for. One that takes too long is broken off."""
-        try:
-            found = self._outcomes.get_nowait()
-        except queue.Empty:
-            if not self.is_free and now_s - self._from_s > _LONGEST_S:
-                self._netgang.abort()
-            return None
-        self.is_free = True
-        return found
-
-    def close(self, timeout_s: float = 1.0) -> None:
-        """End the thread; one that waits for an answer is left alone after a second."""
-        self._bodies.put(None)
-        self._thread.join(timeout_s)
-
-    def _run(self) -> None:
-        while (body := self._bodies.get()) is not None:
-            self._outcomes.put(self._netgang.post(body))
-        self._netgang.close()
 
 
 def _seconds(text: str | None) -> float:

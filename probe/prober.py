@@ -30,7 +30,6 @@ SPREAD: Final = 0.4
 @dataclass(slots=True)
 class _Target:
     peer: Peer
-    address: tuple[str, int]
     session: Session
     slot_s: float  # When the next packet would leave without the spread
     due_s: float
@@ -70,7 +69,7 @@ class Prober:
             known = before.get(address)
             stays = known is not None and known.peer.node == peer.node
             session = known.session if known is not None and stays else Session(self._chance.randrange(1, 1 << 16))
-            self.targets[address] = _Target(peer, address, session, slot_s, slot_s)
+            self.targets[address] = _Target(peer, session, slot_s, slot_s)
 
     def set_clock_error(self, error_s: float, *, synchronized: bool) -> None:
         """What is known of the clock; it goes into packets, and decides whether one-way delay can be measured."""
@@ -104,11 +103,11 @@ class Prober:
 
     def _send(self, now_s: float) -> None:
         before_ns = self._clock.unix_ns()
-        for target in self.targets.values():
+        for address, target in self.targets.items():
             if target.due_s > now_s:
                 continue
             packet = target.session.send(packets.from_unix_ns(before_ns), self._reflector.error, at_s=now_s)
-            sent = self._asking.send(packet, target.address)
+            sent = self._asking.send(packet, address)
             after_ns = self._clock.unix_ns()
             if not sent or after_ns - before_ns > _SLOW_SEND_NS:
                 target.session.doubt_last()

@@ -7,7 +7,7 @@ from hypothesis.extra.numpy import arrays
 
 from scoring.model import Role
 from scoring.model.policy import Ratios, ScorePolicy
-from scoring.network.matrix import Block, Floats, Ints
+from scoring.network.matrix import METRICS, Block, Floats, Ints, Metric
 from scoring.selection.demand import ClassDemand, Demand
 
 LOSS_RATIO = st.one_of(st.sampled_from([0.0, 0.00001, 0.001, 0.02, 0.1, 1.0]), st.floats(0.0, 1.0))
@@ -23,20 +23,16 @@ def blocks(n: int, m: int | None = None) -> st.SearchStrategy[Block]:
     def values(elements: st.SearchStrategy[float]) -> st.SearchStrategy[Floats]:
         return arrays(float, shape, elements=st.one_of(st.just(np.nan), elements))
 
-    def block(loss: Floats, delay: Floats, rate: Floats, ages: list[Floats], same: np.ndarray) -> Block:
-        columns = (loss, delay, rate)
+    def block(values: dict[Metric, Floats], ages_s: dict[Metric, Floats], same: np.ndarray) -> Block:
         if m is None:
             same = same & same.T | np.eye(n, dtype=bool)
-        for column in columns:
-            column[same] = np.nan
-        ages = [np.where(np.isnan(column), np.nan, age) for column, age in zip(columns, ages, strict=True)]
-        return Block(loss, delay, rate, ages[0], ages[1], ages[2], same)
+        values = {metric: np.where(same, np.nan, column) for metric, column in values.items()}
+        return Block(values, {m: np.where(np.isnan(values[m]), np.nan, age_s) for m, age_s in ages_s.items()}, same)
 
-    age = arrays(float, shape, elements=AGE_S)
+    columns = zip(METRICS, map(values, (LOSS_RATIO, DELAY_MS, THROUGHPUT_BPS)), strict=True)
+    ages_s = st.fixed_dictionaries(dict.fromkeys(METRICS, arrays(float, shape, elements=AGE_S)))
     same = arrays(bool, shape, elements=st.integers(0, 9).map(lambda x: x == 0))
-    return st.builds(
-        block, values(LOSS_RATIO), values(DELAY_MS), values(THROUGHPUT_BPS), st.lists(age, min_size=3, max_size=3), same
-    )
+    return st.builds(block, st.fixed_dictionaries(dict(columns)), ages_s, same)
 
 
 def score_policies() -> st.SearchStrategy[ScorePolicy]:

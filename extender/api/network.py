@@ -21,7 +21,6 @@ from scoring.score.pairs import pair_scores
 
 USUAL_NODES: Final = 40
 MOST_NODES: Final = 100  # 10,000 pairs: about 5 ms of work and 400 kB
-_VALUES: Final = ("loss_ratio", "delay_ms", "throughput_bps", "loss_age_s", "delay_age_s", "throughput_age_s")
 
 
 def network_document(
@@ -39,9 +38,8 @@ def network_document(
     listed = table.names if zone is None else tuple(table.names[row] for row in rows)
     shown = listed[: min(limit, MOST_NODES)]
     block = network.block(shown, shown)
-    values = [
-        [[None if one != one else one for one in row] for row in getattr(block, name).tolist()] for name in _VALUES
-    ]
+    arrays = [of[metric] for of in (block.values, block.ages_s) for metric in METRICS]
+    values = [[[None if one != one else one for one in row] for row in array.tolist()] for array in arrays]
     return schemas.Network(
         version=network.version,
         evaluated_at_s=network.evaluated_at_s,
@@ -72,15 +70,8 @@ def link_document(
     scores = pair_scores(network.block(names, names), None, policy)
     at = names.index(source), names.index(target)
     metrics = {}
-    for metric, unit, limit, values, points in zip(
-        METRICS,
-        ("ratio", "ms", "bit/s"),
-        scores.limits,
-        (scores.loss_ratio, scores.delay_ms, scores.throughput_bps),
-        (scores.loss_points, scores.delay_points, scores.bandwidth_points),
-        strict=True,
-    ):
-        ends, counts = [network.endpoint(end, metric) for end in (source, target)], float(values[at])
+    for metric, unit in zip(METRICS, ("ratio", "ms", "bit/s"), strict=True):
+        ends, counts = [network.endpoint(end, metric) for end in (source, target)], float(scores.values[metric][at])
         there, back = network.known(source, target, metric), network.known(target, source, metric)
         hard_s = policy.hard_ttl_s.of(metric.value)  # from that age on only the limit counts
         expired = [one is not None and hard_s is not None and one.age_s >= hard_s for one in (there, back)]
@@ -90,10 +81,10 @@ def link_document(
             back=back,
             counts=None if isnan(counts) else counts,
             basis="nothing" if isnan(counts) else ("zones", "one direction", "both directions")[alive],
-            no_better_than=float(limit[at]) if any(expired) else None,
+            no_better_than=float(scores.limits[metric][at]) if any(expired) else None,
             unit=unit,
             endpoints=tuple(ends),
-            points=round(float(points[at]), 3),
+            points=round(float(scores.terms[metric][at]), 3),
         )
     return schemas.LinkInFull(
         source=source,

@@ -12,17 +12,16 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
 from extender.errors import NetworkSourceError
 from extender.ports import Batch, EndpointInfo
 from scoring.ids import EndpointId
-from scoring.network.measurement import METRICS, Ints, Measurement, MeasurementTable, Metric
+from scoring.network.measurement import Measurement, MeasurementTable, Metric
 
 DUPLICATE: Final = "duplicate"
 FUTURE_TIME: Final = "future_time"
@@ -56,11 +55,6 @@ def decoded(decoder: msgspec.json.Decoder[_T], body: bytes | bytearray | memoryv
         return decoder.decode(body)
     except UNREADABLE as error:
         raise NetworkSourceError(f"{what}: {error}") from error
-
-
-def row_keys(metric: NDArray[Any], source: NDArray[Any], target: NDArray[Any], *, of: int) -> Ints:
-    """A number for each row, the same for rows of the same pair and metric; the ends are numbers below `of`."""
-    return np.asarray((source.astype(np.int64) * of + target) * len(METRICS) + metric, np.int64)
 
 
 def merged(described: Iterable[EndpointInfo]) -> tuple[EndpointInfo, ...]:
@@ -205,10 +199,12 @@ def _batch(answers: Mapping[str, SourceAnswer], problems: Sequence[str], now_s: 
 
 def _with_last(answer: SourceAnswer, last: SourceAnswer, *, since_s: float) -> SourceAnswer:
     silent = answer.silent if len(answer.table) + len(answer.round_trips) else frozenset()
-    table, round_trips = (
-        carried(new, old.without(silent), since_s=since_s)
-        for new, old in ((answer.table, last.table), (answer.round_trips, last.round_trips))
-    )
+    tables = []
+    for new, old in ((answer.table, last.table), (answer.round_trips, last.round_trips)):
+        if silent:
+            old = old.where(np.array([(one.source, one.target) not in silent for one in old], np.bool_))
+        tables.append(carried(new, old, since_s=since_s))
+    table, round_trips = tables
     ends = {*table.ends, *round_trips.ends}
     aliases = {end: names for end, names in {**last.aliases, **answer.aliases}.items() if end in ends}
     return replace(answer, table=table, round_trips=round_trips, aliases=aliases)
@@ -216,14 +212,6 @@ def _with_last(answer: SourceAnswer, last: SourceAnswer, *, since_s: float) -> S
 
 def carried(new: MeasurementTable, old: MeasurementTable, *, since_s: float) -> MeasurementTable:
     """`new`, and rows of `old` for other pairs, unless from before `since_s`. Cost: O((n + o) log n)."""
-    ends = tuple(dict.fromkeys((*new.ends, *old.ends)))
-    number = {end: i for i, end in enumerate(ends)}
-    place = np.array([number[end] for end in old.ends], np.int32)
-    source, target = (place[column] if len(place) else column for column in (old.source, old.target))
-    there = row_keys(new.metric, new.source, new.target, of=len(ends))
-    rows = ~np.isin(row_keys(old.metric, source, target, of=len(ends)), there) & (old.measured_at_s >= since_s)
-    if not rows.any():
-        return new
-    other: tuple[NDArray[Any], ...] = (old.metric, source, target, old.value, old.measured_at_s)
-    columns = (np.concatenate([ours, theirs[rows]]) for ours, theirs in zip(new.columns, other, strict=True))
-    return MeasurementTable(ends, *columns).compact()
+    number = {end: i for i, end in enumerate({*new.ends, *old.ends})}
+    rows = ~np.isin(old.keys(number), new.keys(number)) & (old.measured_at_s >= since_s)
+    return new.joined(old.where(rows)) if rows.any() else new

@@ -10,10 +10,9 @@ import base64
 import ssl
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import httpx
-import msgspec
 
 from extender.errors import ConfigError, NetworkSourceError
 from extender.settings.network import HttpSource
@@ -35,21 +34,11 @@ def verification(*, ca_file: Path | None, insecure: bool) -> ssl.SSLContext:
     return context
 
 
-class HttpReply(msgspec.Struct, frozen=True):
-    """An answer of any status; of one that is no 200 only the beginning of the body."""
+class HttpReply(NamedTuple):
+    """A good answer."""
 
-    status: int
     headers: httpx.Headers
     body: bytearray
-
-    def shown(self, secrets: Sequence[str] = ()) -> str:
-        """What it says, for an error text, without these secrets."""
-        if "location" in self.headers and 300 <= self.status < 400:
-            return f"moved to {self.headers['location'].partition('?')[0]}: configure that address"
-        text = self.body.decode("utf-8", "replace")
-        for secret in secrets:  # before the text is cut, which could leave half of one
-            text = text.replace(secret, "…")
-        return "".join(c if c.isprintable() else " " for c in text[:160]).strip() or "no text"
 
 
 class HttpClient:
@@ -88,39 +77,42 @@ class HttpClient:
             password = _secret(server.password_file)
             secrets = (base64.b64encode(f"{server.username}:{password}".encode()).decode(), password)
             headers["Authorization"] = f"Basic {secrets[0]}"
+        body = bytearray()
+        timed = asyncio.timeout(server.timeout_s)
+        asked = self._client.stream(method, self.url + path, headers=headers, **content)
         try:
-            async with self._slots, asyncio.timeout(server.timeout_s):
-                request = self._client.build_request(method, self.url + path, headers=headers, **content)
-                reply = await self._read(request)
+            async with self._slots, timed, asked as response:
+                good = response.status_code == httpx.codes.OK
+                async for chunk in response.aiter_bytes(65536):
+                    body += chunk
+                    if len(body) > (server.body_limit_bytes if good else 8192):
+                        break
         except TimeoutError as error:
             raise NetworkSourceError(f"{where}: no complete answer within {server.timeout_s:g} s") from error
         except httpx.HTTPError as error:
             raise NetworkSourceError(f"{where}: {str(error) or type(error).__name__}") from error
-        if reply.status != httpx.codes.OK:
-            hint = _HINTS.get(reply.status, "")
-            raise NetworkSourceError(f"{where}: status {reply.status}{hint}: {reply.shown(secrets)}")
-        if len(reply.body) > server.body_limit_bytes:
+        finally:
+            self._client.cookies.clear()  # nothing of theirs is asked for again
+        if not good:
+            hint = _HINTS.get(response.status_code, "")
+            raise NetworkSourceError(f"{where}: status {response.status_code}{hint}: {_shown(response, body, secrets)}")
+        if len(body) > server.body_limit_bytes:
             raise NetworkSourceError(f"{where}: the answer has more than {server.body_limit_bytes} bytes")
-        return reply
+        return HttpReply(response.headers, body)
 
     def where(self, path: str) -> str:
         """The address below which `path` is, for texts."""
         return self.url + path.partition("?")[0]
 
-    async def _read(self, request: httpx.Request) -> HttpReply:
-        """Cookies are not kept: nothing of theirs is asked for again."""
-        response = await self._client.send(request, stream=True)
-        body = bytearray()
-        limit = self.server.body_limit_bytes if response.status_code == httpx.codes.OK else 8192
-        try:
-            async for chunk in response.aiter_bytes(65536):
-                body += chunk
-                if len(body) > limit:
-                    break
-        finally:
-            await response.aclose()
-            self._client.cookies.clear()
-        return HttpReply(response.status_code, response.headers, body)
+
+def _shown(response: httpx.Response, body: bytearray, secrets: Sequence[str]) -> str:
+    """What it says, for an error text, without these secrets."""
+    if response.has_redirect_location:
+        return f"moved to {response.headers['location'].partition('?')[0]}: configure that address"
+    text = body.decode("utf-8", "replace")
+    for secret in secrets:  # before the text is cut, which could leave half of one
+        text = text.replace(secret, "…")
+    return "".join(c if c.isprintable() else " " for c in text[:160]).strip() or "no text"
 
 
 def _secret(file: Path) -> str:

@@ -24,7 +24,7 @@ from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import lru_cache, partial
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 from urllib.parse import quote, quote_plus, unquote_plus
 
 import msgspec
@@ -39,15 +39,6 @@ from scoring.ids import EndpointId
 from scoring.network.matrix import METRICS, Metric
 
 MAX_MESSAGE_CHARS: Final = 256  # A plugin's longest numeric sentence has about 60; MaDDash stores up to 2000
-
-
-class CheckKind(StrEnum):
-    """What a message is about. Round-trip time is kept apart: it must never mix with one-way delay."""
-
-    LOSS = "loss"
-    ONE_WAY_DELAY = "one_way_delay"
-    ROUND_TRIP = "round_trip"
-    THROUGHPUT = "throughput"
 
 
 class Rejection(StrEnum):
@@ -71,10 +62,11 @@ class Rejection(StrEnum):
     SELF_PAIR = "self_pair"  # Row and column are the same endpoint: no link
 
 
-class Reading(msgspec.Struct, frozen=True):
+class Reading(NamedTuple):
     """One value: loss as ratio 0..1, delays in ms (one-way delay may be negative: clock skew), throughput in bit/s."""
 
-    kind: CheckKind
+    metric: Metric
+    is_round_trip: bool  # Kept apart: it must never mix with one-way delay
     value: float
 
 
@@ -91,12 +83,6 @@ before the sentence (name and state of the check) and behind it (performance dat
 _BYTES: Final = re.compile(r"[TGMKtgmk]?B(?:ps|/s)")  # Bytes per second; GBPS, all in capitals, never stands for that
 _COMPARISON: Final = re.compile(r"\bdifference between forward and reverse\b", re.IGNORECASE)
 _NOT_OURS: Final = re.compile(r"\b(?:variation|jitter|deviation|difference|error)\b", re.IGNORECASE)  # Of a value
-_METRICS: Final = (
-    (re.compile(r"throughput|\bbandwidth\b", re.IGNORECASE), CheckKind.THROUGHPUT),
-    (re.compile(r"\b(?:loss|lost)\b", re.IGNORECASE), CheckKind.LOSS),
-    (re.compile(r"\brtt\b|round[ -]?trip|\bping\b", re.IGNORECASE), CheckKind.ROUND_TRIP),
-    (re.compile(r"\b(?:delay|latency)\b", re.IGNORECASE), CheckKind.ONE_WAY_DELAY),
-)
 _TIMES: Final = {"s": Decimal(1000), "ms": Decimal(1), "us": Decimal("0.001")}
 _RATES: Final = {f"{prefix}bps": Decimal(1000**power) for power, prefix in enumerate(("", "k", "m", "g", "t"))}
 _SPELLINGS: Final = (  # what may stand for a unit → its usual form
@@ -106,12 +92,12 @@ _SPELLINGS: Final = (  # what may stand for a unit → its usual form
     (re.compile(r"^milli"), "m"),
     (re.compile(r"^percent$"), "%"),
 )
-_KINDS: Final = {  # kind → metric, unit → factor to our unit, lowest and highest possible value
-    CheckKind.LOSS: (Metric.LOSS, {"%": Decimal("0.01")}, 0.0, 1.0),
-    CheckKind.ONE_WAY_DELAY: (Metric.DELAY, _TIMES, -1e12, 1e12),
-    CheckKind.ROUND_TRIP: (Metric.DELAY, _TIMES, 0.0, 1e12),
-    CheckKind.THROUGHPUT: (Metric.THROUGHPUT, _RATES, 0.0, 1e15),
-}
+_KINDS: Final = (  # a phrase → metric, whether of a round trip, unit → factor to our unit, lowest and highest value
+    (re.compile(r"throughput|\bbandwidth\b", re.IGNORECASE), (Metric.THROUGHPUT, False, _RATES, 0.0, 1e15)),
+    (re.compile(r"\b(?:loss|lost)\b", re.IGNORECASE), (Metric.LOSS, False, {"%": Decimal("0.01")}, 0.0, 1.0)),
+    (re.compile(r"\brtt\b|round[ -]?trip|\bping\b", re.IGNORECASE), (Metric.DELAY, True, _TIMES, 0.0, 1e12)),
+    (re.compile(r"\b(?:delay|latency)\b", re.IGNORECASE), (Metric.DELAY, False, _TIMES, -1e12, 1e12)),
+)
 _STATUSES: Final = {3: Rejection.UNKNOWN_STATUS, 4: Rejection.NOT_RUN, 5: Rejection.MAINTENANCE}
 
 
@@ -138,25 +124,26 @@ def read_message(text: str | None, *, status: int) -> Reading | Rejection:
         return Rejection.PACKETS_NOT_RATIO
     if found["stat"].lower() == "total":
         return Rejection.NOT_AVERAGE
-    kind = metric_kind(found["metric"])
+    kind = _kind_of(found["metric"])
     if kind is None:
         return Rejection.OTHER_METRIC
-    _, scale, lowest, highest = _KINDS[kind]
+    metric, is_round_trip, scale, lowest, highest = kind
     if unit not in scale:
         for spelling, usual in _SPELLINGS:
             unit = spelling.sub(usual, unit)
     if unit not in scale:
         return Rejection.WRONG_UNIT
     value = float(Decimal(found["number"]) * scale[unit])
-    return Reading(kind, value + 0.0) if lowest <= value <= highest else Rejection.OUT_OF_RANGE  # −0.0 becomes 0.0
+    if not lowest <= value <= highest:
+        return Rejection.OUT_OF_RANGE
+    return Reading(metric, is_round_trip, value + 0.0)  # −0.0 becomes 0.0
 
 
 @lru_cache(maxsize=256)
-def metric_kind(text: str) -> CheckKind | None:
-    """What a phrase such as `95th percentile of delay` is about; `None`: nothing of ours."""
-    if _NOT_OURS.search(text):
-        return None
-    return next((kind for pattern, kind in _METRICS if pattern.search(text)), None)
+def _kind_of(phrase: str) -> tuple[Metric, bool, Mapping[str, Decimal], float, float] | None:
+    """Of a phrase such as `95th percentile of delay`; `None`: nothing of ours."""
+    kinds = (kind for pattern, kind in _KINDS if pattern.search(phrase))
+    return None if _NOT_OURS.search(phrase) else next(kinds, None)
 
 
 class _Document(msgspec.Struct, rename="camel"):
@@ -222,24 +209,18 @@ def read_grid(body: bytes | bytearray, *, counts: _Counts, now_s: float, ahead_s
     return found.answer(*said)
 
 
-def _checks(raw_row: msgspec.Raw) -> Iterator[tuple[int, _Check | str | None]]:
-    """Column number and check of each check of a row, or what is wrong."""
+def _checks(raw: msgspec.Raw, *, depth: int = 2, number: int = 0) -> Iterator[tuple[int, _Check | str | None]]:
+    """Column number and check of each check of a row, which is a list of cells, each a list; or what is wrong."""
     try:
-        raw_cells = _RAW_LIST.decode(raw_row) or []
+        if depth == 0:
+            yield number, _ONE_CHECK.decode(raw)
+            return
+        parts = _RAW_LIST.decode(raw) or []
     except UNREADABLE as error:
-        yield 0, str(error)
+        yield number, str(error)
         return
-    for number, raw_cell in enumerate(raw_cells):
-        try:
-            raw_checks = _RAW_LIST.decode(raw_cell) or []
-        except UNREADABLE as error:
-            yield number, str(error)
-            continue
-        for raw_check in raw_checks:
-            try:
-                yield number, _ONE_CHECK.decode(raw_check)
-            except UNREADABLE as error:
-                yield number, str(error)
+    for place, part in enumerate(parts):
+        yield from _checks(part, depth=depth - 1, number=place if depth == 2 else number)
 
 
 _decode = lru_cache(maxsize=1 << 14)(unquote_plus)  # Part of a uri → name; one string, however many cells have it
@@ -263,12 +244,10 @@ def _read_check(
         return reading
     if (checked_at_s := check.prev_check_time or 0.0) <= 0.0:
         return Rejection.NEVER_CHECKED
-    metric = _KINDS[reading.kind][0]
-    if not counts(metric, check=name):
-        return None
-    round_trip = reading.kind is CheckKind.ROUND_TRIP
-    value = reading.value / 2.0 if round_trip else reading.value
-    found.add((source, target), metric, value, checked_at_s - ahead_s, round_trip=round_trip)
+    if counts(reading.metric, check=name):
+        value = reading.value / 2.0 if reading.is_round_trip else reading.value
+        at_s = checked_at_s - ahead_s
+        found.add((source, target), reading.metric, value, at_s, round_trip=reading.is_round_trip)
     return None
 
 
@@ -314,7 +293,6 @@ class MaddashSource:
     """A NetworkSource over one MaDDash server. `fetch` is called by one task at a time."""
 
     def __init__(self, settings: MaddashSettings, *, name: str = "maddash") -> None:
-        """Prepare; nothing is sent. Errors: ConfigError for a bad address or CA file."""
         self.name = name
         self._settings = settings
         self._client = HttpClient(settings)

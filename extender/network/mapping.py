@@ -20,14 +20,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from operator import attrgetter
-from typing import Any, Final, NamedTuple
+from typing import Final, TypeAlias
 
 import msgspec
 import numpy as np
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
-from extender.network.answers import merged, row_keys
+from extender.network.answers import merged
 from extender.ports import EndpointInfo
 from extender.schemas import AmbiguousNode, LeftOut, MappedNodes
 from extender.settings.network import EndpointRule, NetworkSettings
@@ -39,6 +38,7 @@ from scoring.network.matrix import METRICS, MeasurementTable, Metric, NetworkMat
 ENDPOINT_KEY: Final = "netgang.io/endpoint"
 NAME_LIMIT: Final = 253  # Kubernetes has no longer names of nodes; longer texts are not matched
 MOST_NAMED: Final = 100  # Nodes, endpoints and doubts that are named of each list; the others are counted
+_Named: TypeAlias = tuple[Node, Sequence[str]]  # With its names and addresses, as they are compared
 _CANDIDATES: Final = 10  # All endpoints and nodes may be called `localhost`: their product is not kept
 
 
@@ -113,16 +113,16 @@ def map_nodes(
     site from its throughput host; `None`: all endpoints. Cost: O(nodes + names of endpoints), in any order.
     """
     described = merged(endpoints)
-    known_nodes = []
+    named: list[_Named] = []
     for node in sorted(nodes, key=lambda node: node.name):
         names = dict.fromkeys(canonical(name) for name in (node.name, *node.addresses))
-        known_nodes.append(_KnownNode(node, tuple(filter(None, names)), dict(node.annotations), dict(node.labels)))
+        named.append((node, tuple(filter(None, names))))
     searches = []
     for metric in METRICS:
         measured = {end for table in tables or () for end in table.measured_ends(metric)}
         candidates = [one for one in described if tables is None or one.id in measured]
         searches.append(_Search(metric, candidates, config))
-        searches[-1].run(known_nodes)
+        searches[-1].run(named)
     used = {endpoint for search in searches for endpoint in search.found.values()}
     return NodeMapping(
         endpoint_of={search.metric: dict(sorted(search.found.items())) for search in searches},
@@ -131,13 +131,6 @@ def map_nodes(
         unknown=tuple(dict.fromkeys(sentence for search in searches for sentence in search.unknown)),
         unused=tuple(sorted({one.id for one in described} - used)),
     )
-
-
-class _KnownNode(NamedTuple):
-    node: Node
-    names: tuple[str, ...]
-    annotations: Mapping[str, str]
-    labels: Mapping[str, str]
 
 
 @lru_cache(maxsize=64)
@@ -163,50 +156,51 @@ class _Search:
         self._by_name = {name: frozenset(ids) for name, ids in by_name.items()}  # shared by thousands of nodes
         self._by_host = {host: frozenset(ids) for host, ids in by_host.items()}  # (host, had a domain) → endpoints
 
-    def run(self, nodes: Sequence[_KnownNode]) -> None:
+    def run(self, nodes: Sequence[_Named]) -> None:
         rest = []
-        for node in nodes:
+        for node, names in nodes:
             if self._stated(node):
                 continue
-            sets = [self._by_name[name] for name in node.names if name in self._by_name]
+            sets = [self._by_name[name] for name in names if name in self._by_name]
             candidates = sets[0] if len(sets) == 1 else frozenset[EndpointId]().union(*sets)
             self._settle(node, candidates, "its name and addresses belong to several endpoints")
             if not candidates:
-                rest.append(node)
+                rest.append((node, names))
         self._same_host(rest)
         known = self.found.keys() | self.doubtful.keys()
-        self.unmapped = tuple([one.node.name for one in nodes if one.node.name not in known])
+        self.unmapped = tuple([node.name for node, _ in nodes if node.name not in known])
 
-    def _stated(self, node: _KnownNode) -> bool:
+    def _stated(self, node: Node) -> bool:
         """Whether an operator says where the node is measured: what is said first counts."""
-        one, metric, config = node.node, self.metric, self._config
+        metric, config = self.metric, self._config
+        annotations, labels = dict(node.annotations), dict(node.labels)
         keys = (f"{ENDPOINT_KEY}-{metric}", ENDPOINT_KEY)
-        said = [("table", config.mapping.get(one.name, {}).get(metric))]
-        said += [(f"annotation {key}", node.annotations.get(key)) for key in keys]
-        said += [(f"label {key}", node.labels.get(key)) for key in keys]
-        if made := ruled(config.rules, one.name, metric):
+        said = [("table", config.mapping.get(node.name, {}).get(metric))]
+        said += [(f"annotation {key}", annotations.get(key)) for key in keys]
+        said += [(f"label {key}", labels.get(key)) for key in keys]
+        if made := ruled(config.rules, node.name, metric):
             said.append((f"rule {made[0]}", made[1]))
-        said.append(("zone table", config.zone_mapping.get(one.zone, {}).get(metric)))
+        said.append(("zone table", config.zone_mapping.get(node.zone, {}).get(metric)))
         where, text = next(((where, text.strip()) for where, text in said if text and text.strip()), ("", ""))
         if not text:
             return False
         shown = repr(text) if len(text) <= NAME_LIMIT else f"{text[:NAME_LIMIT]!r}…"  # an annotation may have 256 kB
         candidates = self._ids.get(EndpointId(text)) or self._by_name.get(canonical(text), frozenset())
         if not candidates and self._ids:
-            self.unknown.append(f"node {one.name}: the {where} names {shown}: no endpoint of {metric} has this name")
+            self.unknown.append(f"node {node.name}: the {where} names {shown}: no endpoint of {metric} has this name")
         self._settle(node, candidates, f"the {where} names {shown}, which several endpoints are called")
         return True
 
-    def _same_host(self, nodes: Sequence[_KnownNode]) -> None:
+    def _same_host(self, nodes: Sequence[_Named]) -> None:
         """Match `node1` with `node1.example.org`, never `node1.a` with `node1.b`; taken endpoints are out."""
         taken = set(self.found.values())
         claims: dict[EndpointId, list[NodeName]] = {}
-        for node in nodes:
-            hosts = [host_of(name) for name in node.names]
+        for node, names in nodes:
+            hosts = [host_of(name) for name in names]
             others = [self._by_host.get((host, not domain), frozenset()) for host, domain in hosts]
             candidates = frozenset[EndpointId]().union(*others) - taken
             if len(candidates) == 1:
-                claims.setdefault(next(iter(candidates)), []).append(node.node.name)
+                claims.setdefault(next(iter(candidates)), []).append(node.name)
             else:
                 self._settle(node, candidates, "several endpoints have its host name")
         for endpoint, claimants in claims.items():
@@ -216,8 +210,8 @@ class _Search:
             reason = "several nodes have the endpoint's host name"
             self.doubtful |= {name: AmbiguousNode(self.metric, name, (endpoint,), reason) for name in claimants}
 
-    def _settle(self, node: _KnownNode, candidates: frozenset[EndpointId], doubt: str) -> None:
-        name = node.node.name
+    def _settle(self, node: Node, candidates: frozenset[EndpointId], doubt: str) -> None:
+        name = node.name
         if len(candidates) == 1:
             self.found[name] = next(iter(candidates))
         elif candidates:
@@ -245,37 +239,26 @@ def with_probe(
     probed, others = given.tables[PROBE], [table for name, table in given.tables.items() if name != PROBE]
     known = {node.name for node in given.nodes}
     endpoint_of = dict(mapping.endpoint_of)
-    number: dict[EndpointId, int] = {}  # endpoint → its number in the new table
-    keep = np.zeros(len(probed), np.bool_)
-    source, target = probed.source.copy(), probed.target.copy()
+    table = MeasurementTable()
     for metric in METRICS:
-        rows = probed.metric == METRICS.index(metric)
-        if metric is Metric.THROUGHPUT and not rows.any():
+        rows = probed.where(probed.metric == METRICS.index(metric))
+        if metric is Metric.THROUGHPUT and not len(rows):
             continue  # off by default: nodes are not to look measured
         of = dict(mapping.endpoint_of.get(metric, {}))
         nodes_at = Counter(of.values())
-        place = np.full(len(probed.ends), -1, np.int32)
-        for i, end in enumerate(probed.ends):
+        name_of: dict[EndpointId, EndpointId] = {}
+        for end in probed.ends:
             node = NodeName(end)
             alone = nodes_at[of[node]] == 1 if node in of else not nodes_at[end]
             if node in known and alone:
-                place[i] = number.setdefault(of.setdefault(node, end), len(number))
+                name_of[end] = of.setdefault(node, end)
         endpoint_of[metric] = of
-        source[rows], target[rows] = place[probed.source[rows]], place[probed.target[rows]]
-        keep |= rows & (source >= 0) & (target >= 0)
-    for table in others:
-        for end in table.ends:
-            number.setdefault(end, len(number))
+        table = table.joined(rows.renamed(name_of))
     soft_s = np.array([np.inf if (age_s := soft_ttl_s.of(m.value)) is None else age_s for m in METRICS])
-    fresh = []
-    for table in others:
-        ends = np.array([number[end] for end in table.ends], np.int64)
-        rows = now_s - table.measured_at_s < soft_s[table.metric]
-        fresh.append(row_keys(table.metric[rows], ends[table.source[rows]], ends[table.target[rows]], of=len(number)))
+    number = {end: i for i, end in enumerate({end for one in (table, *others) for end in one.ends})}
+    fresh = [one.keys(number)[now_s - one.measured_at_s < soft_s[one.metric]] for one in others]
     if fresh:
-        keep &= ~np.isin(row_keys(probed.metric, source, target, of=len(number)), np.concatenate(fresh))
-    columns: tuple[NDArray[Any], ...] = (probed.metric, source, target, probed.value, probed.measured_at_s)
-    table = MeasurementTable(tuple(number), *(column[keep] for column in columns)).compact()
+        table = table.where(~np.isin(table.keys(number), np.concatenate(fresh)))
     unmapped = {
         metric: tuple(node for node in names if node not in endpoint_of.get(metric, {}))
         for metric, names in mapping.unmapped.items()
@@ -289,14 +272,13 @@ class Built(msgspec.Struct, frozen=True):
     given: Given
     mapping: NodeMapping
     matrix: NetworkMatrix
+    zones: Zones | None  # For links without a value
 
 
 def build(given: Given, last: Built | None, config: NetworkSettings, *, zone_fallback: bool, now_s: float) -> Built:
     """Merge and map; with `zone_fallback` links without a value have the median of those between their zones."""
     same = last is not None and given.tables == last.given.tables
     if last is not None and same and given.endpoints == last.given.endpoints:
-        if given.nodes is last.given.nodes:
-            return last
         both = zip(given.nodes, last.given.nodes, strict=False)
         alike = (one is other or _LOOKED_AT(one) == _LOOKED_AT(other) for one, other in both)
         if len(given.nodes) == len(last.given.nodes) and all(alike):
@@ -305,17 +287,13 @@ def build(given: Given, last: Built | None, config: NetworkSettings, *, zone_fal
     mapping = map_nodes(given.nodes, chain(*given.endpoints), config, tables.values())
     if PROBE in given.tables:
         tables[PROBE], mapping = with_probe(given, mapping, soft_ttl_s=config.soft_ttl_s, now_s=now_s)
-    zone_ttl_s = config.hard_ttl_s if zone_fallback else None
-    zones = _zones(given.nodes, zone_ttl_s)
+    zones = None
+    if zone_fallback:
+        hard_ttl_s = {metric: config.hard_ttl_s.of(metric.value) for metric in METRICS}
+        zones = Zones({node.name: node.zone for node in given.nodes if node.zone}, hard_ttl_s)
     same = same and last is not None and mapping.endpoint_of == last.mapping.endpoint_of
-    if last is not None and same and zones == _zones(last.given.nodes, zone_ttl_s):
-        return Built(given, mapping, last.matrix)
+    if last is not None and same and zones == last.zones:
+        return Built(given, mapping, last.matrix, zones)
     version = 1 if last is None else last.matrix.version + 1
     matrix = NetworkMatrix.merged(tables, endpoint_of=mapping.endpoint_of, now_s=now_s, version=version, zones=zones)
-    return Built(given, mapping, matrix)
-
-
-def _zones(nodes: Sequence[Node], ttl_s: Ttl | None) -> Zones | None:
-    if ttl_s is None:
-        return None
-    return Zones({n.name: n.zone for n in nodes if n.zone}, {metric: ttl_s.of(metric.value) for metric in METRICS})
+    return Built(given, mapping, matrix, zones)

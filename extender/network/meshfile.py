@@ -31,7 +31,7 @@ from extender.errors import ConfigError, NetworkSourceError
 from extender.network.answers import FUTURE_TIME, NO_VALUE, UNREADABLE
 from extender.ports import Batch, EndpointInfo
 from scoring.ids import EndpointId
-from scoring.network.matrix import Measurement, Metric
+from scoring.network.matrix import Measurement, MeasurementTable, Metric
 
 BODY_LIMIT_BYTES: Final = 64 * 2**20
 _TRIES: Final = 3
@@ -109,7 +109,7 @@ def parse_mesh(body: bytes, name: str, *, written_at_s: float, now_s: float) -> 
             measurements.append(Measurement(source, target, metric, value, min(measured_at_s, now_s)))
     described = tuple(EndpointInfo(EndpointId(end)) for end in sorted(ends))
     problems = ("some times lie in the future: they are taken as now",) if FUTURE_TIME in rejected else ()
-    return Batch(tuple(measurements), described, now_s, problems, dict(rejected))
+    return Batch(MeasurementTable.of(measurements), described, now_s, problems, dict(rejected))
 
 
 def _links(body: bytes, name: str) -> Iterator[_Link]:
@@ -143,7 +143,6 @@ class MeshFileSource:
     """A NetworkSource over one file. `fetch` is called by one task at a time."""
 
     def __init__(self, path: Path, *, name: str = "file", timeout_s: float = 10.0) -> None:
-        """`timeout_s`: how long one fetch waits for a file system."""
         self._path = path
         self._timeout_s = timeout_s
         self._look: asyncio.Future[Batch | None] | None = None  # One that has started, its result not taken yet

@@ -205,22 +205,15 @@ class Agents:
         suspect = sum(link.suspect for link in report.links)  # Packets that it sent or read too late
         suspect_ratio = suspect / max(suspect + sum(link.sent for link in report.links), 1)
         if agent is None or agent.pod.uid != pod.uid or agent.since_s != report.since_s:
-            links = {} if agent is None else agent.links
+            resumed, links = agent is not None, agent.links if agent is not None else {}
             ended = (*agent.ended, agent.since_s) if agent is not None and agent.pod.uid == pod.uid else ()
             for known in links.values():
                 known.waiting = None
-            self._agents[node] = agent = AgentState(
-                pod,
-                report.since_s,
-                report.sequence,
-                report.reflector_port,
-                now_s,
-                Attendance(now_s, now_s),
-                answered_s=now_s,
-                ended=ended[-_MOST_ENDED:],
-                resumed=agent is not None,
-                links=links,
+            agent = AgentState(
+                pod, report.since_s, report.sequence, report.reflector_port, now_s, Attendance(now_s, now_s)
             )
+            agent.answered_s, agent.ended, agent.resumed, agent.links = now_s, ended[-_MOST_ENDED:], resumed, links
+            self._agents[node] = agent
         else:
             began_s, interval_s = agent.attendance.last_s, self.interval_s
             disturbed = self.bursts is not None and self.bursts.disturbs(node, since_s=began_s)
@@ -285,26 +278,19 @@ class Agents:
             for peer in [peer for peer, link in agent.links.items() if link.heard_s < since_s]:
                 del agent.links[peer]
 
-    def silent(self) -> Mapping[NodeName, float]:
-        """Nodes whose agent once reported and does not any more → when it did last. Cost: O(agents)."""
+    def in_trouble(self) -> tuple[Mapping[NodeName, float], Mapping[NodeName, float]]:
+        """Nodes whose agent is silent, and whose agent gets no answers, each → since when. Cost: O(agents)."""
         since_s = self._clock.now_s() - self.silent_after_s
-        last_s = {node: agent.attendance.last_s for node, agent in self._agents.items()}
-        return {node: at_s for node, at_s in sorted(last_s.items()) if at_s < since_s}
+        agents = sorted(self._agents.items())
+        silent = {node: one.attendance.last_s for node, one in agents if one.attendance.last_s < since_s}
+        measuring = [(node, one) for node, one in agents if node not in silent and one.measured]
+        return silent, {node: one.answered_s for node, one in measuring if one.answered_s < since_s}
 
     def with_iperf3(self, *, has_it: bool) -> AbstractSet[NodeName]:
         """Nodes whose agent reports and says that it has iperf3, or that it has not. Cost: O(agents)."""
         since_s = self._clock.now_s() - self.silent_after_s
         agents = self._agents.items()
         return {node for node, one in agents if one.iperf3 is has_it and one.attendance.last_s >= since_s}
-
-    def unanswered(self) -> Mapping[NodeName, float]:
-        """Nodes whose agent reports and measures peers, and gets no answer → since when. Cost: O(agents)."""
-        since_s = self._clock.now_s() - self.silent_after_s
-        return {
-            node: agent.answered_s
-            for node, agent in sorted(self._agents.items())
-            if agent.measured and agent.attendance.last_s >= since_s and agent.answered_s < since_s
-        }
 
     def forget(self) -> None:
         """Forget everything: another replica leads now, or we begin to."""

@@ -129,8 +129,6 @@ class BurstOptions(msgspec.Struct, frozen=True):
 
 
 class _Coming(msgspec.Struct):
-    """A pair that was chosen."""
-
     pair: Pair
     since_s: float
     asked: dict[NodeName, float] = {}  # Node → when its agent was asked to report

@@ -92,13 +92,12 @@ class ProbeSource:
         rates: list[Measurement] = []
         if bursts is not None:
             rates, bursts.turned = bursts.values(), False
-        size, keep_s = len(measured) + len(rates) + len(self.table), self.agents.silent_after_s
-        tabled = partial(_table, measured, rates, self.table, zone_of, now_s=now_s, keep_s=keep_s)
-        self.table, self._table_at_s = await answers.off_loop(size, tabled), now_s
+        size, known = len(measured) + len(rates) + len(self.table), (measured, rates, zone_of, now_s)
+        self.table, self._table_at_s = await answers.off_loop(size, partial(self._tabled, *known)), now_s
         return Batch(self.table, (), now_s, tuple(self._problems(seen)))
 
     def _look(self, zone_of: Mapping[NodeName, ZoneName], *, now_s: float) -> ProbeAgents:
-        silent, unanswered, known = self.agents.silent(), self.agents.unanswered(), set(self.agents.names)
+        (silent, unanswered), known = self.agents.in_trouble(), set(self.agents.names)
         begun = self._leads_since_s is None or now_s - self._leads_since_s < _FIRST_S
         absent = {} if begun else dict.fromkeys(sorted(zone_of.keys() - known))
         several = len(set(zone_of.values())) > 1
@@ -111,6 +110,26 @@ class ProbeSource:
 
         reporting = len(known) - len(silent) - len(unanswered)
         return ProbeAgents(reporting, amiss(silent), amiss(absent), amiss(unanswered))
+
+    def _tabled(
+        self, measured: list[_Row], rates: list[Measurement], zone_of: Mapping[NodeName, ZoneName], now_s: float
+    ) -> MeasurementTable:
+        """Loss and delay of links, where known, and `rates`; not by `Measurement`s, half of a table's time."""
+        number: dict[NodeName, int] = {}
+        source = np.array([number.setdefault(one, len(number)) for one, _, _ in measured], np.int32)
+        target = np.array([number.setdefault(other, len(number)) for _, other, _ in measured], np.int32)
+        at_s = np.array([value.measured_at_s for _, _, value in measured], np.float64)
+        loss = [value.loss_ratio for _, _, value in measured]
+        value = np.array([*loss, *(value.delay_ms for _, _, value in measured)], np.float64)  # `None` becomes NaN
+        metric = np.repeat(np.array([METRICS.index(Metric.LOSS), METRICS.index(Metric.DELAY)], np.uint8), len(measured))
+        columns: list[Any] = [metric, np.tile(source, 2), np.tile(target, 2), value, np.tile(at_s, 2)]
+        new = MeasurementTable(tuple(map(EndpointId, number)), *(column[~np.isnan(value)] for column in columns))
+        table = carried(new, self.table, since_s=now_s - _KEPT_S)
+        if rates:
+            table = carried(MeasurementTable.of(rates), table, since_s=-np.inf)
+        table = table.renamed({end: end for end in table.ends if NodeName(end) in zone_of})
+        zones = {end: zone_of[NodeName(end)] for end in table.ends}
+        return of_gateways(table, zones, now_s=now_s, keep_s=self.agents.silent_after_s)
 
     def _problems(self, seen: ProbeAgents) -> Iterator[str]:
         of = len(self.agents.names)
@@ -128,33 +147,3 @@ def _of(amiss: AgentsAmiss) -> str:
     since = datetime.fromtimestamp(amiss.since_s or 0.0, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     names = ", ".join(amiss.nodes) + (" …" if amiss.count > len(amiss.nodes) else "")
     return f"{since}: {names}" + (f"; all in zone {amiss.zone}" if amiss.zone is not None else "")
-
-
-def _table(
-    measured: list[_Row],
-    rates: list[Measurement],
-    last: MeasurementTable,
-    zone_of: Mapping[NodeName, ZoneName],
-    *,
-    now_s: float,
-    keep_s: float,
-) -> MeasurementTable:
-    """Loss and delay of links, where known; not by `Measurement`s, which cost half of a table's time; and `rates`."""
-    number: dict[NodeName, int] = {}
-    source = np.array([number.setdefault(one, len(number)) for one, _, _ in measured], np.int32)
-    target = np.array([number.setdefault(other, len(number)) for _, other, _ in measured], np.int32)
-    at_s = np.array([value.measured_at_s for _, _, value in measured], np.float64)
-    loss = [value.loss_ratio for _, _, value in measured]
-    value = np.array([*loss, *(value.delay_ms for _, _, value in measured)], np.float64)  # `None` becomes NaN
-    metric = np.repeat(np.array([METRICS.index(Metric.LOSS), METRICS.index(Metric.DELAY)], np.uint8), len(measured))
-    columns: list[Any] = [metric, np.tile(source, 2), np.tile(target, 2), value, np.tile(at_s, 2)]
-    new = MeasurementTable(tuple(map(EndpointId, number)), *(column[~np.isnan(value)] for column in columns))
-    table = carried(new, last, since_s=now_s - _KEPT_S)
-    if rates:
-        table = carried(MeasurementTable.of(rates), table, since_s=-np.inf)
-    there = np.array([NodeName(end) in zone_of for end in table.ends], np.bool_)
-    if not there.all():
-        rows = there[table.source] & there[table.target]
-        table = MeasurementTable(table.ends, *(column[rows] for column in table.columns)).compact()
-    zones = {end: zone_of[NodeName(end)] for end in table.ends}
-    return of_gateways(table, zones, now_s=now_s, keep_s=keep_s)

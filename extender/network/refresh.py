@@ -123,8 +123,6 @@ class NetworkRefresh:
         try:
             async with asyncio.timeout(options.fetch_timeout_s):
                 batch = await source.fetch(now_s=now_s)
-                if batch is not None:
-                    table = await off_loop(len(batch.measurements), partial(MeasurementTable.of, batch.measurements))
         except (NetworkSourceError, TimeoutError) as error:
             text = str(error) or f"no answer within {options.fetch_timeout_s:g} s"
             if text != state.status.error:
@@ -135,16 +133,12 @@ class NetworkRefresh:
                 _log.info("network source works again", extra={"source": source.name})
             state.status = replace(state.status, error=None, failures=0, last_success_s=now_s)
             if batch is not None:
+                table = batch.measurements
                 state.table = state.table if table == state.table else table  # one copy of what did not change
                 state.endpoints = tuple(batch.endpoints)
-                state.status = replace(
-                    state.status,
-                    last_success_s=batch.fetched_at_s,
-                    measurements=len(table),
-                    endpoints=len(state.endpoints),
-                    problems=batch.problems,
-                    rejected=batch.rejected,
-                )
+                said = {"last_success_s": batch.fetched_at_s, "problems": batch.problems, "rejected": batch.rejected}
+                sizes = {"measurements": len(table), "endpoints": len(state.endpoints)}
+                state.status = replace(state.status, **said, **sizes)
         self._changed.set()
         pause_s = state.polled.interval_s
         if failures := state.status.failures:

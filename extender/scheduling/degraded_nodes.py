@@ -135,7 +135,7 @@ class Degrading:
 def unusable(network: NetworkMatrix, node: NodeName, others: list[NodeName], *, hard_ttl_s: float) -> bool:
     """Whether more than half of the known links between `node` and `others` lose `UNUSABLE_LOSS_RATIO` or more."""
     there, back = network.block([node], others), network.block(others, [node])
-    to, fro = (np.where(way.loss_age_s < hard_ttl_s, way.loss_ratio, np.nan) for way in (there, back))
-    worst = np.fmax(to, fro.T)[~there.same]
+    ways = ((way.values[Metric.LOSS], way.ages_s[Metric.LOSS]) for way in (there, back.turned))
+    worst = np.fmax(*(np.where(ages_s < hard_ttl_s, ratios, np.nan) for ratios, ages_s in ways))[~there.same]
     measured = worst[~np.isnan(worst)]
     return bool(2 * (measured >= UNUSABLE_LOSS_RATIO).sum() > len(measured))

@@ -239,11 +239,7 @@ def _bounds(snapshot: Snapshot, metric: Metric) -> GradeBounds:
 def _of_nodes(snapshot: Snapshot, metric: Metric, rows: Ints) -> _Cells:
     names = [snapshot.table.names[row] for row in rows[:MOST_ENDS]]
     block = snapshot.network.block(names, names)
-    values, ages_s = {
-        Metric.LOSS: (block.loss_ratio, block.loss_age_s),
-        Metric.DELAY: (block.delay_ms, block.delay_age_s),
-        Metric.THROUGHPUT: (block.throughput_bps, block.throughput_age_s),
-    }[metric]
+    values, ages_s = block.values[metric], block.ages_s[metric]
     mapped = np.array([snapshot.network.endpoint(name, metric) is not None for name in names], np.bool_)
     checked = mapped[:, None] & mapped[None, :]
     return _Cells(names, len(rows), values, ages_s, block.same, checked, values, {"pairs": None})
@@ -267,7 +263,7 @@ def _of_zones(snapshot: Snapshot, metric: Metric) -> _Cells:
     worst, oldest, median = np.full(size, np.nan), np.full(size, np.nan), np.full(size, np.nan)
     (np.fmin if bounds.highest_is_best else np.fmax).at(worst, cell, values)
     np.fmax.at(oldest, cell, ages_s)
-    measured, medians, _ = group_medians(cell, values)
+    measured, medians, *_ = group_medians(cell, values)
     median[measured] = medians
     bad = np.bincount(cell[poor], minlength=size) if size else counts
     worst, counts = worst.reshape(shape), counts.reshape(shape)

@@ -211,7 +211,7 @@ def gang_network(run: Run, plan: Plan, gang: Gang) -> GangNetwork | None:
         both = ((names[i], names[j]), (names[j], names[i]))
         known = [network.known(*ends, metric) for metric in METRICS for ends in both]
         oldest_s = max((one.age_s for one in known if one is not None), default=None)
-        values = (float(of[i, j]) for of in (found.loss_ratio, found.delay_ms, found.throughput_bps))
+        values = (float(found.values[metric][i, j]) for metric in METRICS)
         loss_ratio, delay_ms, rate_bps = (None if np.isnan(value) else value for value in values)
         age_s = None if oldest_s is None else round(oldest_s, 1)
         worst_points = round(float(points[i, j]), 3)

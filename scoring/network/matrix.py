@@ -12,6 +12,7 @@ What a link without a measurement is taken for (`Medians`), per metric and direc
 - An endpoint that serves nodes of several zones belongs to none.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
@@ -35,33 +36,37 @@ CAUTION: Final = 0.01  # By how much an estimated delay is longer, and an estima
 LEAST: Final = 2  # Links of a node to a zone that say more of its other links there than those of all nodes do
 
 
+_Values: TypeAlias = tuple[Floats, Floats]  # and ages
+
+
 class Medians(msgspec.Struct, frozen=True):
-    """Medians over the measured pairs, per metric, NaN if there are none."""
+    """Medians over the measured pairs, per metric, NaN if there are none, as at −1, where no zone or endpoint is."""
 
     zone_of: Mapping[NodeName, int]
-    values: Mapping[Metric, Floats]  # (zones, zones)
+    values: Mapping[Metric, Floats]  # (zones + 1, zones + 1)
     measured_at_s: Mapping[Metric, Floats]
     hard_ttl_s: Mapping[Metric, float]
-    from_end: Mapping[Metric, Floats]  # (endpoints, zones): from this endpoint to nodes of the zone
+    from_end: Mapping[Metric, Floats]  # (endpoints + 1, zones + 1): from this endpoint to nodes of the zone
     to_end: Mapping[Metric, Floats]
 
-    def typical(self, metric: Metric, ends: tuple[Ints, Ints], zones: tuple[Ints, Ints]) -> Floats:
-        """What links from `ends[0]` (n) to `ends[1]` (m), with their zones, −1 where none, are taken for: (n, m)."""
-        (rows, cols), (from_zone, to_zone) = ends, zones
-        worse_by = {Metric.LOSS: 1.0, Metric.DELAY: 1.0 + CAUTION, Metric.THROUGHPUT: 1.0 - CAUTION}[metric]
-        of_zones = self.values[metric][from_zone[:, None], to_zone[None, :]]
-        if metric not in self.from_end:
-            return of_zones * worse_by
-        there = self.from_end[metric][rows[:, None], to_zone[None, :]]
-        back = self.to_end[metric][cols[None, :], from_zone[:, None]]
-        worse = np.minimum if metric is Metric.THROUGHPUT else np.maximum
-        there = np.where((rows[:, None] >= 0) & ~np.isnan(there), there, of_zones)
-        back = np.where((cols[None, :] >= 0) & ~np.isnan(back), back, of_zones)
-        return worse(there, back) * worse_by
+    def fill(
+        self, metric: Metric, there: _Values, back: _Values, ends: Sequence[Ints], zones: Sequence[Ints], now_s: float
+    ) -> None:
+        """Write into `there` (n, m) what links that count in no direction are taken for, at best their last value.
 
-    def rows(self, nodes: Sequence[NodeName]) -> Ints:
-        """Zone number of each node, −1 where it has none."""
-        return np.array([self.zone_of.get(node, -1) for node in nodes], np.int64)
+        `back`: (m, n), the opposite direction; `ends`, `zones`: numbers of both sides, (n,) and (m,).
+        """
+        (values, ages_s), (back_values, back_ages_s) = there, back
+        (rows, columns), (from_zone, to_zone), hard_s = np.ix_(*ends), np.ix_(*zones), self.hard_ttl_s[metric]
+        worse = np.fmin if metric is Metric.THROUGHPUT else np.fmax
+        of_zones = self.values[metric][from_zone, to_zone]
+        of_ends = self.from_end[metric][rows, to_zone], self.to_end[metric][columns, from_zone]
+        typical = worse(*(np.where(np.isnan(of_end), of_zones, of_end) for of_end in of_ends))
+        typical *= {Metric.LOSS: 1.0, Metric.DELAY: 1.0 + CAUTION, Metric.THROUGHPUT: 1.0 - CAUTION}[metric]
+        unknown = ~(ages_s < hard_s) & ~(back_ages_s < hard_s).T & ~np.isnan(of_zones)
+        last = np.where(np.isnan(values), back_values.T, values)
+        values[unknown] = worse(typical, last)[unknown]
+        ages_s[unknown] = np.maximum(now_s - self.measured_at_s[metric][from_zone, to_zone][unknown], 0.0)
 
 
 def medians_of(
@@ -74,54 +79,46 @@ def medians_of(
 ) -> Medians:
     """Medians of all zone pairs. `columns`: keys from · `size` + to, values, times. Cost: O(m log m + zones²)."""
     number = {zone: i for i, zone in enumerate(sorted(set(zones.of.values())))}
-    zone_of = {node: number[zone] for node, zone in zones.of.items()}
+    zone_of, n = {node: number[zone] for node, zone in zones.of.items()}, len(number) + 1
     ttl_s = {metric: zones.hard_ttl_s.get(metric) for metric in METRICS}
     hard_ttl_s = {metric: np.inf if age_s is None else age_s for metric, age_s in ttl_s.items()}
-    values, times = ({m: np.full((len(number), len(number)), np.nan) for m in METRICS} for _ in range(2))
-    from_end: dict[Metric, Floats] = {}
-    to_end: dict[Metric, Floats] = {}
+    values, times = ({m: np.full((n, n), np.nan) for m in METRICS} for _ in range(2))
+    from_end, to_end = ({m: np.full((size + 1, n), np.nan) for m in METRICS} for _ in range(2))
     for metric, (keys, known, measured_at_s) in columns.items():
         zone_of_end = _zones_of_ends(end_of.get(metric, {}), zone_of, size=size)
-        sign = -1.0 if metric is Metric.THROUGHPUT else 1.0  # the better values first
-        rows, cols = zone_of_end[keys // max(size, 1)], zone_of_end[keys % max(size, 1)]
-        counts = (rows >= 0) & (cols >= 0) & (now_s - measured_at_s < hard_ttl_s[metric])
-        if not counts.any():
-            continue
-        groups = (rows * len(number) + cols)[counts]
-        for book, ends, zone in ((from_end, keys // size, cols), (to_end, keys % size, rows)):
-            at, medians, links = group_medians((ends * len(number) + zone)[counts], sign * known[counts])
-            book[metric] = np.full((size, len(number)), np.nan)
-            book[metric].flat[at[links >= LEAST]] = sign * medians[links >= LEAST]
-        order = np.argsort(groups, kind="stable")
-        found, starts = np.unique(groups[order], return_index=True)
-        parts = (np.split(column[counts][order], starts[1:]) for column in (known, measured_at_s))
-        for group, its_values, its_times in zip(found.tolist(), *parts, strict=True):
-            values[metric][divmod(group, len(number))] = np.median(its_values)
-            times[metric][divmod(group, len(number))] = np.median(its_times)
+        starts, ends = np.divmod(keys, max(size, 1))
+        from_zone, to_zone = zone_of_end[starts], zone_of_end[ends]
+        counts = (from_zone >= 0) & (to_zone >= 0) & (now_s - measured_at_s < hard_ttl_s[metric])
+        for of_ends, end, zone in ((from_end, starts, to_zone), (to_end, ends, from_zone)):
+            at, lower, upper, links = group_medians((end * n + zone)[counts], known[counts])
+            better = upper if metric is Metric.THROUGHPUT else lower
+            of_ends[metric].flat[at[links >= LEAST]] = better[links >= LEAST]
+        for of_zones, column in ((values, known), (times, measured_at_s)):
+            at, lower, upper, _ = group_medians((from_zone * n + to_zone)[counts], column[counts])
+            of_zones[metric].flat[at] = (lower + upper) / 2.0
     return Medians(zone_of, values, times, hard_ttl_s, from_end, to_end)
 
 
-def group_medians(group: Ints, value: Floats) -> tuple[Ints, Floats, Ints]:
-    """The groups there are, ascending, the lower median of each one's values, and their number. Cost: O(m log m).
+def group_medians(group: Ints, value: Floats) -> tuple[Ints, Floats, Floats, Ints]:
+    """The groups there are, ascending, lower and upper median of each one's values, their number. Cost: O(m log m).
 
-    >>> [column.tolist() for column in group_medians(np.array([0, 2, 0, 0]), np.array([3.0, 5.0, 1.0, 2.0]))]
-    [[0, 2], [2.0, 5.0], [3, 1]]
+    >>> [column.tolist() for column in group_medians(np.array([0, 2, 0, 0, 0]), np.array([3.0, 5.0, 1.0, 2.0, 4.0]))]
+    [[0, 2], [2.0, 5.0], [3.0, 5.0], [4, 1]]
     """
     order = np.lexsort((value, group))
     groups, starts, counts = np.unique(group[order], return_index=True, return_counts=True)
-    return groups, value[order][starts + (counts - 1) // 2], counts
+    ascending = value[order]
+    return groups, ascending[starts + (counts - 1) // 2], ascending[starts + counts // 2], counts
 
 
 def _zones_of_ends(end_of: Mapping[NodeName, int], zone_of: Mapping[NodeName, int], *, size: int) -> Ints:
     """Zone number of each endpoint, −1 where its nodes have none or several."""
-    found = np.full(size, -1, np.int64)
-    shared: set[int] = set()
+    zones_at: defaultdict[int, set[int]] = defaultdict(set)
     for node, end in end_of.items():
-        zone = zone_of.get(node, -1)
-        if found[end] not in (-1, zone):
-            shared.add(end)
-        found[end] = zone
-    found[sorted(shared)] = -1
+        zones_at[end].add(zone_of.get(node, -1))
+    found = np.full(size, -1, np.int64)
+    for end, zones in zones_at.items():
+        found[end] = min(zones) if len(zones) == 1 else -1
     return found
 
 
@@ -156,14 +153,16 @@ class Block(msgspec.Struct, frozen=True):
     site, which no source measures. Sharing a site's throughput endpoint alone says nothing of two nodes' own delay.
     """
 
-    loss_ratio: Floats
-    delay_ms: Floats
-    throughput_bps: Floats
-    loss_age_s: Floats
-    delay_age_s: Floats
-    throughput_age_s: Floats
+    values: Mapping[Metric, Floats]
+    ages_s: Mapping[Metric, Floats]
     same: NDArray[np.bool_]
-    measured_bps: Floats | None = None  # Measured last, however long ago; `None`: `throughput_bps` is that
+    measured_bps: Floats | None = None  # Measured last, however long ago; `None`: the throughput in `values` is that
+
+    @property
+    def turned(self) -> "Block":
+        """With from and to exchanged: (m, n)."""
+        values, ages_s = ({metric: of[metric].T for metric in METRICS} for of in (self.values, self.ages_s))
+        return Block(values, ages_s, self.same.T, None if self.measured_bps is None else self.measured_bps.T)
 
 
 class _Pairs(NamedTuple):
@@ -178,7 +177,6 @@ class _Pairs(NamedTuple):
 
 
 _NO_PAIRS = _Pairs(np.empty(0, np.int64), np.empty(0), np.empty(0), np.empty(0, np.uint8))
-_Values: TypeAlias = tuple[Floats, Floats]  # and ages
 
 
 class NetworkMatrix(msgspec.Struct, frozen=True):
@@ -190,7 +188,7 @@ class NetworkMatrix(msgspec.Struct, frozen=True):
     endpoint_of: Endpoints = {}
     origins: tuple[str, ...] = ()  # Names of the sources that gave the values, sorted
     _index: Mapping[EndpointId, int] = {}
-    _pairs: Mapping[Metric, _Pairs] = {}
+    _pairs: Mapping[Metric, _Pairs] = msgspec.field(default_factory=lambda: dict.fromkeys(METRICS, _NO_PAIRS))
     _medians: Medians | None = None
 
     @classmethod
@@ -241,35 +239,31 @@ class NetworkMatrix(msgspec.Struct, frozen=True):
 
     def known_pairs(self, metric: Metric) -> int:
         """How many directed pairs of endpoints have a value of `metric`."""
-        return len(self._of(metric).keys)
+        return len(self._pairs[metric].keys)
 
     def count(self, metric: Metric, *, soft_ttl_s: float | None, hard_ttl_s: float | None) -> PairCounts:
         """Directed pairs of endpoints with a value of `metric`, by the age of that value. Cost: O(pairs)."""
-        ages_s = self._of(metric).ages_s(self.evaluated_at_s)
+        ages_s = self._pairs[metric].ages_s(self.evaluated_at_s)
         hard_s = np.inf if hard_ttl_s is None else hard_ttl_s
         soft_s = min(np.inf if soft_ttl_s is None else soft_ttl_s, hard_s)
         fresh, expired = int((ages_s < soft_s).sum()), int((ages_s >= hard_s).sum())
         return PairCounts(fresh, len(ages_s) - fresh - expired, expired)
 
-    def measured_pairs(self, metric: Metric) -> tuple[Ints, Ints]:
-        """Endpoint indexes (from, to) of all directed pairs with a value of `metric`, however old. Cost: O(pairs)."""
-        rows, cols = np.divmod(self._of(metric).keys, max(len(self.endpoints), 1))
-        return rows, cols
-
     def measured_values(self, metric: Metric) -> tuple[Ints, Ints, Floats, Floats]:
-        """`measured_pairs` with the value and the age (s) of each, in the same order. Cost: O(pairs)."""
-        pairs = self._of(metric)
-        return *self.measured_pairs(metric), pairs.values, pairs.ages_s(self.evaluated_at_s)
+        """Endpoint indexes (from, to), value and age (s) of all pairs with one, however old. Cost: O(pairs)."""
+        pairs = self._pairs[metric]
+        rows, cols = np.divmod(pairs.keys, max(len(self.endpoints), 1))
+        return rows, cols, pairs.values, pairs.ages_s(self.evaluated_at_s)
 
     def ends_at_least(self, metric: Metric, value: float) -> frozenset[EndpointId]:
         """Endpoints from or to which at least `value` was measured, however long ago. Cost: O(pairs)."""
-        found = self._of(metric).values >= value
-        ends = np.unique(np.concatenate([ends[found] for ends in self.measured_pairs(metric)]))
+        sources, targets, values, _ = self.measured_values(metric)
+        ends = np.union1d(sources[values >= value], targets[values >= value])
         return frozenset(self.endpoints[end] for end in ends.tolist())
 
     def known(self, source: NodeName, target: NodeName, metric: Metric) -> Known | None:
         """What was measured from one node to another, however old; `None`: nothing. Cost: O(log pairs)."""
-        pairs, ends = self._of(metric), [[source], [target]]
+        pairs, ends = self._pairs[metric], [[source], [target]]
         hit, at = self._find(pairs, *(self.endpoint_indexes(nodes, metric) for nodes in ends))
         if not hit.any():
             return None
@@ -291,32 +285,30 @@ class NetworkMatrix(msgspec.Struct, frozen=True):
         rows_at = np.array([number.get(name, -1) for name in sources], np.int64)
         cols_at = np.array([number[name] for name in targets], np.int64)
         same = rows_at[:, None] == cols_at[None, :]
-        columns: dict[Metric, _Values] = {}
+        values, ages_s = {}, {}
         measured_bps: Floats | None = None
         shared, apart = np.zeros_like(same), np.zeros_like(same)
         for metric in METRICS:
-            rows = self.endpoint_indexes(sources, metric)
-            cols = self.endpoint_indexes(targets, metric)
-            columns[metric] = self._lookup(metric, rows, cols)
+            rows, cols = (self.endpoint_indexes(nodes, metric) for nodes in (sources, targets))
+            values[metric], ages_s[metric] = there = self._lookup(metric, rows, cols)
             if (medians := self._medians) is not None:
                 if metric is Metric.THROUGHPUT:
-                    measured_bps = columns[metric][0].copy()
-                zones = medians.rows(sources), medians.rows(targets)
-                typical = medians.typical(metric, (rows, cols), zones)
-                self._fill(metric, medians, typical, columns[metric], self._lookup(metric, cols, rows), *zones)
+                    measured_bps = values[metric].copy()
+                zones = [
+                    np.array([medians.zone_of.get(node, -1) for node in of], np.int64) for of in (sources, targets)
+                ]
+                back = self._lookup(metric, cols, rows)
+                medians.fill(metric, there, back, (rows, cols), zones, self.evaluated_at_s)
             both = (rows[:, None] >= 0) & (cols[None, :] >= 0)
             shared |= both & (rows[:, None] == cols[None, :])
             apart |= both & (rows[:, None] != cols[None, :])
-        same = same | (shared & ~apart)
-        (loss, loss_age), (delay, delay_age), (rate, rate_age) = (columns[m] for m in METRICS)
-        return Block(loss, delay, rate, loss_age, delay_age, rate_age, same, measured_bps)
+        return Block(values, ages_s, same | (shared & ~apart), measured_bps)
 
     def with_nodes(self, nodes: Iterable[NodeName]) -> "NetworkMatrix":
         """The same data, under a negative version, with more nodes measured at the endpoints of their own names."""
-        known = [node for node in nodes if EndpointId(node) in self._index]
-        of = {m: {**dict.fromkeys(known), **self.endpoint_of.get(m, {})} for m in METRICS}
-        mapped = {m: {n: e if e is not None else EndpointId(n) for n, e in ends.items()} for m, ends in of.items()}
-        return replace(self, endpoint_of=mapped, version=-1 - abs(self.version))
+        own = {node: EndpointId(node) for node in nodes if EndpointId(node) in self._index}
+        endpoint_of = {metric: {**own, **self.endpoint_of.get(metric, {})} for metric in METRICS}
+        return replace(self, endpoint_of=endpoint_of, version=-1 - abs(self.version))
 
     def endpoint_delays_ms(self, sources: Sequence[EndpointId], targets: Sequence[EndpointId]) -> Floats:
         """One-way delays (len(sources), len(targets)) in ms between endpoints, NaN where unknown."""
@@ -324,14 +316,11 @@ class NetworkMatrix(msgspec.Struct, frozen=True):
         return self._lookup(Metric.DELAY, rows, cols)[0]
 
     def _lookup(self, metric: Metric, rows: Ints, cols: Ints) -> _Values:
-        pairs = self._of(metric)
+        pairs = self._pairs[metric]
         values, ages = (np.full((len(rows), len(cols)), np.nan) for _ in range(2))
         hit, at = self._find(pairs, rows, cols)
         values[hit], ages[hit] = pairs.values[at], np.maximum(self.evaluated_at_s - pairs.measured_at_s[at], 0.0)
         return values, ages
-
-    def _of(self, metric: Metric) -> _Pairs:
-        return self._pairs.get(metric, _NO_PAIRS)
 
     def _find(self, pairs: _Pairs, rows: Ints, cols: Ints) -> tuple[NDArray[np.bool_], Ints]:
         """Which of the pairs rows × cols are known, and where each of these stands in `pairs`."""
@@ -342,20 +331,6 @@ class NetworkMatrix(msgspec.Struct, frozen=True):
         at[at == len(pairs.keys)] = 0
         hit = (pairs.keys[at] == keys) & (rows[:, None] >= 0) & (cols[None, :] >= 0)
         return hit, at[hit]
-
-    def _fill(
-        self, metric: Metric, medians: Medians, typical: Floats, there: _Values, back: _Values, rows: Ints, cols: Ints
-    ) -> None:
-        """Write medians where no direction counts, never above the link's last value; one direction makes both."""
-        hard_s = medians.hard_ttl_s[metric]
-        (values, ages), (back_values, back_ages) = there, back
-        unknown = ~(ages < hard_s) & ~(back_ages < hard_s).T & (rows[:, None] >= 0) & (cols[None, :] >= 0)
-        unknown &= ~np.isnan(typical)
-        measured_at_s = medians.measured_at_s[metric][rows[:, None], cols[None, :]]
-        last = np.where(np.isnan(values), back_values.T, values)
-        worse = np.fmin if metric is Metric.THROUGHPUT else np.fmax
-        values[unknown] = worse(typical, last)[unknown]
-        ages[unknown] = np.maximum(self.evaluated_at_s - measured_at_s[unknown], 0.0)
 
 
 def _newest(tables: Sequence[MeasurementTable], index: Mapping[EndpointId, int], *, metric: Metric) -> _Pairs:

@@ -6,8 +6,9 @@ measurement is built, so that nothing behind it has to look again.
 """
 
 from array import array
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
+from itertools import compress
 from typing import Any, TypeAlias
 
 import msgspec
@@ -62,8 +63,6 @@ class MeasurementTable(msgspec.Struct, frozen=True, eq=False):
     @classmethod
     def of(cls, measurements: "Iterable[Measurement]") -> "MeasurementTable":
         """Write down measurements in the order given; they may come from a generator. Cost: O(n)."""
-        if isinstance(measurements, MeasurementTable):
-            return measurements
         number: dict[EndpointId, int] = {}
         code = {metric: i for i, metric in enumerate(METRICS)}
         metrics, sources, targets, values, times = array("B"), array("i"), array("i"), array("d"), array("d")
@@ -95,18 +94,33 @@ class MeasurementTable(msgspec.Struct, frozen=True, eq=False):
 
     __hash__ = None  # type: ignore[assignment]  # the columns are compared by content
 
-    def without(self, pairs: Set[tuple[EndpointId, EndpointId]]) -> "MeasurementTable":
-        """The rows of other pairs. Cost: O(n)."""
-        if not pairs:
-            return self
-        return MeasurementTable.of(one for one in self if (one.source, one.target) not in pairs)
+    def where(self, rows: NDArray[np.bool_]) -> "MeasurementTable":
+        """Only these rows, and the endpoints that they name. Cost: O(n)."""
+        metric, source, target, value, at_s = (column[rows] for column in self.columns)
+        used = np.zeros(len(self.ends), np.bool_)
+        used[source] = used[target] = True
+        place, ends = np.cumsum(used, dtype=np.int32) - 1, tuple(compress(self.ends, used.tolist()))
+        return MeasurementTable(ends, metric, place[source], place[target], value, at_s)
 
-    def compact(self) -> "MeasurementTable":
-        """The same rows without the endpoints that none of them names. Cost: O(n log n)."""
-        used, place = np.unique(np.concatenate([self.source, self.target]), return_inverse=True)
-        ends = tuple(self.ends[number] for number in used.tolist())
-        source, target = np.split(place.astype(np.int32).reshape(-1), 2)
-        return MeasurementTable(ends, self.metric, source, target, self.value, self.measured_at_s)
+    def renamed(self, name_of: Mapping[EndpointId, EndpointId]) -> "MeasurementTable":
+        """With these names of endpoints, without the rows of an endpoint that has none. Cost: O(n)."""
+        number = {name: i for i, name in enumerate(dict.fromkeys(name_of.values()))}
+        place = np.array([number[name_of[end]] if end in name_of else -1 for end in self.ends], np.int32)
+        table = MeasurementTable(tuple(number), self.metric, place[self.source], place[self.target], *self.columns[3:])
+        return table.where((table.source >= 0) & (table.target >= 0))
+
+    def joined(self, other: "MeasurementTable") -> "MeasurementTable":
+        """The rows of both. Cost: O(n)."""
+        number = {end: i for i, end in enumerate(dict.fromkeys((*self.ends, *other.ends)))}
+        place = np.array([number[end] for end in other.ends], np.int32)
+        theirs: tuple[NDArray[Any], ...] = (other.metric, place[other.source], place[other.target], *other.columns[3:])
+        columns = (np.concatenate(both) for both in zip(self.columns, theirs, strict=True))
+        return MeasurementTable(tuple(number), *columns)
+
+    def keys(self, number: Mapping[EndpointId, int]) -> Ints:
+        """Of each row, the same where metric and numbers of the ends are. Cost: O(n)."""
+        place, of = np.array([number[end] for end in self.ends], np.int64), max(number.values(), default=0) + 1
+        return (place[self.source] * of + place[self.target]) * len(METRICS) + self.metric
 
     def measured_ends(self, metric: Metric) -> set[EndpointId]:
         """Endpoints that have a value of `metric` in any direction. Cost: O(n)."""

@@ -11,7 +11,7 @@ An endpoint that several nodes share (one host for a site) stands for the first 
   subject are at least `QUIET_S` apart, and only what is still so is announced then. At most `MOST` at one look.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple, TypeAlias
 
@@ -28,50 +28,15 @@ Bools: TypeAlias = NDArray[np.bool_]
 
 
 class Rows(NamedTuple):
-    """Directed links with a value of one metric; nodes are numbers in `NodeLinks.names`."""
+    """Directed links with a value of one metric; nodes are numbers in the order of their names."""
 
     source: Ints
     target: Ints
     value: Floats
-    age_s: Floats
 
     def where(self, chosen: Bools) -> "Rows":
         """Only these."""
-        return Rows(self.source[chosen], self.target[chosen], self.value[chosen], self.age_s[chosen])
-
-
-class NodeLinks(msgspec.Struct, frozen=True):
-    """Per metric the links that have a value."""
-
-    names: tuple[NodeName, ...]  # Sorted
-    zones: tuple[ZoneName, ...]  # Sorted
-    zone: Ints  # (names,) number of the node's zone
-    rows: Mapping[Metric, Rows]
-
-    def within(self, ages_s: Mapping[Metric, float | None]) -> "NodeLinks":
-        """Only values younger than the age of their metric; `None`: of any age. Cost: O(links)."""
-        most_s = {metric: np.inf if age_s is None else age_s for metric, age_s in ages_s.items()}
-        return replace(self, rows={m: rows.where(rows.age_s < most_s[m]) for m, rows in self.rows.items()})
-
-    def inside(self, metric: Metric) -> Bools:
-        """Which of the metric's links are between two nodes of one zone."""
-        rows = self.rows[metric]
-        return np.asarray(self.zone[rows.source] == self.zone[rows.target], np.bool_)
-
-
-def links_of(matrix: NetworkMatrix, zone_of: Mapping[NodeName, ZoneName]) -> NodeLinks:
-    """Links of a matrix, of any age, between nodes of these zones. Cost: O(links + nodes)."""
-    names, zones = tuple(sorted(zone_of)), tuple(sorted(set(zone_of.values())))
-    number = {zone: i for i, zone in enumerate(zones)}
-    index = {name: row for row, name in enumerate(names)}
-    rows = {}
-    for metric in METRICS:
-        row_of = rows_of_ends(matrix, index, metric)
-        ends_from, ends_to, values, ages_s = matrix.measured_values(metric)
-        source, target = row_of[ends_from], row_of[ends_to]
-        between_nodes = (source >= 0) & (target >= 0) & (source != target)
-        rows[metric] = Rows(source, target, values, ages_s).where(between_nodes)
-    return NodeLinks(names, zones, np.array([number[zone_of[name]] for name in names], np.int64), rows)
+        return Rows(self.source[chosen], self.target[chosen], self.value[chosen])
 
 
 def rows_of_ends(matrix: NetworkMatrix, index: Mapping[NodeName, int], metric: Metric) -> Ints:
@@ -169,45 +134,59 @@ class LinksLook(msgspec.Struct, frozen=True):
     uncertain: frozenset[Subject] = frozenset()
 
 
-def degraded(links: NodeLinks) -> LinksLook:
-    """Look at links. Cost: O(m log m) for m links, and O(bad links) for each node found."""
+def degraded(
+    matrix: NetworkMatrix, zone_of: Mapping[NodeName, ZoneName], *, ages_s: Mapping[Metric, float | None]
+) -> LinksLook:
+    """Look at links of nodes of these zones, with values younger than the age of their metric; `None`: of any age.
+
+    Cost: O(m log m) for m links, and O(bad links) for each node found.
+    """
+    names, zones = sorted(zone_of), sorted(set(zone_of.values()))
+    index, number = {name: i for i, name in enumerate(names)}, {zone: i for i, zone in enumerate(zones)}
+    zone_of_row = np.array([number[zone_of[name]] for name in names], np.int64)
     found: list[tuple[DegradedLinks, bool]] = []  # And whether it is certain
     known: set[Subject] = set()
     for metric in METRICS:
-        inner, bad = _inner(links, metric)
-        zone_of = links.zone[inner.source]
-        of, count = (np.bincount(zones, minlength=len(links.zones)) for zones in (zone_of, zone_of[bad]))
-        known.update(Subject(SubjectKind.ZONE, links.zones[zone]) for zone in np.flatnonzero(of).tolist())
-        for zone in np.flatnonzero((count >= _SOME * _ZONE_SHARE * of) & (count > 0)).tolist():
-            about, own = Subject(SubjectKind.ZONE, links.zones[zone]), inner.where(bad & (zone_of == zone))
-            found.append((_described(links, metric, about, own, of[zone]), bool(count[zone] >= _ZONE_SHARE * of[zone])))
-        others = (count < _ZONE_SHARE * of)[zone_of]
+        inner = _inner(matrix, rows_of_ends(matrix, index, metric), zone_of_row, metric, ages_s[metric])
+        zone = zone_of_row[inner.source]
+        bad = _bad(inner.value, zone, metric)
+        of, count = (np.bincount(some, minlength=len(zones)) for some in (zone, zone[bad]))
+        known.update(Subject(SubjectKind.ZONE, zones[at]) for at in np.flatnonzero(of).tolist())
+        for at in np.flatnonzero((count >= _SOME * _ZONE_SHARE * of) & (count > 0)).tolist():
+            about = Subject(SubjectKind.ZONE, zones[at])
+            described = _described(names, metric, about, inner.where(bad & (zone == at)), of[at])
+            found.append((described, bool(count[at] >= _ZONE_SHARE * of[at])))
+        others = (count < _ZONE_SHARE * of)[zone]
         inner, bad = inner.where(others), bad[others]
-        ends = np.unique(np.concatenate([inner.source, inner.target]))
-        known.update(Subject(SubjectKind.NODE, links.names[row]) for row in ends.tolist())
-        found += _nodes(links, metric, inner, inner.where(bad))
-    there, sure = frozenset({*links.names, *links.zones}), tuple(one for one, certain in found if certain)
+        ends = np.union1d(inner.source, inner.target)
+        known.update(Subject(SubjectKind.NODE, names[row]) for row in ends.tolist())
+        found += _nodes(names, metric, inner, inner.where(bad))
+    there, sure = frozenset({*names, *zones}), tuple(one for one, certain in found if certain)
     return LinksLook(sure, frozenset(known), there, frozenset(one.about for one, certain in found if not certain))
 
 
-def _inner(links: NodeLinks, metric: Metric) -> tuple[Rows, Bools]:
-    """Links inside zones, and which of them are bad."""
-    rows = links.rows[metric].where(links.inside(metric))
-    source, value = rows.source, rows.value
+def _inner(matrix: NetworkMatrix, row_of: Ints, zone_of_row: Ints, metric: Metric, age_s: float | None) -> Rows:
+    """Links between two nodes of one zone; `row_of`: endpoint → the node's row."""
+    sources, targets, values, ages_s = matrix.measured_values(metric)
+    source, target = row_of[sources], row_of[targets]
+    chosen = (source >= 0) & (target >= 0) & (source != target) & (ages_s < (np.inf if age_s is None else age_s))
+    return Rows(source, target, values).where(chosen & (zone_of_row[source] == zone_of_row[target]))
+
+
+def _bad(value: Floats, zone: Ints, metric: Metric) -> Bools:
     if metric is Metric.THROUGHPUT:
-        bad = value < bounds_of(metric, best=float(value.max(initial=0.0))).poor
-    else:
-        bad = value >= bounds_of(metric).poor
+        return value < bounds_of(metric, best=float(value.max(initial=0.0))).poor
+    bad = value >= bounds_of(metric).poor
     if metric is Metric.DELAY:
-        zones, of_zone, _ = group_medians(links.zone[source], value)
-        medians = of_zone[np.searchsorted(zones, links.zone[source])]
-        bad = bad | (value >= np.maximum(_TIMES * medians, medians + _ABOVE_MS))
-    return rows, bad
+        zones, of_zone, *_ = group_medians(zone, value)
+        medians = of_zone[np.searchsorted(zones, zone)]
+        bad |= value >= np.maximum(_TIMES * medians, medians + _ABOVE_MS)
+    return bad
 
 
-def _nodes(links: NodeLinks, metric: Metric, inner: Rows, left: Rows) -> Iterator[tuple[DegradedLinks, bool]]:
+def _nodes(names: Sequence[NodeName], metric: Metric, inner: Rows, left: Rows) -> Iterator[tuple[DegradedLinks, bool]]:
     """The nodes that explain the bad links (`left`), those with most first, by name among equals."""
-    size = len(links.names)
+    size = len(names)
     of = np.bincount(inner.source, minlength=size) + np.bincount(inner.target, minlength=size)
     for _ in range(_MOST):
         counts = np.bincount(left.source, minlength=size) + np.bincount(left.target, minlength=size)
@@ -215,13 +194,13 @@ def _nodes(links: NodeLinks, metric: Metric, inner: Rows, left: Rows) -> Iterato
             return
         own = (left.source == row) | (left.target == row)
         certain = bool(counts[row] >= max(_LEAST_LINKS, _NODE_SHARE * of[row]))
-        yield _described(links, metric, Subject(SubjectKind.NODE, links.names[row]), left.where(own), of[row]), certain
+        yield _described(names, metric, Subject(SubjectKind.NODE, names[row]), left.where(own), of[row]), certain
         left = left.where(~own)
 
 
-def _described(links: NodeLinks, metric: Metric, about: Subject, bad: Rows, of: int) -> DegradedLinks:
+def _described(names: Sequence[NodeName], metric: Metric, about: Subject, bad: Rows, of: int) -> DegradedLinks:
     at = int((bad.value.argmin if metric is Metric.THROUGHPUT else bad.value.argmax)())
-    source, target = links.names[int(bad.source[at])], links.names[int(bad.target[at])]
+    source, target = names[int(bad.source[at])], names[int(bad.target[at])]
     return DegradedLinks(*about, metric.value, len(bad.value), int(of), float(bad.value[at]), source, target)
 
 

@@ -177,11 +177,8 @@ def of_gateways(
     zones = {zone: number for number, zone in enumerate(sorted(set(zone_of.values())))}
     zone = np.array([zones[zone_of[end]] for end in table.ends], np.int64)
     one, other = zone[table.source], zone[table.target]
-    key = (one * len(zones) + other) * len(METRICS) + table.metric
-    groups, group = np.unique(key, return_inverse=True)
+    groups, group = np.unique(table.keys({end: zones[zone_of[end]] for end in table.ends}), return_inverse=True)
     last_s: Floats = np.full(len(groups), -np.inf)
     np.maximum.at(last_s, group, np.minimum(table.measured_at_s, now_s))
     stays = (one == other) | (table.metric == _BURSTS) | (table.measured_at_s >= last_s[group] - keep_s)
-    if stays.all():
-        return table
-    return MeasurementTable(table.ends, *(column[stays] for column in table.columns)).compact()
+    return table if stays.all() else table.where(stays)

@@ -12,11 +12,12 @@ All nodes that are measured nowhere look alike, but for the pair of a node with 
 cost, in time and memory, what those of the measured ones and one pair of the others do, and are the same bit by bit.
 """
 
-from collections.abc import Collection, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
+from msgspec.structs import astuple
 from numpy.typing import NDArray
 
 from scoring.ids import NodeName
@@ -32,45 +33,14 @@ Names: TypeAlias = Sequence[NodeName]
 class PairScores(msgspec.Struct, frozen=True):
     """Scores of all pairs of an (n, m) block and the values they came from; all arrays are (n, m) and free to read."""
 
-    loss_points: Floats
-    delay_points: Floats
-    bandwidth_points: Floats
+    terms: Mapping[Metric, Floats]  # Points of each
     points: Floats  # Their sum f: 0..100
     rank: Floats  # What selections compare: never off from `points` by more than 0.001
-    loss_ratio: Floats  # Both directions as one; NaN: none within the hard TTL. So the next two (ms, bit/s)
-    delay_ms: Floats
-    throughput_bps: Floats
+    values: Mapping[Metric, Floats]  # Both directions as one; NaN: none within the hard TTL
+    limits: Mapping[Metric, Floats]  # Ever measured: points never exceed theirs
     stale: NDArray[np.bool_]  # Some value was older than the soft TTL: faded, or only a limit
     same: NDArray[np.bool_]  # Same node or same measurement endpoint: perfect by definition, known or not
-    limits: tuple[Floats, Floats, Floats]  # Loss, delay, throughput ever measured: points never exceed theirs
     reference_bps: float | None  # Rate that earned the full bandwidth term; `None`: no rate was ever measured
-
-
-def loss_points(loss_ratio: Floats, *, weight: float = 10.0, limit: float = 20.0) -> Floats:
-    """Points for packet loss: limit − weight·percent·limit/20, not below 0. Any shape; ratio 0..1 in.
-
-    >>> loss_points(np.array([0.0, 0.001, 0.01, 0.02, 0.5])).tolist()
-    [20.0, 19.0, 10.0, 0.0, 0.0]
-    """
-    return limit * np.maximum(0.0, 1.0 - loss_ratio * (100.0 * weight / 20.0))
-
-
-def delay_points(delay_ms: Floats, *, weight: float = 1.0, limit: float = 40.0) -> Floats:
-    """Points for one-way delay: limit − weight·ms·limit/40, not below 0. Any shape; milliseconds in.
-
-    >>> delay_points(np.array([0.0, 1.0, 10.0, 40.0, 500.0])).tolist()
-    [40.0, 39.0, 30.0, 0.0, 0.0]
-    """
-    return limit * np.maximum(0.0, 1.0 - delay_ms * (weight / 40.0))
-
-
-def bandwidth_points(rate_ratio: Floats, *, limit: float = 40.0) -> Floats:
-    """Points for throughput: limit · weight·rate/reference, at most `limit`. Any shape; that ratio in.
-
-    >>> bandwidth_points(np.array([10e6, 50e6, 100e6, 1e9]) / 100e6).tolist()
-    [4.0, 20.0, 40.0, 40.0]
-    """
-    return limit * np.minimum(1.0, rate_ratio)
 
 
 def extender_scores(points: Floats) -> Ints:
@@ -91,55 +61,37 @@ def pair_scores(
 
     Cost: O(n·m). Errors: ValueError when the shapes do not match, or when a weight or the reference cannot be used.
     """
-    back = forward if backward is None else backward
-    if back.same.shape != forward.same.shape[::-1]:
-        raise ValueError(f"backward must have shape {forward.same.shape[::-1]}, not {back.same.shape}")
+    back = (forward if backward is None else backward).turned
+    if back.same.shape != forward.same.shape:
+        raise ValueError(f"backward must have shape {forward.same.shape[::-1]}, not {back.same.shape[::-1]}")
     reference = reference_bps if reference_bps is not None else policy.reference_bps
     weights = (policy.loss_weight, policy.delay_weight, policy.bandwidth_weight, policy.unknown_penalty_ratio)
     if not all(0.0 <= w < np.inf for w in weights) or not (reference is None or 0.0 < reference < np.inf):
         raise ValueError("weights must be finite and not negative, the reference positive")
-    same = forward.same | back.same.T
-    loss = _combine((forward.loss_ratio, forward.loss_age_s), (back.loss_ratio, back.loss_age_s), policy, Metric.LOSS)
-    delay = _combine((forward.delay_ms, forward.delay_age_s), (back.delay_ms, back.delay_age_s), policy, Metric.DELAY)
-    there, again = (forward.throughput_bps, forward.throughput_age_s), (back.throughput_bps, back.throughput_age_s)
-    rate = _combine(there, again, policy, Metric.THROUGHPUT)
+    same = forward.same | back.same
+    merged = {metric: _combine(forward, back, policy, metric) for metric in METRICS}
     if reference is None:  # the rate of the fastest pair, however old: were it forgotten, all others would gain by that
-        fastest = rate.last
+        fastest = merged[Metric.THROUGHPUT].last
         if forward.measured_bps is not None and back.measured_bps is not None:
-            measured_bps = np.fmin(forward.measured_bps, back.measured_bps.T)
+            measured_bps = np.fmin(forward.measured_bps, back.measured_bps)
             # an estimate changes when the pairs that it is made of grow old: it counts only where nothing was measured
             fastest = fastest if np.isnan(measured_bps).all() else measured_bps
         reference = None if np.isnan(fastest).all() else float(np.nanmax(fastest))
-    # 1. points of the formula, 2. order beyond the clip, 3. unknown and old values
-    parts, penalty = policy.ratios, policy.unknown_penalty_ratio
-    total = parts.loss + parts.delay + parts.bandwidth
-    r_loss, r_delay, r_rate = (100.0 * part / total for part in (parts.loss, parts.delay, parts.bandwidth))
-    x = policy.bandwidth_weight * (rate.last / reference if reference else np.zeros_like(rate.last))
-    loss_term = loss_points(loss.last, weight=policy.loss_weight, limit=r_loss)
-    delay_term = delay_points(delay.last, weight=policy.delay_weight, limit=r_delay)
-    loss_tie = -_beyond(loss.last * (100.0 * policy.loss_weight / 20.0))
-    delay_tie = -_beyond(delay.last * (policy.delay_weight / 40.0))
-    terms = (
-        _settle(loss, loss_term, loss_tie, same, limit=r_loss, penalty_ratio=penalty),
-        _settle(delay, delay_term, delay_tie, same, limit=r_delay, penalty_ratio=penalty),
-        _settle(rate, bandwidth_points(x, limit=r_rate), _beyond(x), same, limit=r_rate, penalty_ratio=penalty),
-    )
-    (of_loss, loss_rank), (of_delay, delay_rank), (of_rate, rate_rank) = terms
-    points = np.clip(of_loss + of_delay + of_rate, 0.0, 100.0)
-    # nothing measured ranks above two pods on one node
-    rank = np.where(same, 100.0 + 1e-3, loss_rank + delay_rank + rate_rank)
+    ratios = dict(zip(METRICS, astuple(policy.ratios), strict=True))
+    settled = {}
+    for metric, value in merged.items():
+        limit = 100.0 * ratios[metric] / sum(ratios.values())
+        term = term_points(metric, value.last, policy, limit=limit, reference_bps=reference)
+        settled[metric] = _settle(value, *term, same, limit=limit, penalty_ratio=policy.unknown_penalty_ratio)
+    loss, delay, rate = (settled[metric] for metric in METRICS)
     return PairScores(
-        of_loss,
-        of_delay,
-        of_rate,
-        points,
-        rank,
-        loss.value,
-        delay.value,
-        rate.value,
-        stale=loss.stale | delay.stale | rate.stale,
+        {metric: points for metric, (points, _) in settled.items()},
+        points=np.clip(loss[0] + delay[0] + rate[0], 0.0, 100.0),
+        rank=np.where(same, 100.0 + 1e-3, loss[1] + delay[1] + rate[1]),  # nothing measured ranks above one node
+        values={metric: value.value for metric, value in merged.items()},
+        limits={metric: value.last for metric, value in merged.items()},
+        stale=np.logical_or.reduce([value.stale for value in merged.values()]),
         same=same,
-        limits=(loss.last, delay.last, rate.last),
         reference_bps=reference,
     )
 
@@ -149,43 +101,56 @@ class _Value(NamedTuple):
 
     value: Floats  # Of the directions within the hard TTL; NaN: there is none
     last: Floats  # Of all directions that were ever measured: what `value` would be if they were fresh
-    known: NDArray[np.bool_]
     fade: Floats  # 0 (fresh) to 1 (as good as unknown); without meaning where nothing was ever measured
     stale: NDArray[np.bool_]
 
 
-def _combine(
-    forward: tuple[Floats, Floats], backward: tuple[Floats, Floats], policy: ScorePolicy, metric: Metric
-) -> _Value:
-    """The worse of two directions, each as values and ages.
+def _combine(forward: Block, back: Block, policy: ScorePolicy, metric: Metric) -> _Value:
+    """The worse of two directions of the same shape.
 
     The younger age counts: a direction that grows old is replaced by the other one, as if it had not been measured, but
     it stays in `last`. Were the older age to count, points would rise when that direction is past the hard TTL.
     """
-    (there, there_age_s), (back, back_age_s) = forward, (backward[0].T, backward[1].T)
-    hard_ttl_s, soft_ttl_s = policy.hard_ttl_s.of(metric), policy.soft_ttl_s.of(metric)
-    hard_s = np.inf if hard_ttl_s is None else hard_ttl_s
-    soft_s = np.inf if soft_ttl_s is None else soft_ttl_s
-    alive, back_alive = there_age_s < hard_s, back_age_s < hard_s
-    known = alive | back_alive
-    stale = (there_age_s >= min(soft_s, hard_s)) | (back_age_s >= min(soft_s, hard_s))
+    hard_s, soft_s = (
+        np.inf if (ttl_s := of.of(metric)) is None else ttl_s for of in (policy.hard_ttl_s, policy.soft_ttl_s)
+    )
+    (there, there_age_s), (again, again_age_s) = ((way.values[metric], way.ages_s[metric]) for way in (forward, back))
     worse = np.fmin if metric is Metric.THROUGHPUT else np.fmax
-    last = value = worse(there, back)
+    from_s = min(soft_s, hard_s)
+    stale = (there_age_s >= from_s) | (again_age_s >= from_s)
+    last = value = worse(there, again)
     if stale.any():  # else nothing can be past the hard TTL
-        value = worse(np.where(alive, there, np.nan), np.where(back_alive, back, np.nan))
-    age_s = np.fmin(there_age_s, back_age_s)
-    if not (np.isfinite(soft_s) and soft_s < hard_s):
-        fade = (age_s >= hard_s).astype(np.float64)
+        value = worse(np.where(there_age_s < hard_s, there, np.nan), np.where(again_age_s < hard_s, again, np.nan))
+    age_s = np.fmin(there_age_s, again_age_s)
+    # without a hard TTL the fading takes as long again as the soft one
+    width_s = (hard_s if np.isfinite(hard_s) else 2.0 * soft_s) - from_s
+    fade = np.clip((age_s - from_s) / width_s, 0.0, 1.0) if width_s > 0.0 else (age_s >= from_s).astype(np.float64)
+    return _Value(value, last, fade, stale)
+
+
+def term_points(
+    metric: Metric, value: Floats, policy: ScorePolicy, *, limit: float, reference_bps: float | None = None
+) -> tuple[Floats, Floats]:
+    """Points of a metric's values, of any shape, from 0 to `limit`, and what of its rank is beyond them.
+
+    Loss: limit − weight·percent·limit/20; delay: limit − weight·ms·limit/40; throughput: limit·weight·rate/reference.
+
+    >>> term_points(Metric.LOSS, np.array([0.0, 0.001, 0.01, 0.02, 0.5]), ScorePolicy(), limit=20.0)[0].tolist()
+    [20.0, 19.0, 10.0, 0.0, 0.0]
+    >>> term_points(Metric.DELAY, np.array([0.0, 1.0, 10.0, 40.0, 500.0]), ScorePolicy(), limit=40.0)[0].tolist()
+    [40.0, 39.0, 30.0, 0.0, 0.0]
+    >>> rates = np.array([10e6, 50e6, 100e6, 1e9])
+    >>> term_points(Metric.THROUGHPUT, rates, ScorePolicy(), limit=40.0, reference_bps=100e6)[0].tolist()
+    [4.0, 20.0, 40.0, 40.0]
+    """
+    if metric is Metric.THROUGHPUT:
+        share = policy.bandwidth_weight * (value / reference_bps if reference_bps else np.zeros_like(value))
+        points = limit * np.minimum(1.0, share)
     else:
-        # without a hard TTL the fading takes as long again as the soft one
-        width_s = (hard_s if np.isfinite(hard_s) else 2.0 * soft_s) - soft_s
-        fade = np.clip((age_s - soft_s) / width_s, 0.0, 1.0) if width_s > 0.0 else (age_s >= soft_s).astype(np.float64)
-    return _Value(value, last, known, fade, stale)
-
-
-def _beyond(share: Floats) -> Floats:
-    """Tie-break of a clipped term: grows strictly with how far `share` (1 = at the clip) is beyond it."""
-    return TIE_STEP * np.minimum(np.log1p(np.maximum(share - 1.0, 0.0)), TIE_LIMIT)
+        share = value * (100.0 * policy.loss_weight / 20.0 if metric is Metric.LOSS else policy.delay_weight / 40.0)
+        points = limit * np.maximum(0.0, 1.0 - share)
+    beyond = TIE_STEP * np.minimum(np.log1p(np.maximum(share - 1.0, 0.0)), TIE_LIMIT)
+    return points, beyond if metric is Metric.THROUGHPUT else -beyond
 
 
 def _settle(
@@ -194,7 +159,7 @@ def _settle(
     """Points and rank: old values fade to neutral (never upwards), unmeasured ones are it, one node is perfect."""
     if limit == 0.0:  # the metric does not count, so it decides no tie either
         return np.zeros_like(term), np.zeros_like(term)
-    known = term[value.known & ~same]
+    known = term[~np.isnan(value.value) & ~same]
     middle = float(np.median(known)) if known.size else 0.5 * limit
     measured = ~np.isnan(value.last)
     neutral = max(0.0, middle - penalty_ratio * limit)
@@ -206,11 +171,10 @@ def _settle(
 
 
 class LinkPoints(msgspec.Struct, frozen=True):
-    """`points`, `rank` and `reference_bps` of `PairScores`, shape (n, m)."""
+    """`points` and `rank` of `PairScores`, shape (n, m)."""
 
     points: Floats
     rank: Floats
-    reference_bps: float | None
 
 
 class Links(msgspec.Struct, frozen=True):
@@ -269,17 +233,13 @@ class Links(msgspec.Struct, frozen=True):
 
 def among(network: NetworkMatrix, names: Names, score: ScorePolicy) -> Links:
     """Scores of all pairs of `names`, which are different ones. Cost: O(measured² log pairs + n)."""
-    own = measured(network, names)
-    unmeasured = np.flatnonzero(~own)
-    few = np.concatenate([np.flatnonzero(own), unmeasured[:2]])  # one and its distance to another one of its kind
+    few, kind = representatives(measured(network, names), others=2)  # one and its distance to another one of its kind
+    alike = len(few) - 2
     if len(few) == len(names):
-        every = pair_scores(network.block(names, names), None, score)
-        return Links(np.arange(len(names)), -1, every.points, every.rank, every.reference_bps)
+        few, kind, alike = np.arange(len(names)), np.arange(len(names)), -1
     chosen = [names[i] for i in few]
     found = pair_scores(network.block(chosen, chosen), None, score)
-    kind = np.full(len(names), len(few) - 2)
-    kind[few[:-2]] = np.arange(len(few) - 2)
-    return Links(kind, len(few) - 2, found.points, found.rank, found.reference_bps)
+    return Links(kind, alike, found.points, found.rank, found.reference_bps)
 
 
 def among_sets(
@@ -290,19 +250,15 @@ def among_sets(
     `sets` (n,) numbers each node's set. Only pairs within sets and between linked ones are scored, in one row with one
     unknown pair beside them. Cost: O(measured² of each set and linked pair + kinds²).
     """
-    own = measured(network, names)
-    unmeasured = np.flatnonzero(~own)
-    if network.estimates or len(unmeasured) < 3 or not own.any():
+    few, kind = representatives(measured(network, names), others=2)
+    kinds = len(few)
+    if network.estimates or kinds in (2, len(names)):  # nothing is measured, or almost all is
         return among(network, names, score)
-    few = np.concatenate([np.flatnonzero(own), unmeasured[:2]])
     at_of = {number: np.flatnonzero(sets[few[:-2]] == number) for number in np.unique(sets[few[:-2]]).tolist()}
     cells = [(at, at) for at in at_of.values()]
     pairs = (pair for one, two in linked for pair in ((one, two), (two, one)))
     cells += [(at_of[a], at_of[b]) for a, b in pairs if {a, b} <= at_of.keys()]
     found = _scored(network, [names[i] for i in few], cells, score)
-    kinds = len(few)
-    kind = np.full(len(names), kinds - 2)
-    kind[few[:-2]] = np.arange(kinds - 2)
     tables = []
     for values in (found.points[0], found.rank[0]):
         table = np.full((kinds, kinds), values[-1])
@@ -322,46 +278,44 @@ def _scored(network: NetworkMatrix, names: Names, cells: Sequence[tuple[Ints, In
     for rows, columns in cells:
         sources, targets = [names[i] for i in rows], [names[i] for i in columns]
         there.append(network.block(sources, targets))
-        back.append(there[-1] if rows is columns else network.block(targets, sources))
-    forward, backward = {}, {}
-    for field in Block.__struct_fields__:
-        if field == "measured_bps":
-            continue  # there are no estimates here
-        unknown = np.array([False if field == "same" else np.nan])
-        forward[field] = np.concatenate([*(getattr(block, field).ravel() for block in there), unknown])[None]
-        turned = (getattr(block, field).T.ravel() for block in back)
-        backward[field] = np.concatenate([*turned, unknown])[:, None]
-    return pair_scores(Block(**forward), Block(**backward), score)
+        back.append((there[-1] if rows is columns else network.block(targets, sources)).turned)
+    return pair_scores(_in_a_row(there), _in_a_row(back).turned, score)
+
+
+def _in_a_row(blocks: Sequence[Block]) -> Block:
+    """The pairs of all, row by row, and one that nothing is known of; there are no estimates."""
+
+    def joined(arrays: Iterable[NDArray[Any]], unknown: float) -> NDArray[Any]:
+        return np.concatenate([*(array.ravel() for array in arrays), [unknown]])[None]
+
+    values = {metric: joined((block.values[metric] for block in blocks), np.nan) for metric in METRICS}
+    ages_s = {metric: joined((block.ages_s[metric] for block in blocks), np.nan) for metric in METRICS}
+    return Block(values, ages_s, joined((block.same for block in blocks), False))
 
 
 def toward(
     network: NetworkMatrix, names: Names, ends: Names, score: ScorePolicy, *, own: NDArray[np.bool_] | None = None
 ) -> LinkPoints:
     """Scores of `names` × `ends`; `own`: names measured or among `ends`. Cost: O(measured · ends · log pairs)."""
-    if own is None:
-        near = frozenset(ends)
-        own = measured(network, names) | np.fromiter((name in near for name in names), np.bool_, len(names))
-    few, place = representatives(own)
+    few, place = representatives(measured(network, names, ends) if own is None else own)
     chosen = [names[i] for i in few]
     found = pair_scores(network.block(chosen, ends), network.block(ends, chosen), score)
-    return LinkPoints(found.points[place], found.rank[place], found.reference_bps)
+    return LinkPoints(found.points[place], found.rank[place])
 
 
-def measured(network: NetworkMatrix, names: Names) -> NDArray[np.bool_]:
-    """Which of `names` have an endpoint for any metric; all, where values are estimated from each node's zone."""
+def measured(network: NetworkMatrix, names: Names, others: Names = ()) -> NDArray[np.bool_]:
+    """Which have an endpoint for any metric or are among `others`; all, where values are estimated from their zones."""
     if network.estimates:
         return np.ones(len(names), np.bool_)
     found = np.zeros(len(names), np.bool_)
-    for metric in METRICS:
-        if of := network.endpoint_of.get(metric):
-            found |= np.fromiter((name in of for name in names), np.bool_, len(names))
+    for known in (frozenset(others), *network.endpoint_of.values()):
+        found |= np.fromiter((name in known for name in names), np.bool_, len(names))
     return found
 
 
-def representatives(own: NDArray[np.bool_]) -> tuple[Ints, Ints]:
-    """Indexes that stand for all, those that are `own` and one of the others; and for each index its stand-in."""
-    others = np.flatnonzero(~own)
-    few = np.concatenate([np.flatnonzero(own), others[:1]])
-    place = np.full(len(own), len(few) - 1)
-    place[few] = np.arange(len(few))
-    return few, place
+def representatives(own: NDArray[np.bool_], *, others: int = 1) -> tuple[Ints, Ints]:
+    """Indexes that stand for all, those that are `own` and some of the others; and for each index its stand-in."""
+    rows = np.flatnonzero(own)
+    place = np.full(len(own), len(rows))
+    place[rows] = np.arange(len(rows))
+    return np.concatenate([rows, np.flatnonzero(~own)[:others]]), place

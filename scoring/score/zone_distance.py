@@ -12,7 +12,7 @@ rounded to `_GRID`: equal links give equal means however many nodes the zones ha
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import combinations, product
+from itertools import combinations
 from math import comb
 from typing import TypeAlias
 
@@ -34,7 +34,6 @@ Ends: TypeAlias = Mapping[Metric, frozenset[int]]  # metric → indexes of endpo
 Crossings: TypeAlias = Mapping[tuple[int, int], Ends]
 """(number of a set of nodes, of a later one) → endpoints that lead across, by measured pairs or as nodes share them"""
 _GRID = 2.0**34
-_NO_SET, _SEVERAL = -1, -2  # In place of the one set that an endpoint serves
 
 
 def rank_zones(
@@ -139,27 +138,29 @@ def crossings(network: NetworkMatrix, index: Mapping[NodeName, int], group: Ints
     """What leads from set to set; `index`: node → row, `group`: row → set. Cost: O(p log p) for p such pairs."""
     found: dict[tuple[int, int], dict[Metric, frozenset[int]]] = defaultdict(dict)
     for metric in METRICS:
-        only, served = _served(network, index, group, metric)
-        sources, targets = network.measured_pairs(metric)
-        left, right = only[sources], only[targets]
-        apart = (left != right) | (left == _SEVERAL)
-        left, right, sources, targets = (of[apart] for of in (left, right, sources, targets))
-        plain = (left >= 0) & (right >= 0)
-        low, high = np.minimum(left, right)[plain], np.maximum(left, right)[plain]
-        both = np.concatenate([np.column_stack((low, high, ends[plain])) for ends in (sources, targets)])
+        nodes = [node for node in network.endpoint_of.get(metric, {}) if node in index]
+        sets_of = group[np.array([index[node] for node in nodes], np.int64)]
+        at, sets = np.unique(np.column_stack((network.endpoint_indexes(nodes, metric), sets_of)), axis=0).T
+        counts = np.bincount(at, minlength=len(network.endpoints))
+        first = np.cumsum(counts) - counts
+        own = np.flatnonzero(counts > 1)  # an endpoint that stands for nodes of several sets leads across by itself
+        sources, targets = (np.concatenate([ends, own]) for ends in network.measured_values(metric)[:2])
+        set_of = np.full(len(counts), -1)
+        set_of[at] = sets
+        some = (set_of[sources] != set_of[targets]) | (np.maximum(counts[sources], counts[targets]) > 1)
+        sources, targets = sources[some], targets[some]
+        each = counts[sources] * counts[targets]  # as many pairs of sets does a pair of endpoints connect
+        nth = np.arange(each.sum()) - np.repeat(np.cumsum(each) - each, each)
+        sources, targets = np.repeat(sources, each), np.repeat(targets, each)
+        left, right = sets[first[sources] + nth // counts[targets]], sets[first[targets] + nth % counts[targets]]
+        apart = left != right
+        pairs = np.column_stack((np.minimum(left, right), np.maximum(left, right)))[apart]
+        both = np.concatenate([np.column_stack((pairs, ends[apart])) for ends in (sources, targets)])
         across: dict[tuple[int, int], set[int]] = defaultdict(set)
-        for a, b, end in np.unique(both, axis=0).tolist() if len(both) else ():
+        for a, b, end in np.unique(both, axis=0).tolist():
             across[a, b].add(end)
-        mixed = (left != _NO_SET) & (right != _NO_SET) & ~plain  # an endpoint that stands for nodes of several sets
-        for source, target in zip(sources[mixed].tolist(), targets[mixed].tolist(), strict=True):
-            for a, b in product(served.get(source) or [int(only[source])], served.get(target) or [int(only[target])]):
-                if a != b:
-                    across[min(a, b), max(a, b)].update((source, target))
-        for end, by in served.items():
-            for a, b in combinations(by, 2):
-                across[a, b].add(end)
-        for pair, ends in across.items():
-            found[pair][metric] = frozenset(ends)
+        for pair, leading in across.items():
+            found[pair][metric] = frozenset(leading)
     return dict(found)
 
 
@@ -180,28 +181,10 @@ def mean_between(
 
 def _own(network: NetworkMatrix, names: Names, ends: Names, across: Ends | None) -> NDArray[np.bool_]:
     """Which of `names` may be connected with `ends` otherwise than any node that is measured nowhere."""
+    if across is None or network.estimates:
+        return measured(network, names, ends)
     near = frozenset(ends)
     own = np.fromiter((name in near for name in names), np.bool_, len(names))
-    if across is None or network.estimates:
-        return own | measured(network, names)
     for metric, indexes in across.items():
         own |= np.isin(network.endpoint_indexes(names, metric), list(indexes))
     return own
-
-
-def _served(
-    network: NetworkMatrix, index: Mapping[NodeName, int], group: Ints, metric: Metric
-) -> tuple[Ints, dict[int, list[int]]]:
-    """The one set that each endpoint serves (endpoints,), and for those of several sets which, ascending."""
-    nodes = [node for node in network.endpoint_of.get(metric, {}) if node in index]
-    ends = network.endpoint_indexes(nodes, metric)
-    sets = group[np.array([index[node] for node in nodes], np.int64)]
-    pairs = np.unique(ends[ends >= 0] * (int(sets.max(initial=0)) + 1) + sets[ends >= 0])
-    at, of = np.divmod(pairs, int(sets.max(initial=0)) + 1)
-    only = np.full(len(network.endpoints), _NO_SET, np.int64)
-    only[at] = of
-    several: dict[int, list[int]] = {}
-    for end in at[1:][at[1:] == at[:-1]].tolist():
-        several[end] = of[at == end].tolist()
-    only[list(several)] = _SEVERAL
-    return only, several

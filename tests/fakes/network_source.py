@@ -7,7 +7,7 @@ from msgspec.structs import astuple, replace
 from extender.errors import NetworkSourceError
 from extender.ports import Batch, EndpointInfo
 from scoring.ids import EndpointId
-from scoring.network.matrix import Measurement, Metric
+from scoring.network.matrix import Measurement, MeasurementTable, Metric
 from tests.fakes.mesh import Mesh
 
 
@@ -35,8 +35,8 @@ class FakeNetworkSource:
         answer, self._next = self._next, None
         if answer is None:
             return None
-        measured = tuple(replace(m, measured_at_s=min(m.measured_at_s, now_s)) for m in answer)
-        return Batch(measured, self._endpoints, now_s)
+        measured = (replace(m, measured_at_s=min(m.measured_at_s, now_s)) for m in answer)
+        return Batch(MeasurementTable.of(measured), self._endpoints, now_s)
 
 
 def measurements(mesh: Mesh, *, measured_at_s: float) -> list[Measurement]:

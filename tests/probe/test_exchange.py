@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probe.documents import Assignment, AssignmentError, Burst, Peer, read_assignment, report
-from probe.exchange import Exchange, Netgang
+from probe.exchange import Exchange
 from probe.session import LINKS_KEPT_S, MOST_WINDOWS, Batches, LastKnown, Window
 from tests.fakes.raw_http import CERTIFICATE, Answer, RawServer, drip, endless, ok, reset
 from tests.liveness import LIVENESS_S
@@ -36,7 +36,7 @@ ANSWERS: dict[str, tuple[Answer, str]] = {  # case: (answer, beginning of the er
 @pytest.mark.parametrize(("answer", "error"), ANSWERS.values(), ids=ANSWERS)
 def test_outcomes(answer: Answer, error: str, token: Path) -> None:
     with RawServer({"/v1/probe": answer}) as server:
-        found = Netgang(server.url, token_file=token).post(b"{}")
+        found = Exchange(server.url, token_file=token).post(b"{}")
     assert (found.assignment is None) == bool(error)
     assert found.error.startswith(error) or "Remote end closed" in found.error
     assert len(found.error) <= 400
@@ -45,10 +45,10 @@ def test_outcomes(answer: Answer, error: str, token: Path) -> None:
 def test_a_connection_is_kept_until_a_report_is_not_taken(token: Path) -> None:
     """One that netgang closed meanwhile costs no report."""
     with serving(Assigner({"n1": "10.0.0.1"}, interval_s=10.0)) as served:
-        netgang = Netgang(served.url, token_file=token)
+        exchange = Exchange(served.url, token_file=token)
         for served.status, served.hangs_up in ((200, False), (200, True), (200, False), (503, False), (200, False)):
-            assert (netgang.post(b'{"node": "n1"}').assignment is not None) == (served.status == 200)
-        netgang.close()
+            assert (exchange.post(b'{"node": "n1"}').assignment is not None) == (served.status == 200)
+        exchange.close()
         first, second, third, fourth, fifth = served.ports
         assert (first, third) == (second, fourth)
         assert len({first, third, fifth}) == 3
@@ -58,29 +58,29 @@ def test_a_pause_that_is_asked_for_is_kept_within_bounds(token: Path) -> None:
     for text, pause_s in (("7", 7.0), ("1e9", 60.0), ("soon", 0.0)):
         answer = f"HTTP/1.1 429 No\r\nRetry-After: {text}\r\nContent-Length: 0\r\n\r\n".encode()
         with RawServer({"/v1/probe": answer}) as server:
-            assert Netgang(server.url, token_file=token).post(b"{}").retry_after_s == pause_s
+            assert Exchange(server.url, token_file=token).post(b"{}").retry_after_s == pause_s
 
 
 def test_tls_needs_the_authority(token: Path) -> None:
     with RawServer({"/v1/probe": ASSIGNED}, tls=True) as server:
-        assert Netgang(server.url, token_file=token, ca_file=CERTIFICATE).post(b"{}").error == ""
-        assert "CERTIFICATE_VERIFY_FAILED" in Netgang(server.url, token_file=token).post(b"{}").error
+        assert Exchange(server.url, token_file=token, ca_file=CERTIFICATE).post(b"{}").error == ""
+        assert "CERTIFICATE_VERIFY_FAILED" in Exchange(server.url, token_file=token).post(b"{}").error
 
 
 def test_files_that_are_missing_are_an_outcome(token: Path, tmp_path: Path) -> None:
     for files in ({"token_file": tmp_path / "none"}, {"token_file": token, "ca_file": tmp_path / "none"}):
-        assert "No such file" in Netgang("https://127.0.0.1:1", **files).post(b"{}").error
+        assert "No such file" in Exchange("https://127.0.0.1:1", **files).post(b"{}").error
 
 
 @pytest.mark.parametrize("url", ["", "netgang:8891", "ftp://netgang", "http://", "http://user@netgang"])
 def test_addresses_that_are_none(url: str, token: Path) -> None:
     with pytest.raises(ValueError, match="is no address such as"):
-        Netgang(url, token_file=token)
+        Exchange(url, token_file=token)
 
 
 def test_a_post_that_takes_too_long_is_broken_off(token: Path) -> None:
     with RawServer({"/v1/probe": drip}) as server:
-        exchange = Exchange(Netgang(server.url, token_file=token))
+        exchange = Exchange(server.url, token_file=token)
         exchange.submit(b"{}", now_s=0.0)
         assert exchange.outcome(now_s=10.0) is None
         pause, end_s = threading.Event(), monotonic() + LIVENESS_S

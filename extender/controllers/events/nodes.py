@@ -124,8 +124,8 @@ class NetworkAlarms(ControlLoop):
 
 
 def _look(snapshot: Snapshot, policy: ScorePolicy) -> LinksLook:
-    links = node_links.links_of(snapshot.network, {node.name: node.zone for node in snapshot.table.nodes})
-    return node_links.degraded(links.within({metric: policy.soft_ttl_s.of(metric) for metric in METRICS}))
+    ages_s = {metric: policy.soft_ttl_s.of(metric) for metric in METRICS}
+    return node_links.degraded(snapshot.network, {one.name: one.zone for one in snapshot.table.nodes}, ages_s=ages_s)
 
 
 def _words(alarm: Alarm) -> str:

@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 
 from scoring.ids import NodeName
-from scoring.network.matrix import Block, Floats, NetworkMatrix
+from scoring.network.matrix import Block, Floats, Metric, NetworkMatrix
 from scoring.plan import PlannerCache
 from scoring.score.pairs import LinkPoints, Links
 
@@ -24,9 +24,10 @@ def published_points(forward: Block, backward: Block) -> Floats:
     >>> published_points(block, block)[0, 1].tolist()
     42.0
     """
-    loss = np.nan_to_num(np.fmax(forward.loss_ratio, backward.loss_ratio.T), nan=0.02)
-    delay = np.nan_to_num(np.fmax(forward.delay_ms, backward.delay_ms.T), nan=40.0)
-    rate = np.nan_to_num(np.fmin(forward.throughput_bps, backward.throughput_bps.T), nan=0.0)
+    there, back = forward.values, backward.turned.values
+    loss = np.nan_to_num(np.fmax(there[Metric.LOSS], back[Metric.LOSS]), nan=0.02)
+    delay = np.nan_to_num(np.fmax(there[Metric.DELAY], back[Metric.DELAY]), nan=40.0)
+    rate = np.nan_to_num(np.fmin(there[Metric.THROUGHPUT], back[Metric.THROUGHPUT]), nan=0.0)
     points = np.maximum(0.0, 20.0 - 1000.0 * loss) + np.maximum(0.0, 40.0 - delay) + 40.0 * rate / 1e9
     best = max(100.0, float(points.max(initial=0.0)))  # a node is no worse to itself than to any other
     return np.where(forward.same | backward.same.T, best, points)
@@ -50,4 +51,4 @@ class PublishedScores(PlannerCache, kw_only=True):
         del make
         _, names, ends, _ = cast(tuple[int, tuple[NodeName, ...], tuple[NodeName, ...], object], key)
         points = published_points(self.network.block(names, ends), self.network.block(ends, names))
-        return super().links_toward(key, lambda: LinkPoints(points, points, None))
+        return super().links_toward(key, lambda: LinkPoints(points, points))

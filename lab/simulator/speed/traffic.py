@@ -71,8 +71,7 @@ class Wires:
             return LOCAL
         pairs = ((0, 1), (1, 0))
         losses, delays_ms, rates = (
-            [float(values[at]) for at in pairs if not isnan(values[at])]
-            for values in (block.loss_ratio, block.delay_ms, block.throughput_bps)
+            [float(values[at]) for at in pairs if not isnan(values[at])] for values in block.values.values()
         )
         delay_s = max(delays_ms, default=_UNMEASURED.delay_s * 1000.0) / 1000.0
         rate = min(rates, default=_UNMEASURED.bps)

@@ -26,7 +26,7 @@ from lab.testbed.parts.service import Netgang, start_netgang
 from lab.testbed.processes.credentials import service_account
 from lab.testbed.processes.network import free_ports
 from lab.testbed.programs.build import ensure_program
-from probe.exchange import Netgang as Agent
+from probe.exchange import Exchange
 from tests.e2e.objects import GATE, as_stored, gang, gates
 from tests.e2e.stage import say
 
@@ -125,7 +125,7 @@ async def test_the_probe_alone_is_installed(own_cluster: Cluster, admin: Api, he
     settings |= {"reports": {"port": port}, "probe": {"enabled": True}}
     await start_netgang(own_cluster, settings, tls=True)
     (token := tmp_path / "token").write_text("of nobody")
-    agent = Agent(f"https://127.0.0.1:{port}", token_file=token, ca_file=authority)
+    agent = Exchange(f"https://127.0.0.1:{port}", token_file=token, ca_file=authority)
     told = await asyncio.to_thread(agent.post, b"{}")
     assert told.error.startswith("401 "), told
 

@@ -189,4 +189,4 @@ async def test_thousands_of_hostile_reports_change_nothing() -> None:
 def known(agents: Agents) -> object:
     values = [(node, list(agents.values(node, since_s=-math.inf))) for node in agents.names]
     assert [len(found) for _, found in values] == [2, 0], "both directions, said by one"
-    return values, agents.silent(), agents.unanswered()
+    return values, *agents.in_trouble()

@@ -188,26 +188,17 @@ KINDS = {  # kind: (adapter, address that is asked)
 }
 
 
-def settings_of(kind: str, **fields: Any) -> Settings:
-    more = {"presets": ["smokeping"]} if kind == "prometheus" else {}
-    return Settings.load(overrides={"network.sources": [{"kind": kind, "url": "https://a", **more, **fields}]})
-
-
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_server_is_asked_as_it_is_configured(kind: str) -> None:
     adapter, url = KINDS[kind]
-    named = settings_of(kind, username="me", password_file="secret", ca_file=None)
-    bearing = settings_of(kind, token_file="T", insecure=True)
-    wanted = (
-        HttpSource("https://a", username="me", password_file=Path("secret")),
-        HttpSource("https://a", insecure=True, token_file=Path("T")),
-    )
-    for settings, server in zip((named, bearing), wanted, strict=True):
-        one: Any = source_of(settings.network.sources[0], name="x")
-        assert (type(one), one.name, one.client.url) == (adapter, "x", url)
-        given = one.client.server
-        assert server == HttpSource(**{name: getattr(given, name) for name in HttpSource.__struct_fields__})
-        await one.aclose()
+    written = {"kind": kind, "url": "https://a", "username": "me", "password_file": "secret", "insecure": True}
+    written |= {"presets": ["smokeping"]} if kind == "prometheus" else {}
+    [settings] = Settings.load(overrides={"network.sources": [written]}).network.sources
+    one: Any = source_of(settings, name="x")
+    assert (type(one), one.name, one.client.url, one.client.server) == (adapter, "x", url, settings)
+    server = HttpSource("https://a", username="me", password_file=Path("secret"), insecure=True)
+    assert server == HttpSource(**{name: getattr(settings, name) for name in HttpSource.__struct_fields__})
+    await one.aclose()
 
 
 async def test_names_of_several(tmp_path: Path) -> None:

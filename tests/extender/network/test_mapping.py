@@ -65,25 +65,23 @@ AMBIGUOUS = {  # case: (candidates, node, endpoints)
     "alias of two": (["a", "b"], machine("node1"), [end("b", "node1"), end("a", "node1")]),
     "another's address": (["node1", "x"], machine("node1", "10.0.0.1"), [end("node1"), end("x", "10.0.0.1")]),
     "twins": (["v4", "v6"], machine("n", "10.0.0.1", "fd00::1"), [end("v6", "fd00::1"), end("v4", "10.0.0.1")]),
+    "twins by a rule": (["a", "b"], machine("ruled"), [end("a", "twin"), end("b", "twin")]),
     "two domains": (["ps1.a.example", "ps1.b.example"], machine("ps1"), [end("ps1.b.example"), end("ps1.a.example")]),
 }
 
 
 @pytest.mark.parametrize(("candidates", "one", "endpoints"), AMBIGUOUS.values(), ids=AMBIGUOUS)
 def test_ambiguous(candidates: list[str], one: Node, endpoints: list[EndpointInfo]) -> None:
-    found = map_nodes([one], endpoints, NetworkSettings())
+    found = map_nodes([one], endpoints, NetworkSettings(rules=(rule("ruled", "twin"),)))
     assert (found.endpoint_of[Metric.LOSS], found.unmapped[Metric.LOSS]) == ({}, ())
     assert [tuple(candidates)] * 3 == [doubt.candidates for doubt in found.ambiguous]
 
 
-def test_two_nodes_that_claim_one_host_name() -> None:
-    found = map_nodes([machine("ps1.a.example"), machine("ps1.b.example")], [end("ps1")], NetworkSettings())
+def test_host_names_that_two_nodes_claim_or_whose_endpoint_is_taken() -> None:
+    nodes = [machine("ps1.a.example"), machine("ps1.b.example")]
+    found = map_nodes(nodes, [end("ps1")], NetworkSettings())
     assert found.endpoint_of[Metric.DELAY] == {}
     assert {"ps1.a.example", "ps1.b.example"} == {doubt.node for doubt in found.ambiguous}
-
-
-def test_a_taken_endpoint_is_no_candidate_for_host_names() -> None:
-    nodes = [machine("ps1.a.example"), machine("ps1.b.example")]
     found = map_nodes(nodes, [end("ps1", "ps1.a.example")], NetworkSettings())
     assert found.endpoint_of[Metric.LOSS] == {"ps1.a.example": "ps1"}
     assert (found.unmapped[Metric.LOSS], found.ambiguous) == (("ps1.b.example",), ())
@@ -112,14 +110,6 @@ def test_stated(
     found = map_nodes([machine("n", annotations=annotations, labels=labels)], endpoints, NetworkSettings(mapping=table))
     named = [found.endpoint_of[metric].get(NodeName("n")) for metric in (Metric.LOSS, Metric.THROUGHPUT)]
     assert [loss, throughput] == named
-
-
-def test_a_stated_name_that_nobody_has_is_said() -> None:
-    found = map_nodes([machine("n", annotations={f"{KEY}-loss": "m"})], [end("n")], NetworkSettings())
-    assert found.unmapped[Metric.LOSS] == ("n",)
-    assert found.unknown == (
-        "node n: the annotation netgang.io/endpoint-loss names 'm': no endpoint of loss has this name",
-    )
 
 
 def test_hosts_for_delay_and_for_throughput() -> None:
@@ -217,16 +207,17 @@ def test_what_goes_before_a_rule_and_what_behind() -> None:
     assert (found.unmapped[Metric.LOSS], found.endpoint_of[Metric.LOSS]) == (("far",), want)
 
 
-def test_a_rule_that_makes_a_name_nobody_has() -> None:
-    found = mapped([rule("x", "y"), PS], node("node7"), ends=["node7"])
-    assert found.unmapped[Metric.LOSS] == ("node7",)
-    assert found.unknown[0] == "node node7: the rule 1 names 'ps-node7.example.org': no endpoint of loss has this name"
+UNKNOWN = {  # case: (what is said, node)
+    "annotation": ("annotation netgang.io/endpoint-loss names 'm'", machine("n", annotations={f"{KEY}-loss": "m"})),
+    "rule": ("rule 1 names 'ps-node7.example.org'", machine("node7")),
+}
 
 
-def test_a_rule_whose_name_two_endpoints_have() -> None:
-    ends = [end(name, "ps-node7.example.org") for name in ("a", "b")]
-    found = map_nodes([node("node7")], ends, NetworkSettings(rules=(PS,)))
-    assert (found.endpoint_of[Metric.LOSS], found.ambiguous[0].candidates) == ({}, ("a", "b"))
+@pytest.mark.parametrize(("said", "one"), UNKNOWN.values(), ids=UNKNOWN)
+def test_a_stated_name_that_nobody_has_is_said(said: str, one: Node) -> None:
+    found = mapped([rule("x", "y"), PS], one, ends=[one.name])
+    assert found.unmapped[Metric.LOSS] == (one.name,)
+    assert found.unknown[0] == f"node {one.name}: the {said}: no endpoint of loss has this name"
 
 
 def test_the_settings_reach_the_mapping() -> None:
@@ -235,6 +226,7 @@ def test_the_settings_reach_the_mapping() -> None:
     assert config.rules == (rule(r"node(\d+)", r"ps\1", (Metric.DELAY,)),)
 
 
+PLAIN: dict[str, object] = {"pattern": "n(.)", "endpoint": "ps"}
 REFUSED = {  # case: (words of the sentence after `network.rules.0`, rule)
     "no pattern": (".pattern: must be given", {"endpoint": "ps"}),
     "no regular expression": (".pattern = 'n(' (from the command line): must be a regular expr", "n("),
@@ -247,26 +239,20 @@ REFUSED = {  # case: (words of the sentence after `network.rules.0`, rule)
     "many repeats": (".pattern = 'a*b*c*d*' (from the command line): must have at most 3", "a*b*c*d*"),
     "many choices": (".pattern = ", "a?" * 9),
     "long": (".pattern = ", "a" * (PATTERN_LIMIT + 1)),
-    "no such group": (
-        " (from the command line): endpoint 'ps\\\\2' does not go with pattern 'n(.)': inv",
-        {"pattern": "n(.)", "endpoint": r"ps\2"},
-    ),
-    "no group of this name": (" (from the", {"pattern": "n(.)", "endpoint": r"ps\g<x>"}),
+    "no such group": (" (from the command line): endpoint 'ps\\\\2' does not go with", PLAIN | {"endpoint": r"ps\2"}),
+    "no group of this name": (" (from the", PLAIN | {"endpoint": r"ps\g<x>"}),
     "no such metric": (
-        ".metrics.0 = 'jitter' (from the command line): must be 'loss', 'delay' or 'throughput'",
-        {"pattern": "n", "endpoint": "ps", "metrics": ["jitter"]},
+        ".metrics.0 = 'jitter' (from the command line): must be 'loss'",
+        PLAIN | {"metrics": ["jitter"]},
     ),
-    "no metrics": (".metrics = [] (from", {"pattern": "n", "endpoint": "ps", "metrics": []}),
-    "misspelt": (
-        ".endpiont (from the command line): no such setting; did you mean endpoint?",
-        {"pattern": "n", "endpoint": "ps", "endpiont": "x"},
-    ),
+    "no metrics": (".metrics = [] (from", PLAIN | {"metrics": []}),
+    "misspelt": (".endpiont (from the command line): no such setting; did you mean end", PLAIN | {"endpiont": "x"}),
 }
 
 
 @pytest.mark.parametrize(("said", "rule"), REFUSED.values(), ids=REFUSED)
 def test_a_rule_that_is_refused(said: str, rule: str | dict[str, object]) -> None:
-    written = {"pattern": rule, "endpoint": "ps"} if isinstance(rule, str) else rule
+    written = PLAIN | {"pattern": rule} if isinstance(rule, str) else rule
     with pytest.raises(ConfigError) as caught:
         Settings.load(overrides={"network.rules": [written]})
     assert f"network.rules.0{said}" in str(caught.value)

@@ -33,7 +33,8 @@ def parsed(text: str | bytes, *, written_at_s: float = NOW_S) -> Batch:
 
 def test_json_and_yaml_say_the_same() -> None:
     text = '[{"source": "a", "target": "b", "loss_ratio": 0.25, "delay_ms": 3, "throughput_bps": 1e8, "age_s": 60}]'
-    document = "- {source: a, target: b, loss_ratio: 0.25, delay_ms: 3, throughput_bps: 100000000, age_s: 60}\n"
+    values = "loss_ratio: 0.25, delay_ms: 3, throughput_bps: 100000000"
+    document = f"- {{source: a, target: b, {values}, measured_at: 2025-12-31T23:59:00Z}}\n"
     batch = parsed(text)
     found = [(one.metric, one.value, one.measured_at_s - NOW_S) for one in batch.measurements]
     assert found == [(Metric.LOSS, 0.25, -60.0), (Metric.DELAY, 3.0, -60.0), (Metric.THROUGHPUT, 1e8, -60.0)]
@@ -59,27 +60,18 @@ def test_times(fields: str, written_s: float) -> None:
     assert one.measured_at_s == NOW_S - TIMES[fields] - (0.0 if "measured_at" in fields else written_s)
 
 
-def test_yaml_times() -> None:
-    [one] = parsed("- {source: a, target: b, delay_ms: 1, measured_at: 2025-12-31T23:59:00Z}").measurements
-    assert one.measured_at_s == NOW_S - 60.0
-
-
-def test_unknown_values() -> None:
+def test_unknown_values_and_several_entries_of_one_link() -> None:
     batch = parsed(f'[{{{TWO_ENDS}, "loss_ratio": null}}, {{"source": "b", "target": "a", "delay_ms": 0}}]')
     assert [(m.source, m.target, m.metric, m.value) for m in batch.measurements] == [("b", "a", Metric.DELAY, 0.0)]
     assert (batch.rejected, len(batch.endpoints)) == ({"no_value": 1}, 2)
+    text = f'[{{{TWO_ENDS}, "loss_ratio": 0, "age_s": 1}}, {{{TWO_ENDS}, "delay_ms": 2, "age_s": 9}}]'
+    assert [len(parsed(one).measurements) for one in ("[]", text)] == [0, 2]
 
 
 def test_the_example_is_the_paper_s_mesh() -> None:
     batch = read_mesh(EXAMPLE, now_s=NOW_S)
     assert (EXAMPLE.read_text(), batch.problems) == (mesh_file(paper_mesh()), ())
     assert list(batch.measurements) == measurements(paper_mesh(), measured_at_s=NOW_S)
-
-
-def test_no_entry_and_several_entries_of_one_link() -> None:
-    assert parsed("[]").measurements == ()
-    text = f'[{{{TWO_ENDS}, "loss_ratio": 0, "age_s": 1}}, {{{TWO_ENDS}, "delay_ms": 2, "age_s": 9}}]'
-    assert len(parsed(text).measurements) == 2
 
 
 def test_times_in_the_future_are_now() -> None:
@@ -151,7 +143,7 @@ def write(path: Path, text: str, *, written_at_s: float | None = WRITTEN_S) -> N
 
 
 def entry(delay_ms: float) -> str:
-    return f'[{{"source": "a", "target": "b", "delay_ms": {delay_ms}, "age_s": 60}}]'
+    return f'[{{"source": "a", "target": "b", "delay_ms": {delay_ms}, "loss_ratio": 0.01}}]'
 
 
 @pytest.fixture
@@ -162,7 +154,7 @@ def path(tmp_path: Path) -> Path:
 
 def delays(batch: Batch | None) -> list[float]:
     assert batch is not None
-    return [one.value for one in batch.measurements]
+    return [one.value for one in batch.measurements if one.metric is Metric.DELAY]
 
 
 CHANGES = {  # case: (text, mtime; `None`: in place, now)
@@ -196,9 +188,6 @@ async def test_a_config_map_is_exchanged_by_a_symlink(tmp_path: Path) -> None:
     assert delays(await source.fetch(now_s=READ_S)) == [2.0]
 
 
-ENTRY = '[{{"source": "a", "target": "b", "delay_ms": {}, "loss_ratio": 0.01}}]'
-
-
 class Site(World):
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -212,7 +201,7 @@ class Site(World):
 @asynccontextmanager
 async def read(tmp_path: Path) -> AsyncIterator[Site]:
     site = Site(tmp_path / "mesh.json")
-    site.write(ENTRY.format(1))
+    site.write(entry(1))
     async with running(site):
         await site.until(lambda: True)
         yield site
@@ -230,9 +219,9 @@ def loop(site: Site) -> None:
 
 
 FAULTS: dict[str, tuple[Callable[[Site], None], str]] = {  # fault: (what is done to the file, what the status says)
-    "truncated": (lambda site: site.write(ENTRY.format(2)[:-9]), "neither JSON nor YAML"),
+    "truncated": (lambda site: site.write(entry(2)[:-9]), "neither JSON nor YAML"),
     "empty": (lambda site: site.write(""), "empty"),
-    "one wrong entry": (lambda site: site.write(ENTRY.format(-2)), "entry 0: delay_ms"),
+    "one wrong entry": (lambda site: site.write(entry(-2)), "entry 0: delay_ms"),
     "gone": (lambda site: site.path.unlink(), "No such file"),
     "no file": (directory, "Is a directory"),
     "a link to itself": (loop, "Too many levels of symbolic links"),
@@ -251,7 +240,7 @@ async def test_a_fault_fades_and_heals(spoil: Callable[[Site], None], said: str,
         assert len(asyncio.all_tasks()) <= tasks + 1
         if site.path.is_dir():
             site.path.rmdir()
-        site.write(ENTRY.format(3))
+        site.write(entry(3))
         await site.until(lambda: site.known() == Known(3.0, 0.0, "file"))
         assert (site.source.failures, site.source.error) == (0, None)
 
@@ -259,7 +248,7 @@ async def test_a_fault_fades_and_heals(spoil: Callable[[Site], None], said: str,
 async def test_a_slow_file_system_holds_nothing_up(tmp_path: Path) -> None:
     fast, slow = tmp_path / "fast.json", tmp_path / "slow.json"
     os.mkfifo(slow)
-    fast.write_text(ENTRY.format(1))
+    fast.write_text(entry(1))
     sources = (MeshFileSource(fast, name="fast"), MeshFileSource(slow, name="slow", timeout_s=0.05))
     world = World(*(Polled(one, 0.02) for one in sources), clock=MovedClock(), options=QUICK)
 
@@ -274,7 +263,7 @@ async def test_a_slow_file_system_holds_nothing_up(tmp_path: Path) -> None:
         assert threading.active_count() <= threads + 1  # the other file's comes and goes
         with slow.open("w") as pipe:  # ends the wait: a pipe is no file, so what it says is not used
             slow.unlink()  # first: the next look must not hang at the pipe again
-            slow.write_text(ENTRY.format(7).replace('"a"', '"c"'))
+            slow.write_text(entry(7).replace('"a"', '"c"'))
             pipe.write("[]")
         await world.until(lambda: status().error is None and status().measurements == 2)
 

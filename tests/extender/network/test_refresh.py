@@ -10,7 +10,7 @@ from extender.network.refresh import Polled, RefreshOptions
 from extender.ports import Batch
 from extender.settings.network import NetworkSettings
 from scoring.ids import EndpointId, NodeName
-from scoring.network.matrix import Measurement, Metric
+from scoring.network.matrix import Known, Measurement, MeasurementTable, Metric
 from tests.builders import node
 from tests.extender.network.world import START_S, World, running
 from tests.fakes.clock import LoopClock
@@ -46,8 +46,7 @@ async def test_the_first_data_are_published_at_once() -> None:
         await asyncio.sleep(1.0)
         [matrix] = world.published
         assert matrix.version == 1
-        block = matrix.block([NodeName("a")], [NodeName("b")])
-        assert (block.delay_ms[0, 0], block.delay_age_s[0, 0]) == (0.3, 30.0)
+        assert world.known() == Known(0.3, 30.0, "fake")
         assert world.status().mapping.unmapped[Metric.LOSS] == ("c",)  # type: ignore[union-attr]
         assert world.status().known_pairs == {Metric.LOSS: 2, Metric.DELAY: 2, Metric.THROUGHPUT: 2}
 
@@ -68,7 +67,7 @@ async def test_ages_are_evaluated_again() -> None:
         await asyncio.sleep(185.0)
         assert world.versions() == [1, 2, 3, 4]
         assert [matrix.evaluated_at_s - START_S for matrix in world.published] == pytest.approx([0, 60, 120, 180])
-        ages = [matrix.block([NodeName("a")], [NodeName("b")]).delay_age_s[0, 0] for matrix in world.published]
+        ages = [matrix.block([NodeName("a")], [NodeName("b")]).ages_s[Metric.DELAY][0, 0] for matrix in world.published]
         assert ages == pytest.approx([0.0, 60.0, 120.0, 180.0])
 
 
@@ -191,14 +190,14 @@ async def test_aliases_of_all_sources_and_the_configured_mapping_count() -> None
     config = NetworkSettings(mapping={NodeName("b"): {Metric.LOSS: "y", Metric.DELAY: "y"}})
     async with running(bench(Polled(one, 60.0), Polled(other, 60.0), options=RefreshOptions(network=config))) as world:
         await asyncio.sleep(1.0)
-        block = world.last.block([NodeName("a")], [NodeName("b")])
-        assert (block.loss_ratio[0, 0], block.delay_ms[0, 0]) == (0.1, 3.0)
+        values = world.last.block([NodeName("a")], [NodeName("b")]).values
+        assert (values[Metric.LOSS].item(), values[Metric.DELAY].item()) == (0.1, 3.0)
 
 
 async def test_problems_and_counts_are_shown() -> None:
     class Talkative(FakeNetworkSource):
         async def fetch(self, *, now_s: float) -> Batch | None:
-            return Batch((AB,), (), now_s - 7.0, ("grid 'L' failed",), {"not_run": 3})
+            return Batch(MeasurementTable.of([AB]), (), now_s - 7.0, ("grid 'L' failed",), {"not_run": 3})
 
     async with running(bench(Polled(Talkative(), 60.0))) as world:
         await asyncio.sleep(1.0)

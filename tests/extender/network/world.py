@@ -76,7 +76,7 @@ class World:
         return self.last.known(NodeName(one), NodeName(other), metric)
 
     def delay(self, one: str = "a", other: str = "b") -> float | None:
-        [[found]] = self.last.block([NodeName(one)], [NodeName(other)]).delay_ms.tolist()
+        [[found]] = self.last.block([NodeName(one)], [NodeName(other)]).values[Metric.DELAY].tolist()
         return None if found != found else float(found)
 
     def counts(self) -> tuple[int, int, int]:

@@ -1,7 +1,7 @@
 """Which node or zone is named for bad links, and when it is announced: virtual time, no cluster."""
 
 from collections.abc import Callable, Iterable, Mapping
-from itertools import permutations
+from itertools import permutations, product
 from types import MappingProxyType
 from typing import Any
 
@@ -24,12 +24,9 @@ def zones(count: int, nodes: int) -> dict[NodeName, ZoneName]:
 
 def full_mesh(zone_of: Mapping[NodeName, ZoneName], value: Callable[[str, str, Metric], float]) -> LinksLook:
     ends = {metric: {node: EndpointId(node) for node in zone_of} for metric in METRICS}
-    rows = [
-        Measurement(EndpointId(one), EndpointId(other), metric, value(one, other, metric), 0.0)
-        for one, other in permutations(zone_of, 2)
-        for metric in METRICS
-    ]
-    return rules.degraded(rules.links_of(NetworkMatrix.of(rows, endpoint_of=ends, now_s=0.0), zone_of))
+    links = [(EndpointId(a), EndpointId(b), metric) for (a, b), metric in product(permutations(zone_of, 2), METRICS)]
+    rows = [Measurement(*link, value(*link), 0.0) for link in links]
+    return rules.degraded(NetworkMatrix.of(rows, endpoint_of=ends, now_s=0.0), zone_of, ages_s=dict.fromkeys(METRICS))
 
 
 def look(zone_of: Mapping[NodeName, ZoneName], faults: Faults = MappingProxyType({})) -> LinksLook:

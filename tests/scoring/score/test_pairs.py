@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from scoring.ids import EndpointId, NodeName
 from scoring.model.policy import Ratios, ScorePolicy, Ttl
@@ -24,102 +23,87 @@ NAMES = [NodeName(name) for name in ("n1", "n2", "n3")]
 ENDS = {metric: {name: EndpointId(name) for name in NAMES} for metric in METRICS}  # each node is its own
 
 
-def square(*, age_s: float = 0.0, **links: float) -> Block:
+def square(links: Mapping[Metric, float], *, age_s: float = 0.0) -> Block:
     same = np.eye(2, dtype=bool)
-    values = [np.where(same, np.nan, links.get(name, np.nan)) for name in ("loss_ratio", "delay_ms", "throughput_bps")]
-    fields: Any = (*values, *(np.where(np.isnan(v), np.nan, age_s) for v in values), same)
-    return Block(*fields)
+    values = {metric: np.where(same, np.nan, links.get(metric, np.nan)) for metric in METRICS}
+    return Block(values, {metric: np.where(np.isnan(v), np.nan, age_s) for metric, v in values.items()}, same)
 
 
-def link(scores: PairScores) -> tuple[float, float, float, float]:
-    """Loss, delay and bandwidth points and their sum, of the pair (first, second)."""
-    parts = (scores.loss_points, scores.delay_points, scores.bandwidth_points, scores.points)
-    return tuple(round(float(part[0, 1]), 6) for part in parts)  # type: ignore[return-value]
+def of(loss_ratio: float, delay_ms: float, throughput_bps: float) -> dict[Metric, float]:
+    return dict(zip(METRICS, (loss_ratio, delay_ms, throughput_bps), strict=True))
 
 
 def measured(values: Mapping[tuple[str, str, Metric], float], *, age_s: float = 0.0) -> NetworkMatrix:
-    found = [
-        Measurement(EndpointId(a), EndpointId(b), metric, value, -age_s) for (a, b, metric), value in values.items()
-    ]
+    found = [Measurement(EndpointId(a), EndpointId(b), m, value, -age_s) for (a, b, m), value in values.items()]
     return NetworkMatrix.of(found, endpoint_of=ENDS, now_s=0.0)
 
 
-FAST = {"loss_ratio": 0.0, "throughput_bps": 100e6}
-HALF = {"loss_ratio": 0.01, "delay_ms": 10.0, "throughput_bps": 50e6}
-POINTS: dict[str, tuple[tuple[float, ...], dict[str, float], ScorePolicy]] = {
+NULL = of(0.0, 0.0, 0.0)
+HALF = of(0.01, 10.0, 50e6)
+POINTS: dict[str, tuple[tuple[float, ...], dict[Metric, float], ScorePolicy]] = {
     # case: (loss, delay, bandwidth points and their sum), link, policy
-    "perfect": ((20.0, 40.0, 40.0, 100.0), FAST | {"delay_ms": 0.0}, REFERENCE),
-    "clean link of the test bed": ((20.0, 39.0, 40.0, 99.0), FAST | {"delay_ms": 1.0}, REFERENCE),
-    "10 ms": ((20.0, 30.0, 40.0, 90.0), FAST | {"delay_ms": 10.0}, REFERENCE),
-    "1 % loss": ((10.0, 39.0, 40.0, 89.0), FAST | {"loss_ratio": 0.01, "delay_ms": 1.0}, REFERENCE),
-    "10 % loss": ((0.0, 39.0, 40.0, 79.0), FAST | {"loss_ratio": 0.1, "delay_ms": 1.0}, REFERENCE),
-    "10 Mbit/s": ((20.0, 39.0, 4.0, 63.0), FAST | {"delay_ms": 1.0, "throughput_bps": 10e6}, REFERENCE),
-    "faster than the reference": ((20.0, 39.0, 40.0, 99.0), FAST | {"delay_ms": 1.0, "throughput_bps": 1e9}, REFERENCE),
-    "nothing arrives": ((0.0,) * 4, {"loss_ratio": 1.0, "delay_ms": 1e4, "throughput_bps": 0.0}, REFERENCE),
-    "rates of 0 only, without a reference": (
-        (20.0, 40.0, 0.0, 60.0), {"loss_ratio": 0.0, "delay_ms": 0.0, "throughput_bps": 0.0}, ScorePolicy()),
+    "perfect": ((20.0, 40.0, 40.0, 100.0), of(0.0, 0.0, 1e8), REFERENCE),
+    "clean link of the test bed": ((20.0, 39.0, 40.0, 99.0), of(0.0, 1.0, 1e8), REFERENCE),
+    "10 ms": ((20.0, 30.0, 40.0, 90.0), of(0.0, 10.0, 1e8), REFERENCE),
+    "1 % loss": ((10.0, 39.0, 40.0, 89.0), of(0.01, 1.0, 1e8), REFERENCE),
+    "10 % loss": ((0.0, 39.0, 40.0, 79.0), of(0.1, 1.0, 1e8), REFERENCE),
+    "10 Mbit/s": ((20.0, 39.0, 4.0, 63.0), of(0.0, 1.0, 1e7), REFERENCE),
+    "faster than the reference": ((20.0, 39.0, 40.0, 99.0), of(0.0, 1.0, 1e9), REFERENCE),
+    "nothing arrives": ((0.0,) * 4, of(1.0, 1e4, 0.0), REFERENCE),
+    "rates of 0 only, without a reference": ((20.0, 40.0, 0.0, 60.0), NULL, ScorePolicy()),
     "ratios are scaled to 100": ((12.5, 18.75, 25.0, 56.25), HALF, replace(REFERENCE, ratios=Ratios(1, 1, 2))),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("want", "given", "policy"), POINTS.values(), ids=POINTS)
-def test_points(want: tuple[float, ...], given: dict[str, float], policy: ScorePolicy) -> None:
-    scores = pair_scores(square(**given), None, policy)
-    assert want == link(scores)
+def test_points(want: tuple[float, ...], given: dict[Metric, float], policy: ScorePolicy) -> None:
+    scores = pair_scores(square(given), None, policy)
+    assert [*want] == [round(float(part[0, 1]), 6) for part in (*scores.terms.values(), scores.points)]
     assert scores.points[0, 0] == 100.0
     assert scores.rank[0, 0] > scores.rank[0, 1], "a node to itself ranks above any measured pair"
 
 
 def test_worse_ranks_lower_where_the_points_tie() -> None:
     """The whole sweep of N5 (from 5 % loss, from 50 ms) has the same points, and an order."""
-    for metric, sweep in (("loss_ratio", (0.05, 0.1, 0.5)), ("delay_ms", (50.0, 100.0, 500.0))):
-        blocks = [square(**({"loss_ratio": 0.0, "delay_ms": 1.0, "throughput_bps": 1e8} | {metric: x})) for x in sweep]
-        linear = [pair_scores(b, None, REFERENCE) for b in blocks]
+    for metric, sweep in ((Metric.LOSS, (0.05, 0.1, 0.5)), (Metric.DELAY, (50.0, 100.0, 500.0))):
+        linear = [pair_scores(square(of(0.0, 1.0, 1e8) | {metric: x}), None, REFERENCE) for x in sweep]
         assert len({float(s.points[0, 1]) for s in linear}) == 1
         ranks = [float(s.rank[0, 1]) for s in linear]
         assert ranks == sorted(set(ranks), reverse=True)
 
 
-RATES = {  # case: (rate that earns all bandwidth points, argument, policy)
-    "argument first": (1e9, 1e9, 200e6),
-    "then the policy": (200e6, None, 200e6),
-    "else the best of the block": (100e6, None, None),
-}
+RATES = [(1e9, 1e9, 200e6), (200e6, None, 200e6), (100e6, None, None)]  # want, argument, policy; else the block's best
 
 
-@pytest.mark.parametrize(("want", "argument", "configured"), RATES.values(), ids=RATES)
+@pytest.mark.parametrize(("want", "argument", "configured"), RATES)
 def test_reference_rate(want: float, argument: float | None, configured: float | None) -> None:
     block = mesh(NAMES, bad={"n3": {"throughput_bps": 10e6}}).block(NAMES, NAMES)
     scores = pair_scores(block, None, ScorePolicy(reference_bps=configured), reference_bps=argument)
     assert want == scores.reference_bps
-    assert pair_scores(square(), None, ScorePolicy()).reference_bps is None, "no rate is known"
-    assert scores.bandwidth_points[0, 1] == pytest.approx(40.0 * min(1.0, 100e6 / want))
+    assert pair_scores(square({}), None, ScorePolicy()).reference_bps is None, "no rate is known"
+    assert scores.terms[Metric.THROUGHPUT][0, 1] == pytest.approx(40.0 * min(1.0, 100e6 / want))
 
 
 def test_a_metric_without_points_decides_nothing() -> None:
     policy = replace(REFERENCE, ratios=Ratios(0, 50, 50))
-    blocks = [square(loss_ratio=x, delay_ms=1, throughput_bps=1e8) for x in (0.0, 0.3, 0.9)]
-    assert len({float(pair_scores(block, None, policy).rank[0, 1]) for block in blocks}) == 1
+    ranks = {float(pair_scores(square(of(x, 1.0, 1e8)), None, policy).rank[0, 1]) for x in (0.0, 0.3, 0.9)}
+    assert len(ranks) == 1
 
 
-def test_worst_direction_counts() -> None:
-    there = {("n1", "n2", Metric.LOSS): 0.0, ("n1", "n2", Metric.DELAY): 5.0, ("n1", "n2", Metric.THROUGHPUT): 40e6}
-    back = {("n2", "n1", Metric.LOSS): 0.01, ("n2", "n1", Metric.DELAY): 3.0, ("n2", "n1", Metric.THROUGHPUT): 90e6}
-    scores = pair_scores(measured(there | back).block(NAMES, NAMES), None, REFERENCE)
-    assert (scores.loss_ratio[0, 1], scores.delay_ms[0, 1], scores.throughput_bps[1, 0]) == (0.01, 5.0, 40e6)
-
-
-def test_one_direction_is_enough() -> None:
-    scores = pair_scores(measured({("n2", "n1", Metric.DELAY): 7.0}).block(NAMES, NAMES), None, REFERENCE)
-    assert scores.delay_ms[0, 1] == scores.delay_ms[1, 0] == 7.0
-    assert np.isnan(scores.delay_ms[0, 2])
+def test_the_worst_direction_counts_and_one_is_enough() -> None:
+    ways = {("n1", "n2"): of(0.0, 5.0, 40e6), ("n2", "n1"): of(0.01, 3.0, 90e6), ("n3", "n1"): {Metric.DELAY: 7.0}}
+    found = {(*ends, metric): value for ends, values in ways.items() for metric, value in values.items()}
+    values = pair_scores(measured(found).block(NAMES, NAMES), None, REFERENCE).values
+    assert {metric: value[0, 1] for metric, value in values.items()} == of(0.01, 5.0, 40e6)
+    assert values[Metric.DELAY][0, 2] == values[Metric.DELAY][2, 0] == 7.0
+    assert np.isnan(values[Metric.DELAY][1, 2])
 
 
 def test_rectangular_block_uses_its_opposite() -> None:
     """Candidates × placed nodes: the opposite direction comes from the block placed × candidates."""
     matrix = measured({("n1", "n3", Metric.DELAY): 2.0, ("n3", "n1", Metric.DELAY): 9.0})
     there, back = matrix.block(NAMES[:2], NAMES[2:]), matrix.block(NAMES[2:], NAMES[:2])
-    assert pair_scores(there, back, REFERENCE).delay_ms[0, 0] == 9.0
+    assert pair_scores(there, back, REFERENCE).values[Metric.DELAY][0, 0] == 9.0
     with pytest.raises(ValueError, match=r"backward must have shape \(1, 2\)"):
         pair_scores(there, None, REFERENCE)
 
@@ -127,8 +111,8 @@ def test_rectangular_block_uses_its_opposite() -> None:
 def test_unknown_is_the_median_minus_a_penalty() -> None:
     known = {("n1", "n2", Metric.DELAY): 10.0, ("n1", "n3", Metric.DELAY): 20.0}
     scores = pair_scores(measured(known).block(NAMES, NAMES), None, REFERENCE)
-    assert scores.delay_points[1, 2] == pytest.approx((30.0 + 20.0) / 2 - 0.05 * 40.0)
-    assert scores.loss_points[0, 1] == pytest.approx(0.5 * 20.0 - 0.05 * 20.0), "no loss is known anywhere"
+    assert scores.terms[Metric.DELAY][1, 2] == pytest.approx((30.0 + 20.0) / 2 - 0.05 * 40.0)
+    assert scores.terms[Metric.LOSS][0, 1] == pytest.approx(0.5 * 20.0 - 0.05 * 20.0), "no loss is known anywhere"
 
 
 def test_unknown_is_below_a_block_of_worst_links() -> None:
@@ -154,20 +138,17 @@ AGES = {  # case: (points of a delay of 0 ms beside unknown others, age in s, so
 @pytest.mark.parametrize(("want", "age_s", "soft_s", "hard_s"), AGES.values(), ids=AGES)
 def test_age(want: float, age_s: float, soft_s: float | None, hard_s: float | None) -> None:
     policy = replace(REFERENCE, soft_ttl_s=Ttl(soft_s, soft_s, soft_s), hard_ttl_s=Ttl(hard_s, hard_s, hard_s))
-    scores = pair_scores(square(delay_ms=0.0, age_s=age_s), None, policy)
-    assert scores.delay_points[0, 1] == pytest.approx(want)
-    assert np.isnan(scores.delay_ms[0, 1]) == (hard_s is not None and age_s >= hard_s)
+    scores = pair_scores(square({Metric.DELAY: 0.0}, age_s=age_s), None, policy)
+    assert scores.terms[Metric.DELAY][0, 1] == pytest.approx(want)
+    assert np.isnan(scores.values[Metric.DELAY][0, 1]) == (hard_s is not None and age_s >= hard_s)
 
 
 def test_each_metric_has_its_own_age() -> None:
     """A throughput of two hours ago is as good as new where such tests run every four, a delay of that age is not."""
     policy = ScorePolicy(reference_bps=100e6)
-    perfect = FAST | {"delay_ms": 0.0}
-    scores = pair_scores(square(**perfect, age_s=7200.0), None, policy)
-    assert scores.bandwidth_points[0, 1] == 40.0
-    assert (scores.delay_points[0, 1], scores.loss_points[0, 1]) == pytest.approx((39.333, 19.667), abs=1e-3)
-    older = pair_scores(square(**perfect, age_s=10_800.0), None, policy)
-    assert np.isnan([older.throughput_bps[0, 1], older.delay_ms[0, 1]]).tolist() == [False, True]
+    scores, older = (pair_scores(square(of(0.0, 0.0, 1e8), age_s=s), None, policy) for s in (7200.0, 10_800.0))
+    assert [float(term[0, 1]) for term in scores.terms.values()] == pytest.approx([19.667, 39.333, 40.0], abs=1e-3)
+    assert [bool(np.isnan(value[0, 1])) for value in older.values.values()] == [True, True, False]
 
 
 def two_delays(there: tuple[float, float], back: tuple[float, float]) -> PairScores:
@@ -195,10 +176,11 @@ def test_an_old_direction_does_not_count_and_stays_the_limit(
     points: float, shown: float, there: tuple[float, float], back: tuple[float, float]
 ) -> None:
     scores = two_delays(there, back)
-    assert scores.delay_points[0, 1] == pytest.approx(points)
-    assert scores.delay_points[0, 1] <= two_delays((there[0], 0.0), (back[0], 0.0)).delay_points[0, 1]
-    assert np.array_equal(scores.delay_ms[0, 1], shown, equal_nan=True)
-    assert scores.limits[1][0, 1] == max(there[0], back[0])
+    term, fresh = (of.terms[Metric.DELAY][0, 1] for of in (scores, two_delays((there[0], 0.0), (back[0], 0.0))))
+    assert term == pytest.approx(points)
+    assert term <= fresh
+    assert np.array_equal(scores.values[Metric.DELAY][0, 1], shown, equal_nan=True)
+    assert scores.limits[Metric.DELAY][0, 1] == max(there[0], back[0])
     assert bool(scores.stale[0, 1]) == (max(there[1], back[1]) >= 900.0)
 
 
@@ -210,37 +192,32 @@ def test_the_best_rate_stays_the_reference_when_it_is_old() -> None:
     for age_s, points in want.items():
         scores = pair_scores(measured(rates, age_s=age_s).block(NAMES, NAMES), None, policy)
         assert scores.reference_bps == 100e6
-        assert tuple(scores.bandwidth_points[0, 1:]) == points
+        assert tuple(scores.terms[Metric.THROUGHPUT][0, 1:]) == points
 
 
-REFUSED = {
-    "negative weight": ScorePolicy(loss_weight=-1.0),
-    "infinite weight": ScorePolicy(delay_weight=np.inf),
-    "reference of 0": ScorePolicy(reference_bps=0.0),
-    "penalty not a number": ScorePolicy(unknown_penalty_ratio=float("nan")),
-}
+WRONG = {"loss_weight": -1.0, "delay_weight": np.inf, "reference_bps": 0.0, "unknown_penalty_ratio": float("nan")}
 
 
-@pytest.mark.parametrize("policy", REFUSED.values(), ids=REFUSED)
-def test_unusable_policy(policy: ScorePolicy) -> None:
+@pytest.mark.parametrize("field", WRONG)
+def test_unusable_policy(field: str) -> None:
     with pytest.raises(ValueError, match="weights must be finite"):
-        pair_scores(square(), None, policy)
+        pair_scores(square({}), None, replace(ScorePolicy(), **{field: WRONG[field]}))
 
 
 # -- what must hold for every block ------------------------------------------------------------------------------------
 
-BETTER = {"loss_ratio": 0.5, "delay_ms": 0.5, "throughput_bps": 2.0}  # metric → factor that makes its value better
+BETTER = of(0.5, 0.5, 2.0)  # Factors that make values better
 
 
 @given(blocks(3), score_policies())
 def test_scores_of_a_square(block: Block, policy: ScorePolicy) -> None:
     """A pair has one score, whichever node is named first; the block is only read."""
-    given = [name for name in block.__struct_fields__ if getattr(block, name) is not None]
-    before = [getattr(block, name).copy() for name in given]
+    arrays = [*block.values.values(), *block.ages_s.values(), block.same]
+    before = [array.copy() for array in arrays]
     scores = pair_scores(block, None, policy)
-    for name, was in zip(given, before, strict=True):
-        assert np.array_equal(getattr(block, name), was, equal_nan=was.dtype.kind == "f")
-    terms = (scores.loss_points, scores.delay_points, scores.bandwidth_points)
+    for array, was in zip(arrays, before, strict=True):
+        np.testing.assert_array_equal(array, was)
+    terms = [*scores.terms.values()]
     for array, least in ((scores.rank, -0.001), *((part, 0.0) for part in (scores.points, *terms))):
         assert (np.isfinite(array) & (array >= least) & (array == array.T)).all()
     assert (abs(scores.rank - scores.points) <= 0.001 + 1e-9).all()
@@ -254,45 +231,40 @@ def test_turning_a_rectangle_turns_the_scores(there: Block, back: Block, policy:
     assert (pair_scores(there, back, policy).rank == pair_scores(back, there, policy).rank.T).all()
 
 
-@pytest.mark.slow
-@given(blocks(3), score_policies(), st.sampled_from(sorted(BETTER)), st.tuples(st.integers(0, 2), st.integers(0, 2)))
-def test_a_better_link_lowers_nobody(block: Block, policy: ScorePolicy, name: str, at: tuple[int, int]) -> None:
+@given(blocks(3), score_policies(), st.sampled_from(METRICS), st.tuples(st.integers(0, 2), st.integers(0, 2)))
+def test_a_better_link_lowers_nobody(block: Block, policy: ScorePolicy, metric: Metric, at: tuple[int, int]) -> None:
     """With a fixed reference rate; loss and delay points depend on no other link, but neutral ones, which can rise."""
-    column = getattr(block, name).copy()
+    column = block.values[metric].copy()
     assume(not np.isnan(column[at]))
-    column[at] *= BETTER[name]
-    better = replace(block, **{name: column})
-    for used in (replace(policy, reference_bps=100e6), *([ScorePolicy()] if name != "throughput_bps" else [])):
+    column[at] *= BETTER[metric]
+    better = replace(block, values={**block.values, metric: column})
+    for used in (replace(policy, reference_bps=100e6), *([ScorePolicy()] if metric is not Metric.THROUGHPUT else [])):
         before, after = pair_scores(block, None, used), pair_scores(better, None, used)
         assert (after.points >= before.points - 1e-9).all()
         assert (after.rank >= before.rank - 1e-9).all()
 
 
-VALUES = {"loss_ratio": LOSS_RATIO, "delay_ms": DELAY_MS, "throughput_bps": THROUGHPUT_BPS}
-SMALLEST = {"loss_ratio": 1e-6, "delay_ms": 1e-3, "throughput_bps": 1.0}
-"""metric → step that a measurement can distinguish: 1 per million, 1 µs, 1 bit/s (and 1 part in 100,000)"""
+VALUES = dict(zip(METRICS, (LOSS_RATIO, DELAY_MS, THROUGHPUT_BPS), strict=True))
+SMALLEST = of(1e-6, 1e-3, 1.0)  # Steps that a measurement can distinguish (and 1 part in 100,000)
 
 
-@pytest.mark.parametrize("name", sorted(VALUES))
+@pytest.mark.parametrize("metric", METRICS)
 @given(data=st.data())
-def test_worse_always_ranks_strictly_lower(name: str, data: st.DataObject) -> None:
-    """`linear`: of two links that differ in one value the worse ranks lower, also where the points are clipped."""
-    one, other = data.draw(VALUES[name]), data.draw(VALUES[name])
-    assume(abs(one - other) >= max(SMALLEST[name], 1e-5 * max(one, other)))
-    worse, better = max(one, other), min(one, other)
-    if name == "throughput_bps":
-        worse, better = better, worse
+def test_worse_always_ranks_strictly_lower(metric: Metric, data: st.DataObject) -> None:
+    """Of two links that differ in one value the worse ranks lower, also where the points are clipped."""
+    low, high = sorted(data.draw(VALUES[metric]) for _ in range(2))
+    assume(high - low >= max(SMALLEST[metric], 1e-5 * high))
+    worse, better = (low, high) if metric is Metric.THROUGHPUT else (high, low)
     base = {key: data.draw(VALUES[key]) for key in VALUES}
-    reference = data.draw(st.sampled_from([1e6, 100e6, 10e9]))
-    policy, blocks = ScorePolicy(reference_bps=reference), (square(**base | {name: x}) for x in (worse, better))
-    low, high = (pair_scores(block, None, policy).rank[0, 1] for block in blocks)
-    assert low < high
+    policy = ScorePolicy(reference_bps=data.draw(st.sampled_from([1e6, 100e6, 10e9])))
+    ranks = [pair_scores(square(base | {metric: x}), None, policy).rank[0, 1] for x in (worse, better)]
+    assert ranks[0] < ranks[1]
 
 
 @given(blocks(3), score_policies(), st.sampled_from([1e-3, 0.3, 7.0, 1e3]))
 def test_the_unit_of_throughput_does_not_matter(block: Block, policy: ScorePolicy, factor: float) -> None:
-    policy = replace(policy, reference_bps=None)
-    scaled = replace(block, throughput_bps=block.throughput_bps * factor)
+    policy, rates = replace(policy, reference_bps=None), block.values[Metric.THROUGHPUT]
+    scaled = replace(block, values={**block.values, Metric.THROUGHPUT: rates * factor})
     before, after = pair_scores(block, None, policy), pair_scores(scaled, None, policy)
     assert after.rank == pytest.approx(before.rank, abs=1e-9)
 
@@ -300,14 +272,13 @@ def test_the_unit_of_throughput_does_not_matter(block: Block, policy: ScorePolic
 @given(blocks(3), blocks(3), score_policies())
 def test_what_was_measured_is_worth_no_more_than_fresh(block: Block, other: Block, policy: ScorePolicy) -> None:
     """A term of a pair that was measured, whatever the ages in the block, has at most the points of all ages zero."""
-    ages = {name: getattr(block, name) for name in ("loss_age_s", "delay_age_s", "throughput_age_s")}
-    fresh = replace(block, **{name: 0.0 * age_s for name, age_s in ages.items()})
-    old = replace(block, **{name: age_s * (1.0 + np.nan_to_num(other.delay_ms)) for name, age_s in ages.items()})
-    was, now = pair_scores(fresh, None, policy), pair_scores(old, None, policy)
-    for limit, name in zip(now.limits, ("loss_points", "delay_points", "bandwidth_points"), strict=True):
-        measured = ~np.isnan(limit)
-        assert (getattr(now, name)[measured] <= getattr(was, name)[measured] + 1e-9).all()
-    everything = np.logical_and.reduce([~np.isnan(limit) for limit in now.limits])
+    factors = 0.0, 1.0 + np.nan_to_num(other.values[Metric.DELAY])
+    ages = [{metric: age_s * factor for metric, age_s in block.ages_s.items()} for factor in factors]
+    was, now = (pair_scores(replace(block, ages_s=ages_s), None, policy) for ages_s in ages)
+    measured = {metric: ~np.isnan(limit) for metric, limit in now.limits.items()}
+    for metric, where in measured.items():
+        assert (now.terms[metric][where] <= was.terms[metric][where] + 1e-9).all()
+    everything = np.logical_and.reduce([*measured.values()])
     assert (now.rank[everything] <= was.rank[everything] + 1e-9).all()
 
 
@@ -316,16 +287,13 @@ def test_unknown_is_never_the_best(block: Block, policy: ScorePolicy) -> None:
     """Where a term counts and is known somewhere, a pair without it has less of it than the best known fresh one."""
     policy = replace(policy, soft_ttl_s=Ttl(None, None, None), unknown_penalty_ratio=0.05)
     scores = pair_scores(block, None, policy)
-    total = policy.ratios.loss + policy.ratios.delay + policy.ratios.bandwidth
-    for value, points, ratio in (
-        (scores.loss_ratio, scores.loss_points, policy.ratios.loss),
-        (scores.delay_ms, scores.delay_points, policy.ratios.delay),
-        (scores.throughput_bps, scores.bandwidth_points, policy.ratios.bandwidth),
-    ):
+    ratios = astuple(policy.ratios)
+    for metric, ratio in zip(METRICS, ratios, strict=True):
+        value, points = scores.values[metric], scores.terms[metric]
         known, unknown = ~np.isnan(value) & ~scores.same, np.isnan(value) & ~scores.same
         if not (ratio and unknown.any()):
             continue
-        assert points[unknown].max() < 100.0 * ratio / total
+        assert points[unknown].max() < 100.0 * ratio / sum(ratios)
         if known.any():
             best = points[known].max()
             assert points[unknown].max() < best or best == 0.0

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable
-from itertools import combinations
+from itertools import chain, combinations
 
 import pytest
 from hypothesis import assume, given
@@ -147,17 +147,12 @@ SCORES = st.lists(st.sampled_from([0.0, 10.0, 50.0, 90.0]), min_size=10, max_siz
 def test_agrees_with_brute_force(
     rooms: dict[ZoneName, list[int]], counts: tuple[int, int], scores: dict[frozenset[ZoneName], float]
 ) -> None:
-
     def value(some: tuple[ZoneName, ...]) -> float:
         links = [scores[frozenset(pair)] for pair in combinations(some, 2)]
         return sum(links) / len(links) if links else 0.0
 
-    holding = [
-        some
-        for size in range(1, len(rooms) + 1)
-        for some in combinations(sorted(rooms), size)
-        if all(sum(rooms[z][c] for z in some) >= count for c, count in enumerate(counts))
-    ]
+    every = chain.from_iterable(combinations(sorted(rooms), size) for size in range(1, len(rooms) + 1))
+    holding = [some for some in every if all(sum(rooms[z][c] for z in some) >= n for c, n in enumerate(counts))]
     got = first(rooms, counts, between=lambda one, other: scores[frozenset((one, other))])
     if not holding:
         assert got is None

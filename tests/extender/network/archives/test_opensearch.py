@@ -20,7 +20,7 @@ from tests.extender.network.world import read
 __all__ = ["no_server"]
 
 
-def bucket(source: str | None, target: str | None, *, at_s: float | None = NOW_S - 60.0, **figures: Any) -> Any:
+def bucket(source: Any = "a", target: Any = "b", *, at_s: float | None = NOW_S - 60.0, **figures: Any) -> Any:
     key = {"source": source, "target": target, "source_host": None, "target_host": None}
     found = {name: {"value": value} for name, value in figures.items() if name != "throughput"}
     if "throughput" in figures:
@@ -74,35 +74,33 @@ async def test_pages_are_followed_to_their_end() -> None:
 
 
 async def test_a_key_that_does_not_move_ends_the_reading(monkeypatch: pytest.MonkeyPatch) -> None:
-    script = Script(rtt=page(bucket("a", "b", delay=0.1), after={"n": "1"}))
+    script = Script(rtt=page(bucket(delay=0.1), after={"n": "1"}))
     await read(script.source())
     assert script.asked.count("rtt") == 2
     monkeypatch.setattr(opensearch, "MAX_PAGES", 3)
     numbers = iter(range(100))
-    endless = Script(rtt=lambda _: page(bucket("a", "b", delay=0.1), after={"n": str(next(numbers))}))
+    endless = Script(rtt=lambda _: page(bucket(delay=0.1), after={"n": str(next(numbers))}))
     batch = await read(endless.source())
     assert endless.asked.count("rtt") == 3
     assert batch.problems == ("opensearch: more than 3000 pairs of rtt tests: the rest is not read",)
 
 
+MS, MIXED = {"narrowest": 1e-3, "widest": 1e-3}, {"narrowest": 1e-4, "widest": 1e-3}
 PAIRS = {  # case: (values, reasons, kind of test, bucket)
-    "loss by packets": ({"loss ab": 0.01}, {}, "latency", bucket("a", "b", lost=6, sent=600, loss=0.5)),
-    "loss as told": ({"loss ab": 0.5}, {}, "latency", bucket("a", "b", lost=0, sent=0, loss=0.5)),
-    "ping in doubt": ({"loss ab": 1.0}, {}, "rtt", bucket("a", "b", loss=33.4)),
-    "bucket width": ({"delay ab": 1.25}, {}, "latency", bucket("a", "b", delay=12.5, narrowest=1e-4, widest=1e-4)),
-    "several widths": ({}, {"mixed_bucket_widths": 1, "no_value": 1}, "latency",
-                       bucket("a", "b", delay=12.5, narrowest=1e-4, widest=1e-3)),
-    "half a round trip": ({"delay ab": 25.0}, {}, "rtt", bucket("a", "b", delay=0.05)),
-    "negative delay": ({"delay ab": 0.0}, {"negative_delay": 1}, "latency",
-                       bucket("a", "b", delay=-3.0, narrowest=1e-3, widest=1e-3)),
-    "negative loss": ({}, {"out_of_range": 1}, "latency", bucket("a", "b", loss=-0.5)),
-    "negative throughput": ({}, {"out_of_range": 1}, "throughput", bucket("a", "b", throughput=-1.0)),
-    "no figures": ({}, {"no_value": 1}, "throughput", bucket("a", "b", throughput=None)),
-    "no source": ({}, {"no_ends": 1}, "throughput", bucket(None, "b", throughput=1e9)),
-    "no time": ({}, {"no_ends": 1}, "throughput", bucket("a", "b", at_s=None, throughput=1e9)),
-    "a clock ahead": ({"throughput ab": 1e9}, {"future_time": 1}, "throughput",
-                      bucket("a", "b", at_s=NOW_S + 99.0, throughput=1e9)),
-}  # fmt: skip
+    "loss by packets": ({"loss ab": 0.01}, {}, "latency", bucket(lost=6, sent=600, loss=0.5)),
+    "loss as told": ({"loss ab": 0.5}, {}, "latency", bucket(lost=0, sent=0, loss=0.5)),
+    "ping in doubt": ({"loss ab": 1.0}, {}, "rtt", bucket(loss=33.4)),
+    "bucket width": ({"delay ab": 1.25}, {}, "latency", bucket(delay=12.5, narrowest=1e-4, widest=1e-4)),
+    "several widths": ({}, {"mixed_bucket_widths": 1, "no_value": 1}, "latency", bucket(delay=12.5, **MIXED)),
+    "half a round trip": ({"delay ab": 25.0}, {}, "rtt", bucket(delay=0.05)),
+    "negative delay": ({"delay ab": 0.0}, {"negative_delay": 1}, "latency", bucket(delay=-3.0, **MS)),
+    "negative loss": ({}, {"out_of_range": 1}, "latency", bucket(loss=-0.5)),
+    "negative throughput": ({}, {"out_of_range": 1}, "throughput", bucket(throughput=-1.0)),
+    "no figures": ({}, {"no_value": 1}, "throughput", bucket(throughput=None)),
+    "no source": ({}, {"no_ends": 1}, "throughput", bucket(None, throughput=1e9)),
+    "no time": ({}, {"no_ends": 1}, "throughput", bucket(at_s=None, throughput=1e9)),
+    "clock ahead": ({"throughput ab": 1e9}, {"future_time": 1}, "throughput", bucket(at_s=NOW_S + 99, throughput=1e9)),
+}
 
 
 @pytest.mark.parametrize(("want", "reasons", "kind", "one"), PAIRS.values(), ids=PAIRS)
@@ -113,8 +111,8 @@ async def test_one_pair(want: dict[str, float], reasons: dict[str, int], kind: s
 
 
 async def test_round_trips_stand_in_only_where_there_is_no_one_way_delay_at_all() -> None:
-    one_way = bucket("a", "b", delay=5.0, narrowest=1e-3, widest=1e-3, lost=0, sent=10)
-    pings = page(bucket("a", "b", delay=0.1, loss=0.5), bucket("b", "a", delay=0.1, loss=0.25))
+    one_way = bucket(delay=5.0, **MS, lost=0, sent=10)
+    pings = page(bucket(delay=0.1, loss=0.5), bucket("b", "a", delay=0.1, loss=0.25))
     both = await read(Script(latency=page(one_way), rtt=pings).source())
     assert values(both) == {"delay ab": 5.0, "loss ab": 0.0, "loss ba": 0.25}
     alone = await read(Script(rtt=pings).source())
@@ -131,10 +129,10 @@ INCOMPLETE = {  # case: (what is said, answer)
 
 @pytest.mark.parametrize(("want", "answer"), INCOMPLETE.values(), ids=INCOMPLETE)
 async def test_one_kind_of_test_that_fails_keeps_its_values(want: str, answer: Any) -> None:
-    script = Script(latency=page(bucket("a", "b", lost=1, sent=10)), throughput=page(bucket("a", "b", throughput=1e9)))
+    script = Script(latency=page(bucket(lost=1, sent=10)), throughput=page(bucket(throughput=1e9)))
     one = script.source()
     await read(one)
-    script.answers = {"latency": answer, "throughput": page(bucket("a", "b", at_s=NOW_S, throughput=2e9))}
+    script.answers = {"latency": answer, "throughput": page(bucket(at_s=NOW_S, throughput=2e9))}
     batch = await read(one)
     assert values(batch) == {"loss ab": 0.1, "throughput ab": 2e9}
     [problem] = batch.problems
@@ -145,14 +143,14 @@ async def test_one_kind_of_test_that_fails_keeps_its_values(want: str, answer: A
 
 
 async def test_a_pair_that_is_missing_keeps_its_last_value_for_a_while() -> None:
-    script = Script(rtt=page(bucket("a", "b", delay=0.1), bucket("c", "d", delay=0.2)))
+    script = Script(rtt=page(bucket(delay=0.1), bucket("c", "d", delay=0.2)))
     one = script.source()
     await read(one)
-    script.answers = {"rtt": page(bucket("a", "b", at_s=NOW_S + 10.0, delay=0.3))}
+    script.answers = {"rtt": page(bucket(at_s=NOW_S + 10.0, delay=0.3))}
     batch = await read(one, NOW_S + 20.0)
     assert values(batch) == {"delay ab": 150.0, "delay cd": 100.0}
     assert {m.measured_at_s - NOW_S for m in batch.measurements} == {10.0, -60.0}
-    script.answers = {"rtt": page(bucket("a", "b", at_s=NOW_S + 199_000.0, delay=0.3))}
+    script.answers = {"rtt": page(bucket(at_s=NOW_S + 199_000.0, delay=0.3))}
     batch = await read(one, NOW_S + 200_000.0)
     assert values(batch) == {"delay ab": 150.0}
     assert [end.id for end in batch.endpoints] == ["a", "b"]

@@ -45,10 +45,8 @@ def document(kind: str, source: str, target: str, result: dict[str, Any], *, age
 
 
 def latency(lost: int, median: float) -> dict[str, Any]:
-    return {
-        "packets": {"sent": 600, "lost": lost, "loss": lost / 600},
-        "latency": {"min": median / 2, "median": median, "mean": median, "p_95": median * 2},
-    }
+    packets = {"sent": 600, "lost": lost, "loss": lost / 600}
+    return {"packets": packets, "latency": {"min": median / 2, "median": median, "mean": median, "p_95": median * 2}}
 
 
 DOCUMENTS = [
@@ -76,15 +74,10 @@ DOCUMENTS = [
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     place: Path = tmp_path_factory.mktemp("opensearch")
     with opensearch(place) as url:
-        lines = [
-            part for kind, one in DOCUMENTS for part in (json.dumps({"index": {"_index": f"pscheduler_{kind}"}}), one)
-        ]
-        reply = httpx.post(
-            f"{url}/_bulk?refresh=true",
-            content="\n".join(lines) + "\n",
-            headers={"Content-Type": "application/x-ndjson"},
-            timeout=60.0,
-        )
+        indexed = [(json.dumps({"index": {"_index": f"pscheduler_{kind}"}}), one) for kind, one in DOCUMENTS]
+        lines = [part for both in indexed for part in both]
+        body, headers = "\n".join(lines) + "\n", {"Content-Type": "application/x-ndjson"}
+        reply = httpx.post(f"{url}/_bulk?refresh=true", content=body, headers=headers, timeout=60.0)
         assert not reply.json()["errors"], reply.text[:500]
         yield url
 
@@ -102,11 +95,8 @@ async def source(archive: str) -> AsyncIterator[OpenSearchSource]:
 
 def values(batch: Batch | None, metric: Metric) -> dict[str, tuple[object, float]]:
     assert batch is not None
-    return {
-        f"{m.source[3]}-{m.target[3]}": (pytest.approx(m.value), NOW_S - m.measured_at_s)
-        for m in batch.measurements
-        if m.metric is metric
-    }
+    found = [one for one in batch.measurements if one.metric is metric]
+    return {f"{m.source[3]}-{m.target[3]}": (pytest.approx(m.value), NOW_S - m.measured_at_s) for m in found}
 
 
 async def test_all_metrics_of_a_real_archive(source: OpenSearchSource) -> None:

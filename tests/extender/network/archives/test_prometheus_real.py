@@ -36,16 +36,11 @@ pytestmark = [
 Connect = Callable[..., PrometheusSource]
 
 ENDS = {"source_label": "from", "target_label": "to"}
+TIMED = {"time_query": "mesh_measured_at_seconds", **ENDS}
 OWN = {
     "loss": {"query": "mesh_lost_percent", "unit": "percent", **ENDS},
     "delay": {"query": "mesh_round_trip_us > 0", "unit": "us", "round_trip": True, **ENDS},
-    "throughput": {
-        "query": "last_over_time(mesh_rate_mbit[$window])",
-        "unit": "Mbit/s",
-        "window_s": 3600,
-        "time_query": "mesh_measured_at_seconds",
-        **ENDS,
-    },
+    "throughput": {"query": "last_over_time(mesh_rate_mbit[$window])", "unit": "Mbit/s", "window_s": 3600, **TIMED},
 }
 
 
@@ -118,12 +113,8 @@ async def read(source: PrometheusSource, enough: Callable[[dict[str, float], Bat
 async def test_queries_of_ones_own(connect: Connect, mesh: Mesh) -> None:
     source = connect(queries=OWN)
     found = await read(source, lambda found, _: len(found) >= 4)
-    assert found == {
-        "loss a-b": pytest.approx(0.025),
-        "delay a-b": pytest.approx(0.3),
-        "delay b-a": pytest.approx(0.4),
-        "throughput a-b": 9.4e9,
-    }
+    want = {"loss a-b": 0.025, "delay a-b": 0.3, "delay b-a": 0.4, "throughput a-b": 9.4e9}
+    assert found == pytest.approx(want)
     mesh.delay_us["a", "b"] = 5000.0
     found = await read(source, lambda found, _: found["delay a-b"] > 1.0)
     assert found["delay a-b"] == pytest.approx(2.5)
@@ -281,11 +272,8 @@ async def test_kubenurse_without_answers_and_without_buckets(stored: tuple[float
 
 
 async def test_goldpinger(stored: tuple[float, str]) -> None:
-    assert await values(stored[1], "goldpinger", enough=3) == {
-        LOSS: pytest.approx(0.05),
-        "delay node28-node33": pytest.approx(0.2),
-        DELAY: pytest.approx(6.0),
-    }
+    found = await values(stored[1], "goldpinger", enough=3)
+    assert found == pytest.approx({LOSS: 0.05, "delay node28-node33": 0.2, DELAY: 6.0})
 
 
 async def test_the_relabelling_for_blackbox_that_the_reference_shows(tmp_path: Path) -> None:

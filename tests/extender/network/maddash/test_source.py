@@ -241,12 +241,15 @@ async def test_several_checks_of_one_link(wanted: float, age_v4_s: float, age_v6
 # -- what stays when something fails -----------------------------------------------------------------------------------
 
 AWAY = "Error with underlying check"
+BEFORE = {("a", "b"): 0.01, ("b", "a"): 0.01}
 UNKNOWN = scripted.recording("grid-unknown-500.txt", status=500)
+NEW, GONE = cell("a", "b", "Average packet loss is 2%"), cell("b", "a", "Unable to find any tests with data", status=3)
 LATER: dict[str, tuple[httpx.Response, dict[tuple[str, str], float]]] = {  # case: (the grid's next answer, values then)
-    "the server is in the middle of a reload": (grid(cell("a", "b", "Average packet loss is 2%")), {("a", "b"): 0.02}),
-    "checks that are new have not run": (grid(cell("a", "b", "-"), cell("b", "a", "-")), {}),
-    "the archive behind it is away": (grid(*(cell(a, b, AWAY, status=3) for a, b in ("ab", "ba"))), {}),
-    "an error": (UNKNOWN, {}),
+    "the server is in the middle of a reload": (grid(NEW), {("a", "b"): 0.02, ("b", "a"): 0.01}),
+    "a single cell has no value: it is unknown at once": (grid(NEW, GONE), {("a", "b"): 0.02}),
+    "checks that are new have not run": (grid(cell("a", "b", "-"), cell("b", "a", "-")), BEFORE),
+    "the archive behind it is away": (grid(*(cell(a, b, AWAY, status=3) for a, b in ("ab", "ba"))), BEFORE),
+    "an error": (UNKNOWN, BEFORE),
 }
 
 
@@ -259,17 +262,8 @@ async def test_what_says_nothing_keeps_its_last_value_and_its_time(
     await read(one)
     script.answers |= {"grids/g": answer, "grids/other": grid(cell("x", "y", "Average packet loss is 5%"))}
     batch = await read(one, NOW_S + 60.0)
-    assert values(batch) == {("a", "b"): 0.01, ("b", "a"): 0.01, ("x", "y"): 0.05} | new
+    assert values(batch) == {("x", "y"): 0.05} | new
     assert {m.measured_at_s for m in batch.measurements} == {NOW_S}
-
-
-async def test_a_single_cell_without_a_value_is_unknown_at_once() -> None:
-    script = server(g=grid(cell("a", "b"), cell("b", "a")))
-    one = script.source()
-    await read(one)
-    gone = cell("b", "a", "Unable to find any tests with data", status=3)
-    script.answers["grids/g"] = grid(cell("a", "b", "Average packet loss is 2%"), gone)
-    assert values(await read(one, NOW_S + 60.0)) == {("a", "b"): 0.02}
 
 
 async def test_a_grid_that_is_gone_is_forgotten_with_its_last_value() -> None:

@@ -95,11 +95,8 @@ class Mesh:
 
     def _due(self, end_s: float) -> tuple[float, str] | None:
         """The next agent that was asked to report a second before then or sooner, and when."""
-        times = [
-            (self._reported_s[node] + orders.interval_s, node)
-            for node, orders in self.orders.items()
-            if node in self.zones and node not in self.silent
-        ]
+        there = self.zones.keys() - self.silent
+        times = [(self._reported_s[node] + one.interval_s, node) for node, one in self.orders.items() if node in there]
         return min((one for one in times if one[0] <= end_s - 1.0), default=None)
 
     async def until_started(self, count: int) -> None:

@@ -262,10 +262,8 @@ SOFT = Ttl(loss=600.0, delay=600.0, throughput=600.0)
 
 def table(*rows: tuple[str, str, float, float], metric: Metric = Metric.DELAY) -> MeasurementTable:
     """Rows: from, to, value, age in seconds."""
-    return MeasurementTable.of(
-        Measurement(EndpointId(one), EndpointId(other), metric, value, NOW_S - age_s)
-        for one, other, value, age_s in rows
-    )
+    found = (Measurement(EndpointId(a), EndpointId(b), metric, value, NOW_S - age_s) for a, b, value, age_s in rows)
+    return MeasurementTable.of(found)
 
 
 def matrix(
