@@ -50,17 +50,15 @@ class ClusterCache(ClusterState):
         before, self._network = self._network, matrix
         self.note((before.version, before.evaluated_at_s) != (matrix.version, matrix.evaluated_at_s))
 
-    def set_owners(
-        self, created_s: Mapping[str, float], wanted: Mapping[str, int], says: Mapping[str, JobSays]
-    ) -> None:
-        """Owners of pods (by uid) were read: age, pods that they want, lengths. Cost: O(pods of gangs)."""
-        self.gangs.owners.note(created_s, wanted, says)
+    def set_owners(self, read: Mapping[str, JobSays]) -> None:
+        """Owners of pods (by uid) were read. Cost: O(pods of gangs)."""
+        self.gangs.jobs.update(read)
         self.note(sum(self.gangs.touch(key) for key in self.gangs.changed_owners()) > 0)
 
     def set_minimum(self, gang: GangKey, owner_uid: str, count: int) -> None:
         """The gang's owner was read, and needs no more than `count` of its members by now (docs/safety.md S8)."""
-        minimums, minimum = self.gangs.owners.minimums, (owner_uid, count)
-        news, minimums[gang] = minimums.get(gang) != minimum, minimum
+        before, self.gangs.minimums[gang] = self.gangs.minimums.get(gang), (owner_uid, count)
+        news = before != (owner_uid, count)
         self.note(news and self.gangs.touch(gang))
 
     def note_starts(self, members: Mapping[PodUid, GangKey]) -> None:

@@ -45,7 +45,8 @@ class Gangs:
         self.by_uid: dict[PodUid, Pod] = {}  # Every pod, of gangs or not
         self.groups: dict[GangKey, GroupPods] = {}  # gang → the pods that name it
         self.pod_groups: Mapping[bool, dict[GangKey, PodGroup]] = {False: {}, True: {}}  # whether Kubernetes' own → …
-        self.owners = Owners()  # What was read of jobs; after a change see `changed_owners`
+        self.jobs: dict[str, JobSays] = {}  # owner's uid → what was read of it; after a change see `changed_owners`
+        self.minimums: dict[GangKey, tuple[str, int]] = {}  # gang → its owner, and the most that it needs by now
         self.noted: Mapping[PodUid, GangKey] = {}  # Members by which a gang is known to have started before us
         self._gangs: dict[GangKey, Gang] = {}
         self._view: Mapping[GangKey, Gang] | None = None
@@ -123,7 +124,7 @@ class Gangs:
         group = self.groups.get(key)
         ended = False
         if group is None:
-            self.owners.minimums.pop(key, None)
+            self.minimums.pop(key, None)
             ended = self._state.backs_off(key, None)
         if key not in self._gangs and (group is None or not group.own):
             return ended
@@ -150,12 +151,22 @@ class Gangs:
         """Gangs whose age, or runs, may be others by what is known of owners now. Cost: O(pods of gangs)."""
         changed = []
         for key, gang in self.all().items():
-            said = self.owners.says(gang.members)
-            unread = said is not None and said.expected != "" and EXPECTED_DURATION not in dict(gang.options)
-            other_age = self.owners.created_s(gang.members) not in (None, gang.created_s)
-            if gang.later or other_age or unread or (said is not None and length_s(gang, said) != gang.length_s):
+            job = self._job(gang.members)
+            unread = job.expected != "" and EXPECTED_DURATION not in dict(gang.options)
+            other_age = job.created_s not in (None, gang.created_s)
+            if gang.later or other_age or unread or (gang.own and length_s(gang, job) != gang.length_s):
                 changed.append(key)
         return changed
+
+    def keep_jobs(self, uids: Collection[str]) -> None:
+        """Forget owners without pods."""
+        self.jobs = {uid: job for uid, job in self.jobs.items() if uid in uids}
+
+    def _job(self, members: Iterable[Pod]) -> JobSays:
+        """The age of the oldest owner of these pods, and the length of the first that says one. Cost: O(n)."""
+        read = [self.jobs[uid] for uid in sorted(owner_uids(members) & self.jobs.keys())] if self.jobs else []
+        first = next((job for job in read if job.expected or job.limit_s is not None), JobSays())
+        return replace(first, created_s=min((job.created_s for job in read if job.created_s is not None), default=None))
 
     def settle(self) -> None:
         """Build now what is to be built again."""
@@ -186,10 +197,11 @@ class Gangs:
         """
         pods = tuple(self.groups[key].pods.values())
         of_any = self._pod_group(_ref(pods[0]))
+        read = {pod.run.uid: self.jobs[pod.run.uid].wanted for pod in pods if pod.run and pod.run.uid in self.jobs}
         runs = runs_of(
             pods,
             least=lambda: of_any.min_member if of_any else max(_ref(pod).min_available or 1 for pod in pods),
-            wanted=self.owners.wanted,
+            wanted={uid: count for uid, count in read.items() if count is not None},
         )
         ordered = tuple(sorted(runs.current, key=_order))
         current = [pod for pod in ordered if not pod.deleting and not pod.terminal] or list(ordered)
@@ -200,19 +212,21 @@ class Gangs:
         group = self._pod_group(first)
         declared = group.min_member if group is not None else first.min_available
         least = declared if declared is not None and declared > 0 else len(current)
-        needed = self.owners.minimum(key, runs.current)
-        created_s = self.owners.created_s(runs.current)
+        asked, needed = self.minimums.get(key, ("", least))
+        if all(pod.owner is not None and pod.owner.uid == asked for pod in runs.current):
+            least = min(least, needed)
+        job = self._job(runs.current)
+        created_s = job.created_s
         if created_s is None:
             created_s = group.created_s if group is not None else min(pod.created_s for pod in ordered)
-        said = self.owners.says(runs.current)
-        options = {EXPECTED_DURATION: said.expected} if said is not None and said.expected else {}
+        options = {EXPECTED_DURATION: job.expected} if job.expected else {}
         # Where members' annotations differ the first member's counts (ps before chief before workers).
         options.update({name: value for pod in reversed(current) for name, value in pod.options})
         problem, detail = _fault(current, first, group)
         gang = Gang(
             key=first.key,
             source=first.source,
-            min_member=least if needed is None else min(least, needed),
+            min_member=least,
             members=ordered,
             priority=max(pod.priority for pod in current),
             created_s=created_s,
@@ -224,7 +238,7 @@ class Gangs:
             earlier=tuple(sorted(runs.earlier, key=_order)),
             later=tuple(sorted(runs.later, key=_order)),
         )
-        length = length_s(gang, said) if gang.own else None
+        length = length_s(gang, job) if gang.own else None
         return gang if length is None else replace(gang, length_s=length)
 
     def _pod_group(self, ref: GroupRef) -> PodGroup | None:
@@ -351,51 +365,6 @@ def _differing(pods: Sequence[Pod], what: Callable[[Pod], object]) -> str:
     for pod in pods:
         found.setdefault(what(pod), pod.name)
     return ", ".join(f"{value} ({name})" for value, name in found.items()) if len(found) > 1 else ""
-
-
-class Owners:
-    """What was read of the owners of gangs' pods, by uid (docs/safety.md S8, S14, S23).
-
-    A resumed job has new pods, and only the Jobs show whether two of them are one gang or two runs. Bounded by gangs.
-    """
-
-    def __init__(self) -> None:
-        self._created_s: dict[str, float] = {}  # owner → creation, Unix seconds
-        self.wanted: Mapping[str, int] = {}  # owner → pods it wants; only of those that are not one of a series
-        self._says: dict[str, JobSays] = {}  # owner → what it says of its length; only of those that say something
-        self.minimums: dict[GangKey, tuple[str, int]] = {}  # gang → its owner, and the most that it needs by now
-
-    def note(self, created_s: Mapping[str, float], wanted: Mapping[str, int], says: Mapping[str, JobSays]) -> None:
-        """Take over what was read."""
-        self._created_s.update(created_s)
-        self._says.update(says)
-        self.wanted = {**self.wanted, **wanted}
-
-    def knows(self, uid: str) -> bool:
-        """Whether this owner was read."""
-        return uid in self._created_s
-
-    def keep_only(self, uids: Collection[str]) -> None:
-        """Forget owners without pods."""
-        self._created_s = {uid: at_s for uid, at_s in self._created_s.items() if uid in uids}
-        self.wanted = {uid: count for uid, count in self.wanted.items() if uid in uids}
-        self._says = {uid: said for uid, said in self._says.items() if uid in uids}
-
-    def says(self, members: Iterable[Pod]) -> JobSays | None:
-        """What the first owner of these pods that says something says of its length. Cost: O(n)."""
-        uids = owner_uids(members) & self._says.keys() if self._says else ()
-        return self._says[min(uids)] if uids else None
-
-    def created_s(self, members: Iterable[Pod]) -> float | None:
-        """Creation of the oldest owner of these pods; `None`: none was read, or there is none. Cost: O(n)."""
-        uids = owner_uids(members) & self._created_s.keys() if self._created_s else ()
-        return min((self._created_s[uid] for uid in uids), default=None)
-
-    def minimum(self, gang: GangKey, members: Iterable[Pod]) -> int | None:
-        """The most that the gang needs; `None`: not asked, or its pods are another owner's. Cost: O(n) if known."""
-        uid, count = self.minimums.get(gang, ("", None))
-        whole = count is not None and all(pod.owner is not None and pod.owner.uid == uid for pod in members)
-        return count if whole else None
 
 
 def owner_uids(members: Iterable[Pod]) -> set[str]:

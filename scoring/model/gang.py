@@ -123,19 +123,21 @@ class Gang(msgspec.Struct, frozen=True):
 
 
 class JobSays(msgspec.Struct, frozen=True):
-    """What a gang's job itself says of its length."""
+    """What a gang's job itself says; `None`: nothing."""
 
     expected: str = ""  # Annotation `netgang.io/expected-duration`, bounded; empty: it has none
     limit_s: float | None = None  # `activeDeadlineSeconds` of the job
+    created_s: float | None = None  # Unix seconds
+    wanted: int | None = None  # How many pods it wants, unless it is one of a series
 
 
-def length_s(gang: Gang, job: JobSays | None) -> float | None:
+def length_s(gang: Gang, job: JobSays) -> float | None:
     """How long the gang runs, seconds; `None`: nothing is said. Cost: O(members).
 
     A deadline cuts what is declared; alone it is taken for the length, as batch systems take the limit of a job.
     """
     found = [pod.limit_s for pod in gang.members if pod.limit_s is not None]
-    if job is not None and job.limit_s is not None:
+    if job.limit_s is not None:
         found.append(job.limit_s)
     for name, text in gang.options:
         if name == EXPECTED_DURATION:

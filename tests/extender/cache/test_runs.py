@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from extender.cache import ClusterCache
 from scoring.feasibility.quorum import quorum_of
 from scoring.ids import GangKey, NodeName
-from scoring.model import Controller, Gang, GangSource, GroupRef, Phase, Pod, PodGroup, Role, RunRef
+from scoring.model import Controller, Gang, GangSource, GroupRef, JobSays, Phase, Pod, PodGroup, Role, RunRef
 from scoring.model.reasons import Reason
 from tests.builders import bound, pod
 from tests.fuzz.consistency import assert_consistent
@@ -55,7 +55,7 @@ def test_owners_tell_whether_two_jobs_are_one_gang() -> None:
     pods = [member("a", job="j"), member("b", job="k", index=1), member("c", job="k", index=2)]
     cache = cache_of(*pods)
     assert [p.name for p in gang(cache).later] == ["b", "c"]
-    cache.set_owners({}, {"uid-j": 1, "uid-k": 2}, {})
+    cache.set_owners({"uid-j": JobSays(wanted=1), "uid-k": JobSays(wanted=2)})
     assert (len(gang(cache).members), gang(cache).later) == (3, ())
 
 
