@@ -5,6 +5,7 @@ and the node table again only when nodes change. Rule: arrays are never written 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 
 import msgspec
 import numpy as np
@@ -78,24 +79,26 @@ class NodeTable(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, nodes: Iterable[Node], *, version: int = 1) -> "NodeTable":
         """Build the table. Cost: O(n log n)."""
-        ordered = tuple(sorted(nodes, key=lambda node: node.name))
+        ordered = tuple(sorted(nodes, key=attrgetter("name")))
         axis = axis_of(name for node in ordered for name, _ in node.allocatable)
+        return cls.filled(ordered, axis, np.zeros((len(ordered), len(axis)), np.int64), range(len(ordered)), version)
+
+    @classmethod
+    def filled(
+        cls, nodes: tuple[Node, ...], axis: tuple[ResourceName, ...], amounts: Ints, rows: Iterable[int], version: int
+    ) -> "NodeTable":
+        """The table of sorted nodes; `amounts` is their capacity, with zeros in `rows`: to be filled. Cost: O(n)."""
         column = {name: i for i, name in enumerate(axis)}
-        allocatable = np.zeros((len(ordered), len(axis)), np.int64)
+        for row in rows:
+            for name, amount in nodes[row].allocatable:
+                amounts[row, column[name]] = amount
         rows_of: dict[ZoneName, list[int]] = {}
-        for row, node in enumerate(ordered):
-            for name, amount in node.allocatable:
-                allocatable[row, column[name]] = amount
+        for row, node in enumerate(nodes):
             rows_of.setdefault(node.zone, []).append(row)
-        return cls(
-            version=version,
-            nodes=ordered,
-            names=tuple(node.name for node in ordered),
-            index={node.name: row for row, node in enumerate(ordered)},
-            axis=axis,
-            allocatable=allocatable,
-            zones={zone: np.array(rows_of[zone], np.int64) for zone in sorted(rows_of)},
-        )
+        names = tuple([node.name for node in nodes])
+        index = dict(zip(names, range(len(names)), strict=True))
+        zones = {zone: np.array(rows_of[zone], np.int64) for zone in sorted(rows_of)}
+        return cls(version, nodes, names, index, axis, amounts, zones)
 
     def vector(self, requests: Resources) -> Ints:
         """The request as a row over `axis`, without what no node's allocatable shows: kube-scheduler counts that."""

@@ -69,10 +69,8 @@ def _usage_agrees(cache: ClusterCache) -> None:
 
 def _daemons_agree(daemons: Daemons, pods: Pods) -> None:
     kept = [(daemons._sets[uid], daemons._nodes[node]) for uid, nodes in daemons._kept.items() for node in nodes]
-    budgets = daemons._budgets
-    opened = {key: one.open for key, one in budgets._known.items() if one.open}
+    opened = {key: one.open for key, one in daemons._budgets.items() if one.open}
     assert opened == Counter((str(one.namespace), node.name) for one, node in kept)
-    assert budgets._closed.keys() == budgets._known.keys() - opened.keys()
     assert all(selects(one, node) and not daemons._pods[one.identity, node.name] for one, node in kept)
     assert daemons._pods == Counter(place for pod in pods if (place := place_of(pod)) is not None)
 
