@@ -84,14 +84,9 @@ class Gangs:
         self.settle()
         return self._partial
 
-    def foreign(self) -> list[GangKey]:
-        """Names of gangs that only pods of other schedulers have. Cost: O(gangs)."""
-        return [key for key, group in self.groups.items() if not group.own]
-
-    def pods_of(self, key: GangKey) -> tuple[Pod, ...]:
-        """Pods that name the gang, in no particular order."""
-        group = self.groups.get(key)
-        return tuple(group.pods.values()) if group is not None else ()
+    def foreign(self) -> list[Mapping[PodUid, Pod]]:
+        """The pods, as they are at any time, of each gang that only other schedulers' pods name. Cost: O(gangs)."""
+        return [group.pods for group in self.groups.values() if not group.own]
 
     def join(self, pod: Pod, *, assumed: bool) -> bool:
         """Take over the record of a pod that names a gang; whether it counts from now on by what the watch shows."""
@@ -101,12 +96,9 @@ class Gangs:
         if pod.uid not in group.pods:
             group.own += self.is_own(pod)
         group.pods[pod.uid] = pod
-        if assumed or not counts(pod):
-            group.shown.discard(pod.uid)
-            return False
-        new = pod.uid not in group.shown
-        group.shown.add(pod.uid)
-        return new
+        shown, shows = pod.uid in group.shown, not assumed and counts(pod)
+        (group.shown.add if shows else group.shown.discard)(pod.uid)
+        return shows and not shown
 
     def leave(self, pod: Pod) -> None:
         """The pod names its gang no more, or is gone."""
@@ -122,10 +114,9 @@ class Gangs:
     def touch(self, key: GangKey, *, regrouped: bool = True) -> bool:
         """One of the gang's pods, or with `regrouped` more than that, changed; whether that can decide anything."""
         group = self.groups.get(key)
-        ended = False
         if group is None:
             self.minimums.pop(key, None)
-            ended = self._state.backs_off(key, None)
+        ended = group is None and self._state.backs_off(key, None)
         if key not in self._gangs and (group is None or not group.own):
             return ended
         self._stale.add(key)
@@ -136,8 +127,7 @@ class Gangs:
     def shown(self, key: GangKey) -> bool:
         """One more of the gang's pods counts by the watch; whether the gang has started by that (docs/safety.md S23).
 
-        Seen at once: a member may go before the next question, and that the gang was whole would be lost.
-        Cost: O(1); O(members) for each from its minimum on, until it has started.
+        Seen at once: a member may go before the next question. Cost: O(1); O(members) from its minimum on.
         """
         group, known = self.groups[key], self._gangs.get(key)
         if not group.own or (known is not None and (known.started or known.problem is not None)):
@@ -274,8 +264,7 @@ class PodGroups(Watched[PodGroup]):
 def renewed(known: Gang, pods: Mapping[PodUid, Pod]) -> Gang | None:
     """`known` with these newer records of its pods; `None`: more than how far they are has changed, so build it again.
 
-    A gang of n is bound in n steps, each with an event. Cost: O(n), a third of `build`. The PodGroup, and which members
-    are ours, must be what `known` was built with.
+    Cost: O(n), a third of `build`. The PodGroup, and which members are ours, must be what `known` was built with.
     """
     if len(pods) != len(known.members) + len(known.earlier) or known.later or known.problem is not None:
         return None
@@ -315,7 +304,7 @@ def continued(
 
 
 def _order(pod: Pod) -> tuple[int, bool, int, str]:
-    return _ROLES.index(pod.member_class.role), pod.index is None, pod.index or 0, pod.name
+    return _ROLES.index(pod.role), pod.index is None, pod.index or 0, pod.name
 
 
 def _ref(pod: Pod) -> GroupRef:
@@ -345,10 +334,8 @@ def _fault(current: Sequence[Pod], first: GroupRef, group: PodGroup | None) -> t
     elif minimums := _differing(current, lambda pod: _ref(pod).min_available or "none"):
         detail = f"the pods name different min-available: {minimums}; make them equal"
     elif first.min_available is None:
-        detail = (
-            f"PodGroup {first.key} does not exist, and no pod has annotation scheduling.k8s.io/group-min-member: "
-            "create the one or add the other"
-        )
+        detail = f"PodGroup {first.key} does not exist, and no pod has annotation scheduling.k8s.io/group-min-member"
+        detail += ": create the one or add the other"
     if detail:
         return Reason.INVALID_GROUP, detail
     if first.source is not GangSource.NATIVE:

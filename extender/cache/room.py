@@ -125,7 +125,7 @@ class Usage:
         self._matrix: Ints = np.zeros((0, 0), np.int64)
         self._ports_by_node: Mapping[NodeName, frozenset[HostPort]] = {}
 
-    def count(self, node: NodeName, uid: PodUid, member_class: MemberClass, pods: int) -> None:
+    def count(self, node: NodeName, member_class: MemberClass, uid: PodUid, pods: int) -> None:
         """Count a pod of this class on `node`, or with -1 count it no more."""
         totals = self._totals.setdefault(node, {})
         for name, amount in member_class.requests.items:
@@ -349,7 +349,7 @@ class Daemons(Watched[DaemonSet]):
         budget = self._budgets.setdefault((one.namespace, node), _Budget(0.0, self._now_s))
         budget.spent_s(self._now_s)  # up to now it was open for as many as before
         budget.open += pods
-        self._usage.count(node, PodUid(f"DaemonSet {one.identity}"), one.member_class, pods)  # for the missing pod
+        self._usage.count(node, one.member_class, PodUid(f"DaemonSet {one.identity}"), pods)  # for the missing pod
 
 
 def selects(one: DaemonSet, node: Node) -> bool:

@@ -57,11 +57,11 @@ def _usage_agrees(cache: ClusterCache) -> None:
     kept, fresh, table = cache._usage, Usage(), cache.nodes.table()
     for pod in cache.pods:
         if (node := cache.pods.node_of(pod)) is not None:
-            fresh.count(node, pod.uid, pod.member_class, 1)
+            fresh.count(node, pod.member_class, pod.uid, 1)
     daemons = cache.daemon_sets
     for uid, nodes in daemons._kept.items():
         for node in nodes:
-            fresh.count(node, PodUid(f"DaemonSet {uid}"), daemons._sets[uid].member_class, 1)
+            fresh.count(node, daemons._sets[uid].member_class, PodUid(f"DaemonSet {uid}"), 1)
     assert kept._totals == fresh._totals
     assert np.array_equal(kept.matrix(table), fresh.matrix(table))
     assert kept.host_ports() == fresh.host_ports()
