@@ -19,6 +19,7 @@ from sys import intern
 from typing import Final, TypeAlias
 
 from extender.convert.decode import OwnerReference, shared, whole_number
+from extender.notes import NoteKind
 from scoring.ids import GangKey, JobKey, gang_key
 from scoring.model import GangSource, GroupRef, Role, RunRef
 from scoring.model.policy import KNOWN_OPTIONS, nearest, option_chars
@@ -26,6 +27,7 @@ from scoring.model.policy import KNOWN_OPTIONS, nearest, option_chars
 OWN_PREFIX = "netgang.io/"
 ROLE_ANNOTATION = OWN_PREFIX + "role"
 INDEX_ANNOTATION = OWN_PREFIX + "index"
+NUDGE_ANNOTATION = OWN_PREFIX + "nudge"  # Wakes a parked pod; never an option, so a nudge changes no decision
 POD_GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
 NAME_LABEL = "pod-group.scheduling.sigs.k8s.io/name"
 MIN_AVAILABLE_LABEL = "pod-group.scheduling.sigs.k8s.io/min-available"
@@ -188,28 +190,29 @@ _LABELS: Final = frozenset({POD_GROUP_LABEL, NAME_LABEL, MIN_AVAILABLE_LABEL})
 _OPTIONS: Final = (*(OWN_PREFIX + name for name in KNOWN_OPTIONS), ROLE_ANNOTATION, INDEX_ANNOTATION)
 _ANNOTATIONS: Final = frozenset({*NAME_ANNOTATIONS, *MIN_MEMBER_ANNOTATIONS, *_OPTIONS})
 _WRITTEN_BY_US: Final = frozenset(OWN_PREFIX + name for name in ("role", "restart", "testpoint"))  # Labels
+_NOTES: Final = frozenset({NUDGE_ANNOTATION, NoteKind.ADMITTED, NoteKind.PREEMPTS})  # Annotations
 _OWN_ROLES: Final[Mapping[str, Role]] = {role.value: role for role in Role}
 _NAMES: Final[dict[str, dict[str, str]]] = {}  # prefix → name after it → whether it is a label or an annotation
 for _key in (*_ANNOTATIONS, *_LABELS):
     _NAMES.setdefault(_key.partition("/")[0], {})[_key.partition("/")[2]] = "label" if _key in _LABELS else "annotation"
 
 
-def own_options(annotations: Texts, *, written_by_us: frozenset[str]) -> tuple[tuple[str, str], ...]:
-    """The `netgang.io/…` annotations without the prefix, sorted, but role and index that were understood.
+def own_options(annotations: Texts) -> tuple[tuple[str, str], ...]:
+    """The `netgang.io/…` annotations without the prefix, sorted, but our notes, and role and index once understood.
 
     Of a name that does not exist only the name is kept, of a value that is too long as much as shows that it is.
     """
-    options = {key[len(OWN_PREFIX) :]: value for key, value in annotations.items() if key.startswith(OWN_PREFIX)}
+    ours = ((key, value) for key, value in annotations.items() if key.startswith(OWN_PREFIX))
+    options = {key[len(OWN_PREFIX) :]: value for key, value in ours if key not in _NOTES}
     if not options:
         return ()
     if annotations.get(ROLE_ANNOTATION) in _OWN_ROLES:
         del options["role"]
     if whole_number(annotations.get(INDEX_ANNOTATION)) is not None:
         del options["index"]
-    ordered = sorted((name, value) for name, value in options.items() if name not in written_by_us)
     return tuple(
         (name[:NAME_CHARS], value[: option_chars(name) + 1] if name in KNOWN_OPTIONS else "")
-        for name, value in ordered[:_MOST_OPTIONS]
+        for name, value in sorted(options.items())[:_MOST_OPTIONS]
     )
 
 

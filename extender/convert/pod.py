@@ -21,11 +21,7 @@ from scoring.model import GATE, Controller, Phase, Pod
 from scoring.model.gang import MOST_S
 from scoring.queue.statuses import CONDITION, AdmittedCondition
 
-NUDGE_ANNOTATION = OWN_PREFIX + "nudge"  # Wakes a parked pod; never an option, so a nudge changes no decision
 PREEMPTS_OPTION = NoteKind.PREEMPTS.removeprefix(OWN_PREFIX)  # Has a note's content, only if the note is ours
-_WRITTEN_BY_US = frozenset(
-    name.removeprefix(OWN_PREFIX) for name in (NUDGE_ANNOTATION, NoteKind.ADMITTED, NoteKind.PREEMPTS)
-)
 _PHASES = {phase.value: phase for phase in Phase}  # `status.phase` → phase
 _NOTHING: dict[str, str] = {}
 _OUR_WORDS: Final = "netgang:"  # Every reason for which we refuse begins so
@@ -69,7 +65,7 @@ def pod_from_json(raw: bytes | msgspec.Raw, *, notes: NoteReader = NO_NOTES) -> 
     except ValueError as error:
         raise ValueError(f"Pod {namespace}/{meta.name}: {error}") from error
     uid = PodUid(meta.uid or f"{namespace}/{meta.name}")
-    options = own_options(annotations, written_by_us=_WRITTEN_BY_US)
+    options = own_options(annotations)
     kinds = () if spec.node_name or not annotations else (NoteKind.ADMITTED, NoteKind.PREEMPTS)
     ours = {kind: annotations[kind] for kind in kinds if annotations.get(kind)}
     noted = {kind: notes.read(kind, Bearer("v1", "Pod", namespace, meta.name, uid), ours[kind]) for kind in ours}

@@ -104,7 +104,6 @@ class Ratios(msgspec.Struct, frozen=True):
     bandwidth: float = 40.0
 
     def __post_init__(self) -> None:
-        """Refuse negative, infinite and all-zero ratios."""
         parts = (self.loss, self.delay, self.bandwidth)
         if not all(0.0 <= part < 1e6 for part in parts) or sum(parts) <= 0.0:
             raise ValueError("ratios must be three numbers of at least 0, not all 0, such as 20:40:40")
@@ -117,10 +116,8 @@ class Ratios(msgspec.Struct, frozen=True):
         try:
             loss, delay, bandwidth = map(float, value.split(":") if isinstance(value, str) else value)
         except (TypeError, ValueError):
-            raise ValueError(
-                "must be three numbers of at least 0, not all 0, such as '20:40:40', in quotes: YAML reads 20:40:40 "
-                "without them as one number"
-            ) from None
+            must = "must be three numbers of at least 0, not all 0, such as '20:40:40', in quotes"
+            raise ValueError(f"{must}: YAML reads 20:40:40 without them as one number") from None
         return cls(loss, delay, bandwidth)
 
 

@@ -37,8 +37,8 @@ _SHOWN_CHARS = 40
 def parse_quantity(text: str, *, millis: bool = False) -> int:
     """Read a Kubernetes quantity as whole units, or as thousandths with `millis`; fractions round up.
 
-    More than ±`LARGEST` counts as that much, as the API server does with what it cannot count. Raises ValueError when
-    `text` is not a quantity; one that is longer than any is not looked at, nor remembered (docs/safety.md S21).
+    More than ±`LARGEST` counts as that much, as in the API server. Raises ValueError when `text` is not a quantity; one
+    that is longer than any is not looked at, nor remembered (docs/safety.md S21).
     """
     if len(text) > QUANTITY_CHARS:
         raise ValueError(f"{text[:_SHOWN_CHARS]!r}… is not a quantity such as 500m, 2 or 4Gi: too long")

@@ -1,7 +1,7 @@
 """The cluster at one moment, immutable: what every decision is made from.
 
-Why: a decision that reads a live cache can see half of a change. The cache (`extender.cache`) builds one per version,
-and the node table again only when nodes change. Rule: arrays are never written after they are built.
+A decision that reads a live cache can see half of a change. The cache (`extender.cache`) builds one per version, and
+the node table again only when nodes change. Arrays are never written after they are built.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -128,9 +128,7 @@ class NodeTable(msgspec.Struct, frozen=True):
 
 
 class Reservation(msgspec.Struct, frozen=True):
-    """Room that no other gang is given, because gang `gang` is to have it.
-
-    Where it stands says which kind it is:
+    """Room that no other gang is given, because gang `gang` is to have it; where it stands says which kind it is.
 
     - `Snapshot.commitments`: an admission that is under way (first member at bind, or first gate removed), until it is
       bound or lapses. The planner takes it as given, ahead of every gang that is not committed (docs/safety.md S4).
@@ -158,16 +156,15 @@ class Snapshot(msgspec.Struct, frozen=True):
 
     version: int
     table: NodeTable
-    used: Ints
-    """(nodes, resources): requests of all pods on each node that are not finished, of any scheduler, and of pods that
-    are pinned or nominated to it (docs/safety.md S12)."""
+    used: (
+        Ints  # (nodes, resources): requests of all unfinished pods on each node or nominated to it (docs/safety.md S12)
+    )
     host_ports: Mapping[NodeName, frozenset[HostPort]] = {}
     gangs: Mapping[GangKey, Gang] = {}  # Own ones; native ones, too, for their zone and score
     commitments: Mapping[GangKey, Reservation] = {}
     exclusions: Mapping[MemberClass, frozenset[NodeName]] = {}
     """Member class without node affinity → nodes that filters we do not model refused (docs/safety.md S7)."""
-    backing_off_until_s: Mapping[GangKey, float] = {}
-    """gang → moment before which it may not reserve again after a lapse (docs/safety.md S5)."""
+    backing_off_until_s: Mapping[GangKey, float] = {}  # gang → until when it may not reserve again (docs/safety.md S5)
     claims: Mapping[GangKey, Reservation] = {}  # waiting gang → the room that others leave for it
     attained_h: Mapping[GangKey, float] = {}  # Cluster-hours it had before it was suspended
     network: NetworkMatrix = msgspec.field(default_factory=NetworkMatrix)
