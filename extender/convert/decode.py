@@ -119,7 +119,7 @@ def note_from_json(decoder: msgspec.json.Decoder[T], text: object) -> T | None:
 
 
 class Head(msgspec.Struct, gc=False):
-    """The part of `metadata` that only the API server writes, so it is known of every unreadable object which it is."""
+    """The part of `metadata` that only the API server writes: unreadable objects have it, too."""
 
     name: str = ""
     namespace: str = ""
@@ -150,10 +150,7 @@ def head_of(raw: bytes) -> Head | None:
 
 
 class Pool:
-    """Values of which equal ones are to be one object; it knows them without holding them, as long as others do.
-
-    A cache of the last so many would have to be larger than what lives, and would hold parts of pods long gone.
-    """
+    """Values of which equal ones are to be one object, known as long as others hold them (a cache would hold more)."""
 
     def __init__(self) -> None:
         self.known: dict[ref[Any], ref[Any]] = {}  # a value → the same, held loosely: equal while both live

@@ -1,10 +1,9 @@
 """Pods: raw JSON → `scoring.model.Pod`, and what their condition PodScheduled says of those that have no node.
 
-Budget: 20 µs for a pod of 4 KB. Rule: what is ambiguous in the API object is settled here.
-
-An in-tree filter may refuse every node before /filter is asked, and then that condition's message is the only trace.
-After "nodes are available:" (FitError, 1.36) come numbers of nodes and what each kind lacks, or, when a PreFilter
-plugin refused the pod itself (a claim is missing or not bound), that plugin's words alone: no other node helps then.
+Budget: 20 µs for a pod of 4 KB. An in-tree filter may refuse every node before /filter is asked, and then that
+condition's message is the only trace. After "nodes are available:" (FitError, 1.36) come numbers of nodes and what each
+kind lacks, or, when a PreFilter plugin refused the pod itself (a claim is missing or not bound), that plugin's words
+alone: no other node helps then.
 """
 
 from sys import intern
@@ -44,8 +43,7 @@ _NO_OWNER = OwnerReference()
 def pod_from_json(raw: bytes | msgspec.Raw, *, notes: NoteReader = NO_NOTES) -> Pod:
     """Read a v1.Pod, as watched, as sent by kube-scheduler or from a file. ValueError names the field that is wrong.
 
-    `notes` reads what we wrote on it. A pod without uid (only files have such) is identified by `namespace/name`; one
-    without schedulerName belongs to `default-scheduler`, as the API server would write.
+    `notes` reads what we wrote on it. A pod without uid (only files have such) is identified by `namespace/name`.
     """
     read = decode(_pod, raw, what="Pod")
     meta, spec, status = read.metadata, read.spec or PodSpec(), read.status or PodStatus()
