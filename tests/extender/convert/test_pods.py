@@ -19,7 +19,13 @@ def read(metadata: dict[str, Any] | None = None, spec: dict[str, Any] | None = N
 
 
 def test_every_plain_field() -> None:
-    metadata = {"name": "w-2", "namespace": "team", "uid": "u1", "resourceVersion": "77", "managedFields": [{"f": {}}]}
+    metadata: dict[str, Any] = {
+        "name": "w-2",
+        "namespace": "team",
+        "uid": "u1",
+        "resourceVersion": "77",
+        "managedFields": [{"f": {}}],
+    }
     metadata |= {"creationTimestamp": "2026-11-20T10:00:00Z", "deletionTimestamp": "2026-11-20T11:00:00Z"}
     metadata["annotations"] = {"netgang.io/near": "D", "netgang.io/zones": "D,C", NUDGE_ANNOTATION: "17", "note": "x"}
     spec = {

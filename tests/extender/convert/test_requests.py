@@ -51,7 +51,7 @@ SPECS = {  # case, of those that the 160 pods do not name: (expected requests, p
         {"cpu": 4250, "memory": 7, "nvidia.com/gpu": 1},
         {
             "containers": [BOTH],
-            "resources": asks(cpu="4", **{"nvidia.com/gpu": "8"})["resources"],
+            "resources": asks(cpu="4", **GPU)["resources"],
             "overhead": OVERHEAD,
         },
     ),
