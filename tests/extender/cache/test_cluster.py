@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from extender.cache import ClusterCache
-from scoring.ids import GangKey, NodeName, PodUid, gang_key
-from scoring.model import GATE, Node, NodeSelectorTerm, Phase, Pod, Requirement, Taint
+from scoring.ids import GangKey, NodeName, PodUid
+from scoring.model import GATE, NodeSelectorTerm, Phase, Pod, Requirement, Taint
 from scoring.model.resources import CPU
 from tests.builders import node, pod
 from tests.fuzz.consistency import assert_consistent
@@ -16,9 +16,9 @@ N1, N2 = NodeName("n1"), NodeName("n2")
 PIN_N1 = (NodeSelectorTerm(fields=(Requirement("metadata.name", "In", ("n1",)),)),)
 
 
-def cluster(*pods: Pod, nodes: tuple[Node, ...] | None = None) -> ClusterCache:
+def cluster(*pods: Pod) -> ClusterCache:
     cache = ClusterCache()
-    cache.nodes.replace([node("n1"), node("n2")] if nodes is None else nodes)
+    cache.nodes.replace([node("n1"), node("n2")])
     cache.pods.replace(pods)
     cache.snapshot()
     return cache
@@ -109,8 +109,8 @@ def test_the_version_counts_what_can_decide(changes: int, before: Pod | None, af
 
 def test_arrays_cannot_be_written_and_the_node_table_has_a_version() -> None:
     cache = cluster(pod("p", node="n1"))
-    snapshot, table = cache.snapshot(), cache.snapshot().table
-    for array in (snapshot.used, table.allocatable, *table.zones.values()):
+    table = cache.snapshot().table
+    for array in (cache.snapshot().used, table.allocatable, *table.zones.values()):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1
     cache.pods.put(pod("q", node="n1"))
@@ -130,8 +130,7 @@ def test_a_relist_is_one_change() -> None:
         cache.nodes.put(node("n3"))
         assert cache.snapshot() is old
     cache.pods.list_ended()
-    assert reported == [old.version + 1]
-    assert (used_cpu(cache, "n1"), used_cpu(cache, "n2"), used_cpu(cache, "n3")) == (1000, 2000, 0)
+    assert (reported, [used_cpu(cache, name) for name in ("n1", "n2", "n3")]) == ([old.version + 1], [1000, 2000, 0])
     cache.pods.list_begun({"default/e", "default/f"})
     cache.pods.put(pod("e", node="n1"))
     cache.pods.list_ended()  # the reflector is cancelled in the middle: what was read so far counts
@@ -140,15 +139,15 @@ def test_a_relist_is_one_change() -> None:
 
 def test_assumed_pods_count_as_bound() -> None:
     """A confirmed Binding counts before the watch shows it, survives stale events, and ends when the watch agrees."""
-    cache, p = cluster(member("p"), member("q")), PodUid("uid-default-p")
+    cache, late = cluster(member("p"), member("q")), member("p", gates=("late",))
     reported = versions_reported(cache)
-    cache.pods.assume(p, N1)
+    cache.pods.assume(late.uid, N1)
     assert (used_cpu(cache), len(reported)) == (1000, 1)
-    cache.pods.put(member("p", gates=("late",)))
+    cache.pods.put(late)
     assert used_cpu(cache) == 1000
     reported.clear()
-    cache.pods.put(replace(member("p", gates=("late",)), node=N1))
-    assert (reported, p in cache.pods.assumed) == ([], False)
+    cache.pods.put(replace(late, node=N1))
+    assert (reported, cache.pods.assumed) == ([], {})
 
 
 def test_commitments_are_set_replaced_and_cleared() -> None:
@@ -194,17 +193,13 @@ def test_exclusions_expire_and_are_forgotten_with_the_node() -> None:
 
 def test_only_who_was_refused_can_show_that_a_node_passes() -> None:
     """Another gang's labels may make the difference, and our own refusals do not count (docs/safety.md S7)."""
-    member, other = pod("p", gang="g"), pod("q", gang="h")
-    cache = cluster()
-    cache.exclude(member.member_class, N1, 100.0, by=gang_key("default", "g"))
-    cache.exclude(member.member_class, N2, 100.0)
-    assert not cache.passed(other, [N1, N2])
-    assert not cache.passed(member, [N2])
+    cache, one, other = cluster(), member("p"), pod("q", gang="h")
+    cache.exclude(one.member_class, N1, 100.0, by=GangKey("default/g"))
+    cache.exclude(one.member_class, N2, 100.0)
+    assert [cache.passed(other, [N1, N2]), cache.passed(one, [N2])] == [False, False]
     before = cache.version
-    assert cache.passed(member, [N1, N2])
-    assert cache.version > before
-    assert cache.snapshot().exclusions == {member.member_class: {N2}}
-    assert not cache.passed(member, [N1])
+    assert [cache.passed(one, [N1, N2]), cache.passed(one, [N1])] == [True, False]
+    assert (cache.version > before, cache.snapshot().exclusions) == (True, {one.member_class: {N2}})
 
 
 def test_back_offs() -> None:
@@ -222,12 +217,10 @@ def test_back_offs() -> None:
 def test_scheduler_names() -> None:
     """Gangs of other schedulers are load only, unless the configuration names their scheduler."""
     theirs = pod("p", gang="g", min_available=1, scheduler_name="default-scheduler", node="n1")
-    cache = cluster(theirs)
+    cache, whole = cluster(theirs), ClusterCache(scheduler_names=frozenset({"netgang", "default-scheduler"}))
     assert (cache.snapshot().gangs, cache.gang_of(theirs.uid), cache.is_own(theirs)) == ({}, None, False)
-    whole = ClusterCache(scheduler_names=frozenset({"netgang", "default-scheduler"}))
     whole.pods.put(theirs)
-    assert whole.is_own(theirs)
-    assert list(whole.snapshot().gangs) == ["default/g"]
+    assert (list(whole.snapshot().gangs), whole.is_own(theirs)) == (["default/g"], True)
 
 
 def test_what_the_plan_foresaw_is_reported_apart() -> None:

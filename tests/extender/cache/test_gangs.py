@@ -101,21 +101,6 @@ def test_problems(reason: Reason, words: str, pods: list[Pod], groups: tuple[Pod
     assert words in found.problem_detail
 
 
-def test_the_pod_group_may_come_later() -> None:
-    cache = ClusterCache()
-    cache.pods.put(grouped("a"))
-    versions = [cache.snapshot().version]
-    cache.pod_groups.put(PodGroup(G, 1))
-    assert cache.snapshot().gangs[G].problem is None
-    versions.append(cache.snapshot().version)
-    cache.pod_groups.put(PodGroup(G, 1))
-    cache.pod_groups.put(PodGroup(GangKey("default/unused"), 1))
-    assert cache.snapshot().version == versions[-1] > versions[0]
-    cache.pod_groups.remove("default/g")
-    assert cache.snapshot().gangs[G].problem is Reason.INVALID_GROUP
-    assert_consistent(cache)
-
-
 def test_native_gangs_have_the_minimum_of_their_own_pod_groups() -> None:
     """They are never refused: kube-scheduler says what is wrong. A PodGroup of coscheduling may have the same name."""
     cache = ClusterCache()
@@ -133,20 +118,25 @@ def test_native_gangs_have_the_minimum_of_their_own_pod_groups() -> None:
     assert_consistent(cache)
 
 
-SEEN = PodGroup(G, 2, uid="u1", resource_version="1")
+SEEN = PodGroup(G, 1, uid="u1", resource_version="1")
 
 
-def test_a_status_changes_nothing_that_is_planned() -> None:
+def test_a_pod_group_may_come_later_and_its_status_decides_nothing() -> None:
     cache = ClusterCache()
-    cache.pods.put(grouped("p"))
+    cache.pods.put(grouped("a"))
+    assert cache.snapshot().gangs[G].problem is Reason.INVALID_GROUP
     cache.pod_groups.put(SEEN)
     before = cache.snapshot()
+    assert before.gangs[G].problem is None
     written = replace(SEEN, resource_version="2", status=GroupStatus("Running", running=2), ours=True)
     cache.pod_groups.put(written)
-    assert cache.snapshot() is before
-    assert cache.pod_groups.of(before.gangs[G]) is written
+    cache.pod_groups.put(PodGroup(GangKey("default/unused"), 1))
+    assert (cache.snapshot() is before, cache.pod_groups.of(before.gangs[G])) == (True, written)
     cache.pod_groups.replace([replace(written, min_member=5)])
     assert cache.snapshot().gangs[G].min_member == 5
+    cache.pod_groups.remove(G)
+    assert cache.snapshot().gangs[G].problem is Reason.INVALID_GROUP
+    assert_consistent(cache)
 
 
 def test_other_writers_are_known_as_long_as_they_show() -> None:
