@@ -12,7 +12,6 @@ from extender.cache.pods import Pods, needs_node
 from extender.cache.room import Daemons, Nodes, Usage
 from extender.cache.state import ClusterState
 from extender.schemas import CacheSizes
-from scoring.feasibility.filters import named_only
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import JobSays, Node, Pod, Snapshot
 from scoring.network.matrix import NetworkMatrix
@@ -115,11 +114,7 @@ class ClusterCache(ClusterState):
 
     def counted_on(self, pod: Pod) -> NodeName | None:
         """The node whose room is counted as this pod's: there, nominated or kept for it (docs/safety.md S12)."""
-        node = self.pods.node_of(pod)
-        if node is not None or not pod.daemon:
-            return node
-        named = named_only(pod.member_class.constraints) or ()
-        return next((name for name in named if len(named) == 1 and self.daemon_sets.keeps_for(pod, name)), None)
+        return self.pods.node_of(pod) or self.daemon_sets.keeps_for(pod)
 
     def sizes(self) -> CacheSizes:
         """How much is held. Cost: O(groups)."""

@@ -22,7 +22,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from extender.cache.state import ClusterState, Watched
-from scoring.feasibility.filters import node_allows
+from scoring.feasibility.filters import named_only, node_allows
 from scoring.ids import NodeName, PodUid, ResourceName
 from scoring.model import DaemonSet, HostPort, MemberClass, Node, NodeTable, Pod
 from scoring.model.snapshot import axis_of
@@ -30,11 +30,10 @@ from scoring.network.matrix import Ints
 
 MOST_SETS: Final = 64
 PAIRS_A_ROUND: Final = 5_000
-ENDS_A_ROUND: Final = 2_000
+ENDS_A_ROUND: Final = 2_000  # Ends, and budgets looked at
 _PAIRS_A_STEP: Final = 500
 _FEW: Final = 500  # Young nodes that are looked at in one go, and ends that may be out of date
 _COMES_BACK: Final = 0.1  # Seconds of budget for each second in which nothing is kept
-_LOOKED_AT_A_ROUND: Final = 2_000
 _LARGEST: Final = 2**62  # More than int64 holds only where a request is nonsense; the node is full either way
 
 
@@ -45,7 +44,7 @@ class Nodes(Watched[Node]):
         super().__init__(state, by_name)
         self.by_name, self._daemons = by_name, daemons
         self._offers: Counter[ResourceName] = Counter()  # resource → how many nodes have it
-        self._table = _frozen(NodeTable.of((), version=0))
+        self._table = NodeTable.of((), version=0)
         self._changed: set[NodeName] = set()
         self._reshaped = False
 
@@ -81,7 +80,7 @@ class Nodes(Watched[Node]):
         if self._changed:
             version = self._table.version + 1
             if self._reshaped:
-                self._table = _frozen(self._reshape(version))
+                self._table = self._reshape(version)
             else:
                 rows = list(self._table.nodes)
                 for name in self._changed:
@@ -103,14 +102,6 @@ class Nodes(Watched[Node]):
         amounts = old.allocatable.take(before, axis=0)
         amounts[changed] = 0
         return NodeTable.filled(tuple([known[name] for name in names]), old.axis, amounts, changed, version)
-
-
-def _frozen(table: NodeTable) -> NodeTable:
-    """Let numpy refuse writes to arrays that snapshots share."""
-    table.allocatable.flags.writeable = False
-    for rows in table.zones.values():
-        rows.flags.writeable = False
-    return table
 
 
 class Usage:
@@ -228,9 +219,10 @@ class Daemons(Watched[DaemonSet]):
                 rooms.append(RoomForDaemons(one.key, tuple(sorted(nodes)), until_s, len(overdue)))
         return rooms
 
-    def keeps_for(self, pod: Pod, node: NodeName) -> bool:
-        """Whether `node` keeps room free that is this pod's."""
-        return node in self._kept.get(pod.daemon, ())
+    def keeps_for(self, pod: Pod) -> NodeName | None:
+        """The node that keeps room free that is this pod's."""
+        named = (named_only(pod.member_class.constraints) or ()) if pod.daemon else ()
+        return next((name for name in named if len(named) == 1 and name in self._kept.get(pod.daemon, ())), None)
 
     def _take(self, item: DaemonSet) -> bool:
         known = self._sets.get(item.identity)
@@ -301,7 +293,7 @@ class Daemons(Watched[DaemonSet]):
         if len(self._ends) > 2 * sum(map(len, self._kept.values())) + _FEW:  # most of it has ended before
             self._ends = [(end_s, uid, node) for uid, nodes in self._kept.items() for node, end_s in nodes.items()]
             heapify(self._ends)
-        for key in list(islice(self._budgets, _LOOKED_AT_A_ROUND)):
+        for key in list(islice(self._budgets, ENDS_A_ROUND)):
             budget = self._budgets.pop(key)
             if budget.spent_s(now_s) > 0.0 or budget.open:
                 self._budgets[key] = budget

@@ -7,17 +7,15 @@ for four times, and so on.
 
 import re
 from contextlib import suppress
-from typing import Final, TypeAlias
+from typing import Final
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from scoring.ids import GangKey
 from scoring.model.pod import GangSource, Pod, counts
 from scoring.model.reasons import Reason
-
-Floats: TypeAlias = NDArray[np.float64]
+from scoring.network.measurement import Floats
 
 EXPECTED_DURATION: Final = "expected-duration"  # Annotation `netgang.io/expected-duration`, without the prefix
 MOST_S: Final = 10 * 365 * 86_400.0  # Ten years: what is declared is never more

@@ -1,7 +1,7 @@
 """The cluster at one moment, immutable: what every decision is made from.
 
 A decision that reads a live cache can see half of a change. The cache (`extender.cache`) builds one per version, and
-the node table again only when nodes change. Arrays are never written after they are built.
+the node table again only when nodes change. Arrays are never written after they are built; numpy sees to it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -98,6 +98,8 @@ class NodeTable(msgspec.Struct, frozen=True):
         names = tuple([node.name for node in nodes])
         index = dict(zip(names, range(len(names)), strict=True))
         zones = {zone: np.array(rows_of[zone], np.int64) for zone in sorted(rows_of)}
+        for array in (amounts, *zones.values()):
+            array.flags.writeable = False
         return cls(version, nodes, names, index, axis, amounts, zones)
 
     def vector(self, requests: Resources) -> Ints:
