@@ -101,14 +101,12 @@ _LWS = "leaderworkerset.sigs.k8s.io/"
 _VOLCANO = "volcano.sh/"
 _NO_RUNS = frozenset({"apps/v1", "v1/ReplicationController"})  # API versions, or kinds, that replace pods without end
 _SPAN = 100_000  # Members that an index leaves room for in one Job or group of which the size is not known
-_ROLES: Mapping[str, Role] = {
-    # role as the framework names it, in lower case → role class
-    "ps": Role.PS, "server": Role.PS, "parameter-server": Role.PS,
-    "chief": Role.CHIEF, "master": Role.CHIEF, "launcher": Role.CHIEF, "leader": Role.CHIEF, "head": Role.CHIEF,
-    "coordinator": Role.CHIEF, "driver": Role.CHIEF, "mpimaster": Role.CHIEF, "scheduler": Role.CHIEF,
-    "evaluator": Role.OTHER, "dataset-initializer": Role.OTHER, "model-initializer": Role.OTHER,
-    "initializer": Role.OTHER,
-}  # fmt: skip
+_ROLES: Mapping[str, Role] = {  # role as the framework names it, in lower case → role class
+    **dict.fromkeys(("ps", "server", "parameter-server"), Role.PS),
+    **dict.fromkeys(("chief", "master", "launcher", "leader", "head", "coordinator", "driver"), Role.CHIEF),
+    **dict.fromkeys(("mpimaster", "scheduler"), Role.CHIEF),
+    **dict.fromkeys(("evaluator", "dataset-initializer", "model-initializer", "initializer"), Role.OTHER),
+}
 Place: TypeAlias = tuple[Role, JobKey | None, int | None]  # A pod's role, its job, if one is recognised, its index
 NO_PLACE: Final[Place] = (Role.OTHER, None, None)
 

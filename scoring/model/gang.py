@@ -134,11 +134,7 @@ def length_s(gang: Gang, job: JobSays) -> float | None:
 
     A deadline cuts what is declared; alone it is taken for the length, as batch systems take the limit of a job.
     """
-    found = [pod.limit_s for pod in gang.members if pod.limit_s is not None]
-    if job.limit_s is not None:
-        found.append(job.limit_s)
-    for name, text in gang.options:
-        if name == EXPECTED_DURATION:
-            with suppress(ValueError):  # `scoring.model.policy.gang_options` says so
-                found.append(duration_s(text))
-    return min(found, default=None)
+    lengths_s = [job.limit_s, *(pod.limit_s for pod in gang.members)]
+    with suppress(ValueError):  # `scoring.model.policy.gang_options` says so
+        lengths_s += [duration_s(text) for name, text in gang.options if name == EXPECTED_DURATION]
+    return min((one_s for one_s in lengths_s if one_s is not None), default=None)
