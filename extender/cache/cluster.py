@@ -68,8 +68,7 @@ class ClusterCache(ClusterState):
     def set_commitment(self, gang: GangKey, assignment: Mapping[PodUid, NodeName], *, as_planned: bool = False) -> None:
         """Begin, replace or (empty) end a gang's commitment (docs/safety.md S4). ValueError: a pod is another gang's.
 
-        Members that are bound, finished or going are left out now, and taken out when they become so; pods not seen
-        yet stay in. When nothing is left the commitment ends. `as_planned`: the newest plan gives them these places.
+        It holds members that need a node and pods not seen yet. `as_planned`: the newest plan gives them these places.
         """
         news = self.commit(gang, {uid: node for uid, node in assignment.items() if needs_node(self.pod(uid))})
         self.expected = news and as_planned

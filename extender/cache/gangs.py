@@ -181,9 +181,8 @@ class Gangs:
     def build(self, key: GangKey) -> Gang:
         """Put the gang together from the pods of one run that name it (at least one). Cost: O(n log n).
 
-        Its age is its owner's, where that is known, else its PodGroup's, else its oldest pod's (docs/safety.md S14).
-        Its minimum is the PodGroup's, else the labels', else all pods there are, and at most what its owner still needs
-        (docs/safety.md S8). Its owner's own annotations count where pods have none.
+        Its age is its owner's, else its PodGroup's, else its oldest pod's (docs/safety.md S14); its minimum the
+        PodGroup's, else the labels', else all pods there are, at most what its owner still needs (docs/safety.md S8).
         """
         pods = tuple(self.groups[key].pods.values())
         of_any = self._pod_group(_ref(pods[0]))
@@ -283,9 +282,9 @@ def continued(
 ) -> Gang:
     """The gang with what is known of its past: whether it has started. Cost: O(n), O(n log n) when it becomes whole.
 
-    It has when the watch shows its minimum on nodes (`shown`: those that count so; a confirmed Binding proves nothing:
-    a member may be deleted before the last one); then for as long as one of those counts; and when a note of ours says
-    so (`noted`: pods by which a former process noted it). An invalid gang does not start: its minimum is not known.
+    It has when the watch shows its minimum on nodes (`shown`; a confirmed Binding is no proof: a member may go before
+    the last one comes), then for as long as one of those counts; and when a former process noted so of a member
+    (`noted`). An invalid gang does not start: its minimum is not known.
 
     >>> from tests.builders import bound, gang, pod
     >>> a, b = bound(pod("a"), "n1"), bound(pod("b"), "n2")

@@ -5,9 +5,8 @@ one, keeps rows, columns and arrays. Room is counted by node name, too: a pod on
 known yet counts as soon as the node table shows it. Amounts are exact integers.
 
 Kept for a DaemonSet is the request of its template, on each node that it selects and has no pod on, for `settle_s` from
-when the pod became missing (docs/safety.md S12, S26). Tenants write DaemonSets as well, and their pods may be
-impossible: those of one namespace have a budget on each node, a committed place goes first (docs/safety.md S4), and
-work is bounded in each round.
+when the pod became missing (docs/safety.md S12, S26). Tenants write DaemonSets, too: those of one namespace have a
+budget on each node, a committed place goes first (docs/safety.md S4), and work is bounded in each round.
 """
 
 from bisect import bisect_left

@@ -1,10 +1,9 @@
 """Read the few fields of an API object that we need, with one kind of error, however tenants write it; share parts.
 
 msgspec skips unknown fields while parsing: a pod of 4 KB costs microseconds. Rules: JSON `null` means absent, as in Go;
-whatever cannot be read is a ValueError that names kind and field. The decoder gives up after some hundred levels with
-RecursionError, and the API server takes 10,000 in kinds that others define: then whatever begins below `LEVELS` is
-replaced by null and the rest is read; no field that we read lies half as deep. An annotation is measured before it is
-parsed (docs/safety.md S21).
+whatever cannot be read is a ValueError that names kind and field. The decoder gives up after some hundred levels, and
+the API server takes 10,000 in kinds that others define: then whatever begins below `LEVELS` is replaced by null; no
+field that we read lies half as deep. An annotation is measured before it is parsed (docs/safety.md S21).
 """
 
 import re

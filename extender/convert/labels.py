@@ -2,14 +2,13 @@
 
 Rules:
 - A gang: first match wins. What is missing, bad or contradictory becomes `GroupRef.problem`, a sentence that says what
-  to change; the gang is then refused with a constant reason. Nothing is guessed, and no pod with half a gang's labels
-  runs as a plain pod.
+  to change, and the gang is refused: nothing is guessed, and no pod with half a gang's labels runs as a plain pod.
 - A job: one framework after the other, most explicit first (facts of the job kinds). Only labels that the framework
   itself puts on pods count; a role name that is not known means worker, because every framework's nameless majority are
   its workers. A TFJob's worker 0 stays a worker even when it acts as chief: it is scaled as one.
-- Slips: Kubernetes accepts any key, so a gang whose label is misspelt would start pod by pod, without a word. A key
-  counts as misspelt when it has one of our prefixes, or one like it, and a name that is none of ours but like one; or
-  when it is a label that belongs among the annotations, or the other way round. Other tools' keys are never reported.
+- Slips: with a misspelt label a gang would start pod by pod, without a word. A key counts as misspelt when it has one
+  of our prefixes, or one like it, and a name that is none of ours but like one; or when it is a label that belongs
+  among the annotations, or the other way round. Other tools' keys are never reported.
 - Whatever a tenant wrote is kept in bounded length and number (docs/safety.md S21).
 """
 

@@ -1,8 +1,7 @@
 """PodGroups, gangs as they exist now, and how long they run, as far as anyone says it.
 
-A length is declared by users, or enforced by a deadline; else there is none, never a guess. Rules: a duration is
-measured before it is parsed; a gang that runs on beyond its length is expected to run for twice as long as that, then
-for four times, and so on.
+A length is declared by users, or enforced by a deadline; else there is none, never a guess. A gang that runs on beyond
+it is expected to run for twice as long, then for four times, and so on.
 """
 
 import re
@@ -37,7 +36,7 @@ def duration_s(text: str) -> float:
     Traceback (most recent call last):
     ValueError: is not a duration such as 90m, 1h30m or 5400 (seconds)
     """
-    value = text.strip() if len(text) <= MOST_CHARS else ""
+    value = text.strip() if len(text) <= MOST_CHARS else ""  # measured before it is parsed
     if not _WHOLE.fullmatch(value):
         raise ValueError("is not a duration such as 90m, 1h30m or 5400 (seconds)")
     parts = _PART.findall(value) or [(value, "s")]

@@ -1,8 +1,7 @@
 """What an operator may choose about decisions, and what a gang's owner may ask for by annotation.
 
-A plain value, as a recorded decision is made again with the policy it was made under. Its sections are read as settings
-are (`extender.settings.reading`): each field is the setting of its name, but for those in `fixed`, which only tests and
-the simulator vary. Rule: an unknown annotation value is reported and the default is used, never silence.
+A plain value, read as settings are (`extender.settings.reading`): each field is the setting of its name, but for those
+in `fixed`, which only tests and the simulator vary. An unknown annotation value is reported, and the default is used.
 """
 
 from collections.abc import Iterable, Mapping
