@@ -312,21 +312,16 @@ def _requested(state: PermitState, event: BindRequested, quorum: Quorum, out: li
 def _bound(state: PermitState, uid: PodUid, node: NodeName, out: list[Instruction]) -> PermitState:
     """A member is on `node`: success for a call that asked for that node, whatever the machine had done for it."""
     waiting = state.posting.get(uid) or state.held.get(uid)
-    if waiting is not None and waiting.node != node:
-        state = _leave(state, uid, Reason.POD_CHANGED, out)
-    elif waiting is not None:
-        if waiting.request is not None:
-            out.append(Answer(waiting.request, None))
-        state = _without(state, {uid})
+    elsewhere = waiting is not None and waiting.node != node
+    state = _leave(state, uid, Reason.POD_CHANGED if elsewhere else None, out)
     return replace(state, bound={**state.bound, uid: node})
 
 
 def _client_gone(state: PermitState, request: RequestId, out: list[Instruction]) -> PermitState:
     """A held member leaves without an answer; a Binding under way goes on, and its outcome answers no call."""
-    for uid, held in state.held.items():
-        if held.request == request:
-            out.append(Release((uid,)))
-            return _without(state, {uid})
+    if gone := [uid for uid, held in state.held.items() if held.request == request]:
+        out.append(Release(tuple(gone)))
+        return replace(state, held={uid: held for uid, held in state.held.items() if uid not in gone})
     posting = {u: replace(p, request=None) if p.request == request else p for u, p in state.posting.items()}
     return replace(state, posting=posting)
 
@@ -400,20 +395,14 @@ def _fail_held(state: PermitState, reason: Reason, out: list[Instruction]) -> Pe
     return replace(state, held={})
 
 
-def _leave(state: PermitState, uid: PodUid, reason: Reason, out: list[Instruction]) -> PermitState:
-    """One member leaves held or posting unbound; its call, if a caller waits for it, gets the reason."""
+def _leave(state: PermitState, uid: PodUid, reason: Reason | None, out: list[Instruction]) -> PermitState:
+    """One member leaves held or posting, bound if for no reason; its call, if a caller waits, gets the reason."""
     waiting = state.posting.get(uid) or state.held.get(uid)
     if waiting is None:
         return state
     if waiting.request is not None:
         out.append(Answer(waiting.request, reason))
-    out.append(Release((uid,)))
-    return _without(state, {uid})
-
-
-def _without(state: PermitState, uids: Set[PodUid]) -> PermitState:
-    return replace(
-        state,
-        held={u: h for u, h in state.held.items() if u not in uids},
-        posting={u: p for u, p in state.posting.items() if u not in uids},
-    )
+    if reason is not None:
+        out.append(Release((uid,)))
+    held = {u: h for u, h in state.held.items() if u != uid}
+    return replace(state, held=held, posting={u: p for u, p in state.posting.items() if u != uid})
