@@ -1,8 +1,8 @@
 """Hold and commit the binds of one gang: kube-scheduler's Permit point, as a state machine without I/O.
 
-Theory. kube-scheduler asks for one pod at a time and waits for the answer. A gang starts whole only if no Binding is
-posted before enough members are at bind, so a request is *held* until quorum; then all held ones become *posting*, and
-a posting becomes *bound* when the API server confirms it:
+kube-scheduler asks for one pod at a time and waits for the answer. A gang starts whole only if no Binding is posted
+before enough members are at bind, so a request is *held* until quorum; then all held ones become *posting*, and a
+posting becomes *bound* when the API server confirms it:
 
     BindRequested → held ──quorum──→ posting ──MemberBound──→ bound      success is answered here, and only here
                       │                 └─────BindFailed────→ (gone)     this member's error; the others go on
@@ -15,14 +15,13 @@ never whole and stays partial for `partial_timeout_s` is evicted, so that it doe
 Rules: every request gets exactly one answer (or its client is gone); every member that leaves held or posting unbound
 is released to the planner; the same events with the same quorums give the same instructions.
 
-Rule of events and state: an event carries what happened and when (`now_s`, monotonic seconds); what is true of the gang
-at that moment comes beside it as a `Quorum`, made from a cache that has seen the event: one that is missed, the next
-makes good. The state is a value: no mapping in it is written again, and only what the API server cannot know is in it.
+An event carries what happened and when (`now_s`, monotonic seconds); what is true of the gang at that moment comes
+beside it as a `Quorum`, made from a cache that has seen the event: one that is missed, the next makes good. The state
+is a value: no mapping in it is written again, and only what the API server cannot know is in it.
 
-Rule of a step: the event's own effect first, then what holds after every event, in a fixed order, so that a fact is
-acted upon whichever event brings it: (1) late calls fail, (2) the event, (3) members that died leave, (4) if the held
-ones cannot start as they are, all of them fail, (5) with quorum all are posted, (6) a gang that stays partial is
-evicted.
+A step has a fixed order, so that a fact is acted upon whichever event brings it: (1) late calls fail, (2) the event,
+(3) members that died leave, (4) if the held ones cannot start as they are, all of them fail, (5) with quorum all are
+posted, (6) a gang that stays partial is evicted.
 """
 
 import math
@@ -40,10 +39,10 @@ RequestId = NewType("RequestId", int)  # One held HTTP call of kube-scheduler; n
 
 
 class BindRequested(msgspec.Struct, frozen=True):
-    """Kube-scheduler asks to bind `uid` to `node` and waits; our filter offered that node to it (docs/safety.md S2).
+    """Kube-scheduler asks to bind `uid` to `node`, which our filter offered it, and waits (docs/safety.md S2).
 
-    It must be answered before `deadline_s`. `unusable`: members at bind, this one included, whose node has no more
-    room for them or does not suit them any more, checked against the cache just now.
+    `unusable`: members at bind, this one included, whose node has no more room for them or does not suit them any more,
+    checked against the cache just now.
     """
 
     uid: PodUid
@@ -57,9 +56,8 @@ class BindRequested(msgspec.Struct, frozen=True):
 class GangChanged(msgspec.Struct, frozen=True):
     """Members or the minimum changed, or a bound member was seen: a held gang may now be whole, or never be.
 
-    Why it exists: only a request or this event commits, because only they carry the room check that a commit needs.
-    The service sends it after any change of a gang that holds requests; without it a gang whose quorum shrank would
-    be held until its deadline. `unusable` as in `BindRequested`.
+    Only a request or this event commits, because only they carry the room check that a commit needs (`unusable` as in
+    `BindRequested`). The service sends it after any change of a gang that holds requests.
     """
 
     now_s: float
@@ -144,7 +142,7 @@ class Hold(msgspec.Struct, frozen=True):
 class PostBinding(msgspec.Struct, frozen=True):
     """Post the Binding, with the pod's uid; report exactly one `MemberBound` or `BindFailed` for it.
 
-    Its lease deadline is checked before (docs/safety.md S11); if it ran out, that is a non-terminal failure.
+    A lease that has run out (docs/safety.md S11) is a non-terminal failure.
     """
 
     uid: PodUid
@@ -171,7 +169,7 @@ class Nudge(msgspec.Struct, frozen=True):
 
 
 class Evict(msgspec.Struct, frozen=True):
-    """The gang stayed partial: evict its bound members on fresh state (docs/safety.md S10, S11); see above."""
+    """The gang stayed partial: evict its bound members on fresh state (docs/safety.md S10, S11)."""
 
     uids: tuple[PodUid, ...]
 
@@ -195,17 +193,15 @@ class Posting(msgspec.Struct, frozen=True):
 
 
 class PermitState(msgspec.Struct, frozen=True):
-    """One gang's binds. Start with `PermitState(partial_timeout_s=…)`, for a new gang as after a restart.
+    """One gang's binds; to be forgotten once it has no pods, and none in `held` and `posting`.
 
-    It may be forgotten once the gang has no pods and neither `held` nor `posting` has entries.
     ValueError unless `partial_timeout_s` is finite and positive.
     """
 
     partial_timeout_s: float  # How long a gang never whole may stay partial before its members are evicted
     held: Mapping[PodUid, Held] = {}  # member → its waiting call
     posting: Mapping[PodUid, Posting] = {}  # member → its Binding under way
-    bound: Mapping[PodUid, NodeName] = {}
-    """live member → its node, from the moment of confirmation: the cache may learn of it later"""
+    bound: Mapping[PodUid, NodeName] = {}  # live member → its node, once confirmed: the cache may learn of it later
     evicting: frozenset[PodUid] = frozenset()  # Members that `Evict` named and that are still there: they count no more
     partial_until_s: float | None = None  # While partial and never whole: the moment of its eviction
     started: bool = False  # It was whole with bound members, and some are still there (docs/safety.md S8)
@@ -227,8 +223,6 @@ def next_deadline_s(state: PermitState) -> float | None:
 def handle(state: PermitState, event: Event, quorum: Quorum) -> tuple[PermitState, tuple[Instruction, ...]]:
     """Take one step. `quorum` is the gang's, as of the event. Cost: O(members).
 
-    Bind nothing before quorum; answer every request exactly once; say success only when the Binding is confirmed.
-
     >>> two = Quorum(2, None, frozenset("ab"), frozenset(), frozenset(), started=False)
     >>> state = PermitState(partial_timeout_s=600.0)
     >>> state, said = handle(state, BindRequested("a", "n1", 1, 0.0, 30.0), two)
@@ -241,8 +235,14 @@ def handle(state: PermitState, event: Event, quorum: Quorum) -> tuple[PermitStat
     >>> said
     (Answer(request=2, error=None),)
     """
-    quorum = _after(state, event, quorum)
     out: list[Instruction] = []
+    # The cache may be a moment behind the event
+    if isinstance(event, NodeLost):
+        quorum = quorum.losing(event.node)
+    elif isinstance(event, PodDeleted) or (
+        isinstance(event, BindFailed) and event.terminal and event.uid in state.posting
+    ):
+        quorum = quorum.without(event.uid)
     if any(held.deadline_s <= event.now_s for held in state.held.values()):
         state = _fail_held(state, Reason.QUORUM_TIMEOUT, out)
     others_waited = bool(state.held)
@@ -260,19 +260,6 @@ def handle(state: PermitState, event: Event, quorum: Quorum) -> tuple[PermitStat
     return state, tuple(out)
 
 
-def _after(state: PermitState, event: Event, quorum: Quorum) -> Quorum:
-    """The quorum once the event is taken into account, should the cache be a moment behind it."""
-    match event:
-        case PodDeleted(uid=uid):
-            return quorum.without(uid)
-        case BindFailed(uid=uid, terminal=True) if uid in state.posting:
-            return quorum.without(uid)
-        case NodeLost(node=node):
-            return quorum.losing(node)
-        case _:
-            return quorum
-
-
 def _apply(state: PermitState, event: Event, quorum: Quorum, out: list[Instruction]) -> PermitState:
     match event:
         case BindRequested():
@@ -288,8 +275,8 @@ def _apply(state: PermitState, event: Event, quorum: Quorum, out: list[Instructi
         case EvictionRefused(uids=uids):
             return replace(state, evicting=state.evicting - frozenset(uids))
         case LeadershipLost():
-            # Bindings under way keep their calls: success is still true when it is confirmed, and an early error
-            # would make kube-scheduler give the room away while the API server binds the pod.
+            # Bindings under way keep their calls: after an early error kube-scheduler would give the room away while
+            # the API server binds the pod.
             return replace(_fail_held(state, Reason.NOT_LEADER, out), leading=False)
         case GangChanged() | NodeLost() | DeadlinePassed():
             return state
@@ -298,10 +285,7 @@ def _apply(state: PermitState, event: Event, quorum: Quorum, out: list[Instructi
 
 
 def _requested(state: PermitState, event: BindRequested, quorum: Quorum, out: list[Instruction]) -> PermitState:
-    """A request is answered at once, attached to the Binding under way, or held.
-
-    A second request for a member means that kube-scheduler restarted: the first gets an error, as its client is gone.
-    """
+    """Answer it, attach it to the Binding under way, or hold it; an earlier one's client is gone (a restart)."""
     uid, node = event.uid, event.node
     where = state.bound.get(uid) or quorum.bound_to.get(uid)
     under_way = state.posting.get(uid)
@@ -328,21 +312,16 @@ def _requested(state: PermitState, event: BindRequested, quorum: Quorum, out: li
 def _bound(state: PermitState, uid: PodUid, node: NodeName, out: list[Instruction]) -> PermitState:
     """A member is on `node`: success for a call that asked for that node, whatever the machine had done for it."""
     waiting = state.posting.get(uid) or state.held.get(uid)
-    if waiting is not None and waiting.node != node:
-        state = _leave(state, uid, Reason.POD_CHANGED, out)
-    elif waiting is not None:
-        if waiting.request is not None:
-            out.append(Answer(waiting.request, None))
-        state = _without(state, {uid})
+    elsewhere = waiting is not None and waiting.node != node
+    state = _leave(state, uid, Reason.POD_CHANGED if elsewhere else None, out)
     return replace(state, bound={**state.bound, uid: node})
 
 
 def _client_gone(state: PermitState, request: RequestId, out: list[Instruction]) -> PermitState:
     """A held member leaves without an answer; a Binding under way goes on, and its outcome answers no call."""
-    for uid, held in state.held.items():
-        if held.request == request:
-            out.append(Release((uid,)))
-            return _without(state, {uid})
+    if gone := [uid for uid, held in state.held.items() if held.request == request]:
+        out.append(Release(tuple(gone)))
+        return replace(state, held={uid: held for uid, held in state.held.items() if uid not in gone})
     posting = {u: replace(p, request=None) if p.request == request else p for u, p in state.posting.items()}
     return replace(state, posting=posting)
 
@@ -383,10 +362,7 @@ def _commit(state: PermitState, event: Event, quorum: Quorum, out: list[Instruct
 
 
 def _repair(state: PermitState, now_s: float, quorum: Quorum, out: list[Instruction]) -> PermitState:
-    """Step 6: note whether the gang is whole, was ever, or is partial; evict what stays partial and never was whole.
-
-    The clock starts when the first outcomes leave the gang partial, and runs on through later attempts.
-    """
+    """Step 6: evict what stays partial and never was whole; its clock runs on through later attempts."""
     there = _on_nodes(state, quorum)
     whole = quorum.reached_by(there)
     started = (state.started or quorum.started or (whole and quorum.problem is None)) and bool(there or state.posting)
@@ -411,7 +387,6 @@ def _on_nodes(state: PermitState, quorum: Quorum) -> Set[PodUid]:
 
 
 def _fail_held(state: PermitState, reason: Reason, out: list[Instruction]) -> PermitState:
-    """All held members fail together, for one reason."""
     if not state.held:
         return state
     uids = tuple(sorted(state.held))
@@ -420,20 +395,14 @@ def _fail_held(state: PermitState, reason: Reason, out: list[Instruction]) -> Pe
     return replace(state, held={})
 
 
-def _leave(state: PermitState, uid: PodUid, reason: Reason, out: list[Instruction]) -> PermitState:
-    """One member leaves held or posting unbound; its call, if a caller waits for it, gets the reason."""
+def _leave(state: PermitState, uid: PodUid, reason: Reason | None, out: list[Instruction]) -> PermitState:
+    """One member leaves held or posting, bound if for no reason; its call, if a caller waits, gets the reason."""
     waiting = state.posting.get(uid) or state.held.get(uid)
     if waiting is None:
         return state
     if waiting.request is not None:
         out.append(Answer(waiting.request, reason))
-    out.append(Release((uid,)))
-    return _without(state, {uid})
-
-
-def _without(state: PermitState, uids: Set[PodUid]) -> PermitState:
-    return replace(
-        state,
-        held={u: h for u, h in state.held.items() if u not in uids},
-        posting={u: p for u, p in state.posting.items() if u not in uids},
-    )
+    if reason is not None:
+        out.append(Release((uid,)))
+    held = {u: h for u, h in state.held.items() if u != uid}
+    return replace(state, held=held, posting={u: p for u, p in state.posting.items() if u != uid})

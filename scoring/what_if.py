@@ -1,7 +1,7 @@
 """Suppose that something were different, and see what the plan would be. Nothing is changed anywhere.
 
-Rule: the plan after is made as the running service would make it: places that the plan before gave are kept where they
-still stand. So what differs is due to what is supposed, and not to another way of choosing among equals.
+Places that the plan before gave are kept where they still stand, as the running service would: what differs is due to
+what is supposed, and not to another way of choosing among equals.
 """
 
 from collections.abc import Mapping, Sequence

@@ -12,7 +12,6 @@ from extender.cache.pods import Pods, needs_node
 from extender.cache.room import Daemons, Nodes, Usage
 from extender.cache.state import ClusterState
 from extender.schemas import CacheSizes
-from scoring.feasibility.filters import named_only
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import JobSays, Node, Pod, Snapshot
 from scoring.network.matrix import NetworkMatrix
@@ -50,17 +49,15 @@ class ClusterCache(ClusterState):
         before, self._network = self._network, matrix
         self.note((before.version, before.evaluated_at_s) != (matrix.version, matrix.evaluated_at_s))
 
-    def set_owners(
-        self, created_s: Mapping[str, float], wanted: Mapping[str, int], says: Mapping[str, JobSays]
-    ) -> None:
-        """Owners of pods (by uid) were read: age, pods that they want, lengths. Cost: O(pods of gangs)."""
-        self.gangs.owners.note(created_s, wanted, says)
+    def set_owners(self, read: Mapping[str, JobSays]) -> None:
+        """Owners of pods (by uid) were read. Cost: O(pods of gangs)."""
+        self.gangs.jobs.update(read)
         self.note(sum(self.gangs.touch(key) for key in self.gangs.changed_owners()) > 0)
 
     def set_minimum(self, gang: GangKey, owner_uid: str, count: int) -> None:
         """The gang's owner was read, and needs no more than `count` of its members by now (docs/safety.md S8)."""
-        minimums, minimum = self.gangs.owners.minimums, (owner_uid, count)
-        news, minimums[gang] = minimums.get(gang) != minimum, minimum
+        before, self.gangs.minimums[gang] = self.gangs.minimums.get(gang), (owner_uid, count)
+        news = before != (owner_uid, count)
         self.note(news and self.gangs.touch(gang))
 
     def note_starts(self, members: Mapping[PodUid, GangKey]) -> None:
@@ -71,8 +68,7 @@ class ClusterCache(ClusterState):
     def set_commitment(self, gang: GangKey, assignment: Mapping[PodUid, NodeName], *, as_planned: bool = False) -> None:
         """Begin, replace or (empty) end a gang's commitment (docs/safety.md S4). ValueError: a pod is another gang's.
 
-        Members that are bound, finished or going are left out now, and taken out when they become so; pods not seen
-        yet stay in. When nothing is left the commitment ends. `as_planned`: the newest plan gives them these places.
+        It holds members that need a node and pods not seen yet. `as_planned`: the newest plan gives them these places.
         """
         news = self.commit(gang, {uid: node for uid, node in assignment.items() if needs_node(self.pod(uid))})
         self.expected = news and as_planned
@@ -117,11 +113,7 @@ class ClusterCache(ClusterState):
 
     def counted_on(self, pod: Pod) -> NodeName | None:
         """The node whose room is counted as this pod's: there, nominated or kept for it (docs/safety.md S12)."""
-        node = self.pods.node_of(pod)
-        if node is not None or not pod.daemon:
-            return node
-        named = named_only(pod.member_class.constraints) or ()
-        return next((name for name in named if len(named) == 1 and self.daemon_sets.keeps_for(pod, name)), None)
+        return self.pods.node_of(pod) or self.daemon_sets.keeps_for(pod)
 
     def sizes(self) -> CacheSizes:
         """How much is held. Cost: O(groups)."""

@@ -45,7 +45,8 @@ class Gangs:
         self.by_uid: dict[PodUid, Pod] = {}  # Every pod, of gangs or not
         self.groups: dict[GangKey, GroupPods] = {}  # gang → the pods that name it
         self.pod_groups: Mapping[bool, dict[GangKey, PodGroup]] = {False: {}, True: {}}  # whether Kubernetes' own → …
-        self.owners = Owners()  # What was read of jobs; after a change see `changed_owners`
+        self.jobs: dict[str, JobSays] = {}  # owner's uid → what was read of it; after a change see `changed_owners`
+        self.minimums: dict[GangKey, tuple[str, int]] = {}  # gang → its owner, and the most that it needs by now
         self.noted: Mapping[PodUid, GangKey] = {}  # Members by which a gang is known to have started before us
         self._gangs: dict[GangKey, Gang] = {}
         self._view: Mapping[GangKey, Gang] | None = None
@@ -83,14 +84,9 @@ class Gangs:
         self.settle()
         return self._partial
 
-    def foreign(self) -> list[GangKey]:
-        """Names of gangs that only pods of other schedulers have. Cost: O(gangs)."""
-        return [key for key, group in self.groups.items() if not group.own]
-
-    def pods_of(self, key: GangKey) -> tuple[Pod, ...]:
-        """Pods that name the gang, in no particular order."""
-        group = self.groups.get(key)
-        return tuple(group.pods.values()) if group is not None else ()
+    def foreign(self) -> list[Mapping[PodUid, Pod]]:
+        """The pods, as they are at any time, of each gang that only other schedulers' pods name. Cost: O(gangs)."""
+        return [group.pods for group in self.groups.values() if not group.own]
 
     def join(self, pod: Pod, *, assumed: bool) -> bool:
         """Take over the record of a pod that names a gang; whether it counts from now on by what the watch shows."""
@@ -100,12 +96,9 @@ class Gangs:
         if pod.uid not in group.pods:
             group.own += self.is_own(pod)
         group.pods[pod.uid] = pod
-        if assumed or not counts(pod):
-            group.shown.discard(pod.uid)
-            return False
-        new = pod.uid not in group.shown
-        group.shown.add(pod.uid)
-        return new
+        shown, shows = pod.uid in group.shown, not assumed and counts(pod)
+        (group.shown.add if shows else group.shown.discard)(pod.uid)
+        return shows and not shown
 
     def leave(self, pod: Pod) -> None:
         """The pod names its gang no more, or is gone."""
@@ -121,10 +114,9 @@ class Gangs:
     def touch(self, key: GangKey, *, regrouped: bool = True) -> bool:
         """One of the gang's pods, or with `regrouped` more than that, changed; whether that can decide anything."""
         group = self.groups.get(key)
-        ended = False
         if group is None:
-            self.owners.minimums.pop(key, None)
-            ended = self._state.backs_off(key, None)
+            self.minimums.pop(key, None)
+        ended = group is None and self._state.backs_off(key, None)
         if key not in self._gangs and (group is None or not group.own):
             return ended
         self._stale.add(key)
@@ -135,8 +127,7 @@ class Gangs:
     def shown(self, key: GangKey) -> bool:
         """One more of the gang's pods counts by the watch; whether the gang has started by that (docs/safety.md S23).
 
-        Seen at once: a member may go before the next question, and that the gang was whole would be lost.
-        Cost: O(1); O(members) for each from its minimum on, until it has started.
+        Seen at once: a member may go before the next question. Cost: O(1); O(members) from its minimum on.
         """
         group, known = self.groups[key], self._gangs.get(key)
         if not group.own or (known is not None and (known.started or known.problem is not None)):
@@ -150,12 +141,22 @@ class Gangs:
         """Gangs whose age, or runs, may be others by what is known of owners now. Cost: O(pods of gangs)."""
         changed = []
         for key, gang in self.all().items():
-            said = self.owners.says(gang.members)
-            unread = said is not None and said.expected != "" and EXPECTED_DURATION not in dict(gang.options)
-            other_age = self.owners.created_s(gang.members) not in (None, gang.created_s)
-            if gang.later or other_age or unread or (said is not None and length_s(gang, said) != gang.length_s):
+            job = self._job(gang.members)
+            unread = job.expected != "" and EXPECTED_DURATION not in dict(gang.options)
+            other_age = job.created_s not in (None, gang.created_s)
+            if gang.later or other_age or unread or (gang.own and length_s(gang, job) != gang.length_s):
                 changed.append(key)
         return changed
+
+    def keep_jobs(self, uids: Collection[str]) -> None:
+        """Forget owners without pods."""
+        self.jobs = {uid: job for uid, job in self.jobs.items() if uid in uids}
+
+    def _job(self, members: Iterable[Pod]) -> JobSays:
+        """The age of the oldest owner of these pods, and the length of the first that says one. Cost: O(n)."""
+        read = [self.jobs[uid] for uid in sorted(owner_uids(members) & self.jobs.keys())] if self.jobs else []
+        first = next((job for job in read if job.expected or job.limit_s is not None), JobSays())
+        return replace(first, created_s=min((job.created_s for job in read if job.created_s is not None), default=None))
 
     def settle(self) -> None:
         """Build now what is to be built again."""
@@ -180,16 +181,16 @@ class Gangs:
     def build(self, key: GangKey) -> Gang:
         """Put the gang together from the pods of one run that name it (at least one). Cost: O(n log n).
 
-        Its age is its owner's, where that is known, else its PodGroup's, else its oldest pod's (docs/safety.md S14).
-        Its minimum is the PodGroup's, else the labels', else all pods there are, and at most what its owner still needs
-        (docs/safety.md S8). Its owner's own annotations count where pods have none.
+        Its age is its owner's, else its PodGroup's, else its oldest pod's (docs/safety.md S14); its minimum the
+        PodGroup's, else the labels', else all pods there are, at most what its owner still needs (docs/safety.md S8).
         """
         pods = tuple(self.groups[key].pods.values())
         of_any = self._pod_group(_ref(pods[0]))
+        read = {pod.run.uid: self.jobs[pod.run.uid].wanted for pod in pods if pod.run and pod.run.uid in self.jobs}
         runs = runs_of(
             pods,
             least=lambda: of_any.min_member if of_any else max(_ref(pod).min_available or 1 for pod in pods),
-            wanted=self.owners.wanted,
+            wanted={uid: count for uid, count in read.items() if count is not None},
         )
         ordered = tuple(sorted(runs.current, key=_order))
         current = [pod for pod in ordered if not pod.deleting and not pod.terminal] or list(ordered)
@@ -200,19 +201,21 @@ class Gangs:
         group = self._pod_group(first)
         declared = group.min_member if group is not None else first.min_available
         least = declared if declared is not None and declared > 0 else len(current)
-        needed = self.owners.minimum(key, runs.current)
-        created_s = self.owners.created_s(runs.current)
+        asked, needed = self.minimums.get(key, ("", least))
+        if all(pod.owner is not None and pod.owner.uid == asked for pod in runs.current):
+            least = min(least, needed)
+        job = self._job(runs.current)
+        created_s = job.created_s
         if created_s is None:
             created_s = group.created_s if group is not None else min(pod.created_s for pod in ordered)
-        said = self.owners.says(runs.current)
-        options = {EXPECTED_DURATION: said.expected} if said is not None and said.expected else {}
+        options = {EXPECTED_DURATION: job.expected} if job.expected else {}
         # Where members' annotations differ the first member's counts (ps before chief before workers).
         options.update({name: value for pod in reversed(current) for name, value in pod.options})
         problem, detail = _fault(current, first, group)
         gang = Gang(
             key=first.key,
             source=first.source,
-            min_member=least if needed is None else min(least, needed),
+            min_member=least,
             members=ordered,
             priority=max(pod.priority for pod in current),
             created_s=created_s,
@@ -224,7 +227,7 @@ class Gangs:
             earlier=tuple(sorted(runs.earlier, key=_order)),
             later=tuple(sorted(runs.later, key=_order)),
         )
-        length = length_s(gang, said) if gang.own else None
+        length = length_s(gang, job) if gang.own else None
         return gang if length is None else replace(gang, length_s=length)
 
     def _pod_group(self, ref: GroupRef) -> PodGroup | None:
@@ -260,8 +263,7 @@ class PodGroups(Watched[PodGroup]):
 def renewed(known: Gang, pods: Mapping[PodUid, Pod]) -> Gang | None:
     """`known` with these newer records of its pods; `None`: more than how far they are has changed, so build it again.
 
-    A gang of n is bound in n steps, each with an event. Cost: O(n), a third of `build`. The PodGroup, and which members
-    are ours, must be what `known` was built with.
+    Cost: O(n), a third of `build`. The PodGroup, and which members are ours, must be what `known` was built with.
     """
     if len(pods) != len(known.members) + len(known.earlier) or known.later or known.problem is not None:
         return None
@@ -280,9 +282,9 @@ def continued(
 ) -> Gang:
     """The gang with what is known of its past: whether it has started. Cost: O(n), O(n log n) when it becomes whole.
 
-    It has when the watch shows its minimum on nodes (`shown`: those that count so; a confirmed Binding proves nothing:
-    a member may be deleted before the last one); then for as long as one of those counts; and when a note of ours says
-    so (`noted`: pods by which a former process noted it). An invalid gang does not start: its minimum is not known.
+    It has when the watch shows its minimum on nodes (`shown`; a confirmed Binding is no proof: a member may go before
+    the last one comes), then for as long as one of those counts; and when a former process noted so of a member
+    (`noted`). An invalid gang does not start: its minimum is not known.
 
     >>> from tests.builders import bound, gang, pod
     >>> a, b = bound(pod("a"), "n1"), bound(pod("b"), "n2")
@@ -301,7 +303,7 @@ def continued(
 
 
 def _order(pod: Pod) -> tuple[int, bool, int, str]:
-    return _ROLES.index(pod.member_class.role), pod.index is None, pod.index or 0, pod.name
+    return _ROLES.index(pod.role), pod.index is None, pod.index or 0, pod.name
 
 
 def _ref(pod: Pod) -> GroupRef:
@@ -331,10 +333,8 @@ def _fault(current: Sequence[Pod], first: GroupRef, group: PodGroup | None) -> t
     elif minimums := _differing(current, lambda pod: _ref(pod).min_available or "none"):
         detail = f"the pods name different min-available: {minimums}; make them equal"
     elif first.min_available is None:
-        detail = (
-            f"PodGroup {first.key} does not exist, and no pod has annotation scheduling.k8s.io/group-min-member: "
-            "create the one or add the other"
-        )
+        detail = f"PodGroup {first.key} does not exist, and no pod has annotation scheduling.k8s.io/group-min-member"
+        detail += ": create the one or add the other"
     if detail:
         return Reason.INVALID_GROUP, detail
     if first.source is not GangSource.NATIVE:
@@ -351,51 +351,6 @@ def _differing(pods: Sequence[Pod], what: Callable[[Pod], object]) -> str:
     for pod in pods:
         found.setdefault(what(pod), pod.name)
     return ", ".join(f"{value} ({name})" for value, name in found.items()) if len(found) > 1 else ""
-
-
-class Owners:
-    """What was read of the owners of gangs' pods, by uid (docs/safety.md S8, S14, S23).
-
-    A resumed job has new pods, and only the Jobs show whether two of them are one gang or two runs. Bounded by gangs.
-    """
-
-    def __init__(self) -> None:
-        self._created_s: dict[str, float] = {}  # owner → creation, Unix seconds
-        self.wanted: Mapping[str, int] = {}  # owner → pods it wants; only of those that are not one of a series
-        self._says: dict[str, JobSays] = {}  # owner → what it says of its length; only of those that say something
-        self.minimums: dict[GangKey, tuple[str, int]] = {}  # gang → its owner, and the most that it needs by now
-
-    def note(self, created_s: Mapping[str, float], wanted: Mapping[str, int], says: Mapping[str, JobSays]) -> None:
-        """Take over what was read."""
-        self._created_s.update(created_s)
-        self._says.update(says)
-        self.wanted = {**self.wanted, **wanted}
-
-    def knows(self, uid: str) -> bool:
-        """Whether this owner was read."""
-        return uid in self._created_s
-
-    def keep_only(self, uids: Collection[str]) -> None:
-        """Forget owners without pods."""
-        self._created_s = {uid: at_s for uid, at_s in self._created_s.items() if uid in uids}
-        self.wanted = {uid: count for uid, count in self.wanted.items() if uid in uids}
-        self._says = {uid: said for uid, said in self._says.items() if uid in uids}
-
-    def says(self, members: Iterable[Pod]) -> JobSays | None:
-        """What the first owner of these pods that says something says of its length. Cost: O(n)."""
-        uids = owner_uids(members) & self._says.keys() if self._says else ()
-        return self._says[min(uids)] if uids else None
-
-    def created_s(self, members: Iterable[Pod]) -> float | None:
-        """Creation of the oldest owner of these pods; `None`: none was read, or there is none. Cost: O(n)."""
-        uids = owner_uids(members) & self._created_s.keys() if self._created_s else ()
-        return min((self._created_s[uid] for uid in uids), default=None)
-
-    def minimum(self, gang: GangKey, members: Iterable[Pod]) -> int | None:
-        """The most that the gang needs; `None`: not asked, or its pods are another owner's. Cost: O(n) if known."""
-        uid, count = self.minimums.get(gang, ("", None))
-        whole = count is not None and all(pod.owner is not None and pod.owner.uid == uid for pod in members)
-        return count if whole else None
 
 
 def owner_uids(members: Iterable[Pod]) -> set[str]:

@@ -13,7 +13,7 @@ from extender.cache.gangs import Gangs
 from extender.cache.room import Daemons, Usage
 from extender.cache.state import ClusterState, Watched
 from scoring.ids import JobKey, NodeName, PodUid
-from scoring.model import GangSource, Pod
+from scoring.model import GangSource, MemberClass, Pod
 
 _SAYS_NOTHING = ("resource_version", "refusal", "parked", "told", "misspelt", "started")
 DECIDING = attrgetter(*(name for name in Pod.__struct_fields__ if name not in _SAYS_NOTHING))
@@ -57,6 +57,11 @@ class Pods(Watched[Pod]):
             return None
         return pod.nominated_node
 
+    def _room_of(self, pod: Pod | None) -> tuple[NodeName, MemberClass] | None:
+        if pod is None or (node := self.node_of(pod)) is None:
+            return None
+        return node, pod.member_class
+
     def assume(self, uid: PodUid, node: NodeName) -> None:
         """Count an unbound pod as bound: the API server confirmed its Binding, and the watch will show it soon."""
         before = self.by_uid.get(uid)
@@ -92,17 +97,14 @@ class Pods(Watched[Pod]):
 
     def _change(self, uid: PodUid, before: Pod | None, after: Pod | None) -> bool:
         """Take over a record in place of the one before; whether that can decide anything."""
-        left = self.node_of(before) if before is not None else None
-        entered = self.node_of(after) if after is not None else None
+        left, entered = self._room_of(before), self._room_of(after)
         foreseen = before is not None and after is not None and self._foreseen(before, after)
         shown = self._file(uid, before, after)
         decides = left != entered
-        if before is not None and after is not None and left == entered and left is not None:
-            decides = before.member_class != after.member_class
-        if decides and before is not None and left is not None:
-            self._usage.count(left, uid, before.member_class, -1)
-        if decides and after is not None and entered is not None:
-            self._usage.count(entered, uid, after.member_class, 1)
+        if decides and left is not None:
+            self._usage.count(*left, uid, -1)
+        if decides and entered is not None:
+            self._usage.count(*entered, uid, 1)
         if (before is not None and before.daemon) or (after is not None and after.daemon):
             decides = self._daemons.pod_changed(before, after) or decides
         if after is None or not needs_node(after):

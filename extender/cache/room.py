@@ -5,36 +5,34 @@ one, keeps rows, columns and arrays. Room is counted by node name, too: a pod on
 known yet counts as soon as the node table shows it. Amounts are exact integers.
 
 Kept for a DaemonSet is the request of its template, on each node that it selects and has no pod on, for `settle_s` from
-when the pod became missing (docs/safety.md S12, S26). Tenants write DaemonSets as well, and their pods may be
-impossible: those of one namespace have a budget on each node, a committed place goes first (docs/safety.md S4), and
-work is bounded in each round.
+when the pod became missing (docs/safety.md S12, S26). Tenants write DaemonSets, too: those of one namespace have a
+budget on each node, a committed place goes first (docs/safety.md S4), and work is bounded in each round.
 """
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from heapq import heapify, heappop, heappush
 from itertools import islice
-from typing import Final, TypeAlias
+from typing import Final
 
 import msgspec
 import numpy as np
 from msgspec.structs import replace
 
 from extender.cache.state import ClusterState, Watched
-from scoring.feasibility.filters import node_allows
-from scoring.ids import NodeName, PodUid, ResourceName, ZoneName
+from scoring.feasibility.filters import named_only, node_allows
+from scoring.ids import NodeName, PodUid, ResourceName
 from scoring.model import DaemonSet, HostPort, MemberClass, Node, NodeTable, Pod
 from scoring.model.snapshot import axis_of
 from scoring.network.matrix import Ints
 
-Key: TypeAlias = tuple[str, NodeName]  # Namespace and node
 MOST_SETS: Final = 64
 PAIRS_A_ROUND: Final = 5_000
-ENDS_A_ROUND: Final = 2_000
+ENDS_A_ROUND: Final = 2_000  # Ends, and budgets looked at
 _PAIRS_A_STEP: Final = 500
 _FEW: Final = 500  # Young nodes that are looked at in one go, and ends that may be out of date
 _COMES_BACK: Final = 0.1  # Seconds of budget for each second in which nothing is kept
-_LOOKED_AT_A_ROUND: Final = 2_000
 _LARGEST: Final = 2**62  # More than int64 holds only where a request is nonsense; the node is full either way
 
 
@@ -45,7 +43,7 @@ class Nodes(Watched[Node]):
         super().__init__(state, by_name)
         self.by_name, self._daemons = by_name, daemons
         self._offers: Counter[ResourceName] = Counter()  # resource → how many nodes have it
-        self._table = _frozen(NodeTable.of((), version=0))
+        self._table = NodeTable.of((), version=0)
         self._changed: set[NodeName] = set()
         self._reshaped = False
 
@@ -81,7 +79,7 @@ class Nodes(Watched[Node]):
         if self._changed:
             version = self._table.version + 1
             if self._reshaped:
-                self._table = _frozen(self._reshape(version))
+                self._table = self._reshape(version)
             else:
                 rows = list(self._table.nodes)
                 for name in self._changed:
@@ -97,29 +95,12 @@ class Nodes(Watched[Node]):
         if old.axis != axis_of(self._offers) or not old.names:
             return NodeTable.of(known.values(), version=version)
         came = [name for name in self._changed if name in known and name not in old.index]
-        names = tuple(sorted([name for name in old.names if name in known] + came))  # a merge: both are nearly sorted
-        nodes = [known[name] for name in names]
-        index = dict(zip(names, range(len(names)), strict=True))
+        names = sorted([name for name in old.names if name in known] + came)  # a merge: both are nearly sorted
         before = np.array([old.index.get(name, -1) for name in names], np.int64)
-        allocatable = old.allocatable.take(before, axis=0)
-        column = {name: i for i, name in enumerate(old.axis)}
-        for name in self._changed & index.keys():
-            allocatable[index[name]] = 0
-            for resource, amount in known[name].allocatable:
-                allocatable[index[name], column[resource]] = amount
-        rows_of: dict[ZoneName, list[int]] = {}
-        for row, node in enumerate(nodes):
-            rows_of.setdefault(node.zone, []).append(row)
-        zones = {zone: np.array(rows_of[zone], np.int64) for zone in sorted(rows_of)}
-        return NodeTable(version, tuple(nodes), names, index, old.axis, allocatable, zones)
-
-
-def _frozen(table: NodeTable) -> NodeTable:
-    """Let numpy refuse writes to arrays that snapshots share."""
-    table.allocatable.flags.writeable = False
-    for rows in table.zones.values():
-        rows.flags.writeable = False
-    return table
+        changed = [bisect_left(names, name) for name in self._changed if name in known]
+        amounts = old.allocatable.take(before, axis=0)
+        amounts[changed] = 0
+        return NodeTable.filled(tuple([known[name] for name in names]), old.axis, amounts, changed, version)
 
 
 class Usage:
@@ -134,7 +115,7 @@ class Usage:
         self._matrix: Ints = np.zeros((0, 0), np.int64)
         self._ports_by_node: Mapping[NodeName, frozenset[HostPort]] = {}
 
-    def count(self, node: NodeName, uid: PodUid, member_class: MemberClass, pods: int) -> None:
+    def count(self, node: NodeName, member_class: MemberClass, uid: PodUid, pods: int) -> None:
         """Count a pod of this class on `node`, or with -1 count it no more."""
         totals = self._totals.setdefault(node, {})
         for name, amount in member_class.requests.items:
@@ -188,47 +169,17 @@ class Usage:
 
 
 class _Budget(msgspec.Struct):
+    """For how long DaemonSets of one namespace keep room on one node for missing pods (docs/safety.md S26)."""
+
     used_s: float
     at_s: float  # When that was so
     open: int = 0  # DaemonSets that keep some room now
 
-    def renew(self, now_s: float) -> None:
+    def spent_s(self, now_s: float) -> float:
         passed_s = max(now_s - self.at_s, 0.0)
         self.used_s = max(self.used_s + (passed_s if self.open else -_COMES_BACK * passed_s), 0.0)
         self.at_s = now_s
-
-
-class DaemonBudgets:
-    """For how long DaemonSets of one namespace may keep room on one node for missing pods (docs/safety.md S26)."""
-
-    def __init__(self, *, settle_s: float) -> None:
-        self._settle_s = settle_s
-        self._known: dict[Key, _Budget] = {}
-        self._closed: dict[Key, None] = {}  # Nothing is kept of them now: forgotten once they are whole again
-
-    def left_s(self, key: Key, now_s: float) -> float:
-        """How long something may be kept from now on."""
-        budget = self._known.get(key, _Budget(0.0, now_s))
-        budget.renew(now_s)
-        return self._settle_s - budget.used_s
-
-    def opened(self, key: Key, more: int, now_s: float) -> None:
-        """So many more DaemonSets keep room there, or fewer."""
-        budget = self._known.setdefault(key, _Budget(0.0, now_s))
-        budget.renew(now_s)
-        budget.open += more
-        self._closed.pop(key, None)
-        if not budget.open:
-            self._closed[key] = None
-
-    def expire(self, now_s: float) -> None:
-        """Forget some that are whole again. Call it now and then."""
-        for key in list(islice(self._closed, _LOOKED_AT_A_ROUND)):
-            del self._closed[key]
-            if self.left_s(key, now_s) >= self._settle_s:
-                del self._known[key]
-            else:
-                self._closed[key] = None
+        return self.used_s
 
 
 class RoomForDaemons(msgspec.Struct, frozen=True):
@@ -252,7 +203,7 @@ class Daemons(Watched[DaemonSet]):
         self._pods: Counter[tuple[str, NodeName]] = Counter()  # uid and node → pods bound there that have not ended
         self._kept: dict[str, dict[NodeName, float]] = {}  # uid → node → until when its request is kept free there
         self._overdue: dict[str, set[NodeName]] = {}  # uid → nodes on which its pod did not come in time
-        self._budgets = DaemonBudgets(settle_s=settle_s)
+        self._budgets: dict[tuple[str, NodeName], _Budget] = {}  # namespace and node → …, the last looked at last
         self._young: dict[NodeName, float] = {}  # node → until when it is young, the oldest nodes first, about
         self._ends: list[tuple[float, str, NodeName]] = []  # A heap: (end, DaemonSet, node), some of them outdated
         self._new: dict[str, float] = {}  # uid of a new or changed one → when, until all nodes were looked at
@@ -267,9 +218,10 @@ class Daemons(Watched[DaemonSet]):
                 rooms.append(RoomForDaemons(one.key, tuple(sorted(nodes)), until_s, len(overdue)))
         return rooms
 
-    def keeps_for(self, pod: Pod, node: NodeName) -> bool:
-        """Whether `node` keeps room free that is this pod's."""
-        return node in self._kept.get(pod.daemon, ())
+    def keeps_for(self, pod: Pod) -> NodeName | None:
+        """The node that keeps room free that is this pod's."""
+        named = (named_only(pod.member_class.constraints) or ()) if pod.daemon else ()
+        return next((name for name in named if len(named) == 1 and name in self._kept.get(pod.daemon, ())), None)
 
     def _take(self, item: DaemonSet) -> bool:
         known = self._sets.get(item.identity)
@@ -340,7 +292,10 @@ class Daemons(Watched[DaemonSet]):
         if len(self._ends) > 2 * sum(map(len, self._kept.values())) + _FEW:  # most of it has ended before
             self._ends = [(end_s, uid, node) for uid, nodes in self._kept.items() for node, end_s in nodes.items()]
             heapify(self._ends)
-        self._budgets.expire(now_s)
+        for key in list(islice(self._budgets, ENDS_A_ROUND)):
+            budget = self._budgets.pop(key)
+            if budget.spent_s(now_s) > 0.0 or budget.open:
+                self._budgets[key] = budget
         return ended > 0
 
     def look_at_nodes(self) -> Iterator[None]:
@@ -359,12 +314,12 @@ class Daemons(Watched[DaemonSet]):
 
     def _begin(self, one: DaemonSet, node: Node, since_s: float) -> bool:
         """Keep the request free from now on, if a pod is missing there, and not for too long already."""
-        end_s, key = max(since_s, node.created_s) + self._settle_s, (one.namespace, node.name)
+        end_s, budget = max(since_s, node.created_s) + self._settle_s, self._budgets.get((one.namespace, node.name))
         if end_s <= self._now_s or node.name in self._kept.get(one.identity, ()):
             return False
         if self._pods[one.identity, node.name] or not selects(one, node) or self._state.promises(node.name):
             return False
-        end_s = min(end_s, self._now_s + self._budgets.left_s(key, self._now_s))
+        end_s = min(end_s, self._now_s + self._settle_s - (budget.spent_s(self._now_s) if budget is not None else 0.0))
         if end_s <= self._now_s:
             return False
         self._kept.setdefault(one.identity, {})[node.name] = end_s
@@ -382,8 +337,10 @@ class Daemons(Watched[DaemonSet]):
         return ends
 
     def _count(self, one: DaemonSet, node: NodeName, pods: int) -> None:
-        self._budgets.opened((one.namespace, node), pods, self._now_s)
-        self._usage.count(node, PodUid(f"DaemonSet {one.identity}"), one.member_class, pods)  # for the missing pod
+        budget = self._budgets.setdefault((one.namespace, node), _Budget(0.0, self._now_s))
+        budget.spent_s(self._now_s)  # up to now it was open for as many as before
+        budget.open += pods
+        self._usage.count(node, one.member_class, PodUid(f"DaemonSet {one.identity}"), pods)  # for the missing pod
 
 
 def selects(one: DaemonSet, node: Node) -> bool:

@@ -1,9 +1,8 @@
 """What the one writer of cluster state has beside objects: its version, and what the service decided and learned.
 
-Rules: while a list is taken over, all changes count as one, and no snapshot shows half of it. A commitment holds only
-members that still need a node; what expires does so when the service says the time. Mappings are replaced, never
-written again, because snapshots share them (docs/safety.md S4, S5, S7). Of objects that the API server has and that
-cannot be read there is a record for each kind, written by its reflector and bounded, for users (docs/safety.md S21).
+Rules: while a list is taken over, all changes count as one, and no snapshot shows half of it. Mappings are replaced,
+never written again, because snapshots share them (docs/safety.md S4, S5, S7). Of objects that the API server has and
+that cannot be read each kind's reflector writes a bounded record, for users (docs/safety.md S21).
 """
 
 from abc import ABC, abstractmethod
@@ -159,9 +158,9 @@ class ClusterState(ABC):
     def _publish(self, touched: Sequence[MemberClass]) -> bool:
         """Show what is known of these classes; whether there are any."""
         if touched:
-            fresh = {**self.exclusions, **{kind: frozenset(self._refusals[kind]) for kind in touched}}
-            self.exclusions = {member_class: nodes for member_class, nodes in fresh.items() if nodes}
-            self._refusals = {member_class: nodes for member_class, nodes in self._refusals.items() if nodes}
+            self._refusals = {kind: nodes for kind, nodes in self._refusals.items() if nodes}
+            fresh = {kind: frozenset(self._refusals.get(kind, ())) for kind in touched}
+            self.exclusions = {kind: nodes for kind, nodes in {**self.exclusions, **fresh}.items() if nodes}
         return bool(touched)
 
     def back_off(self, gang: GangKey, until_s: float | None) -> None:
@@ -175,16 +174,10 @@ class ClusterState(ABC):
             self.back_offs = _with(self.back_offs, gang, until_s)
         return news
 
-    def set_claim(self, claim: Reservation) -> None:
-        """Keep the room that others leave for a gang, or replace what is kept for it."""
-        if self.claims.get(claim.gang) != claim:
-            self.claims = _with(self.claims, claim.gang, claim)
-            self.changed()
-
-    def clear_claim(self, gang: GangKey) -> None:
-        """Keep no room for the gang any more: it has its nodes, or its time is over."""
-        if gang in self.claims:
-            self.claims = _with(self.claims, gang, None)
+    def set_claim(self, gang: GangKey, claim: Reservation | None) -> None:
+        """Keep the room that others leave for a gang; `None`: no more, it has its nodes, or its time is over."""
+        if self.claims.get(gang) != claim:
+            self.claims = _with(self.claims, gang, claim)
             self.changed()
 
     def set_attained(self, attained: Mapping[GangKey, Attained]) -> None:
@@ -205,8 +198,7 @@ def _with(known: Mapping[GangKey, V], gang: GangKey, value: V | None) -> dict[Ga
 class Watched(ABC, Generic[T]):
     """The objects of one kind: an `extender.kube.reflector.Sink`. Cost of a call: O(1) and the gang it touches.
 
-    Each kind says how it takes over a record and drops one, and whether that can decide anything new; `held` are the
-    keys of those that it has (`namespace/name`, for kinds outside namespaces the name).
+    Each kind says how it takes over a record and drops one, and whether that can decide anything new; `held`: its keys.
     """
 
     def __init__(self, state: ClusterState, held: Collection[str]) -> None:

@@ -15,7 +15,7 @@ from operator import itemgetter
 from typing import Any, Final
 from urllib.parse import quote
 
-import msgspec
+from msgspec.structs import replace
 
 from extender.cache.room import RoomForDaemons
 from extender.cache.state import words
@@ -41,12 +41,6 @@ _AT_ONCE = 100  # Owners read in one round: the first seconds of a full cluster 
 _TOGETHER = 8  # Reads under way at the same time
 _UNREAD_AGAIN_S = 300.0  # After an owner could not be read
 _WAITS, _RUNS = 0, 1
-
-
-class _Answers(msgspec.Struct):  # by uid
-    created_s: dict[str, float] = {}
-    counts: dict[str, int] = {}
-    says: dict[str, JobSays] = {}
 
 
 class OwnerReader(ControlLoop):
@@ -76,14 +70,14 @@ class OwnerReader(ControlLoop):
 
     async def _read_some(self) -> bool:
         """Whether some of waiting gangs are left."""
-        answers = _Answers()
+        answers: dict[str, JobSays] = {}  # by uid
         all_wanted, waiting = await in_slices(self._wanted())
         wanted = all_wanted[:_AT_ONCE]
         for begin in range(0, len(wanted), _TOGETHER):
             together = wanted[begin : begin + _TOGETHER]
             await asyncio.gather(*(self._read(namespace, owner, answers) for namespace, owner in together))
-        if answers != _Answers():
-            self.context.cache.set_owners(answers.created_s, answers.counts, answers.says)
+        if answers:
+            self.context.cache.set_owners(answers)
         return waiting > _AT_ONCE
 
     def _wanted(self) -> Steps[tuple[list[tuple[str, Controller]], int]]:
@@ -102,7 +96,7 @@ class OwnerReader(ControlLoop):
             yield
         yield
         there = {uid for _, owners, _ in self._seen.values() for uid in owners}
-        self.context.cache.gangs.owners.keep_only(there)
+        self.context.cache.gangs.keep_jobs(there)
         yield
         self._not_before_s = {uid: at_s for uid, at_s in self._not_before_s.items() if uid in there and at_s > now_s}
         yield
@@ -110,12 +104,12 @@ class OwnerReader(ControlLoop):
             (turn, gang.created_s, gang.key, uid, owner)
             for gang, owners, turn in self._seen.values()
             for uid, owner in (owners.items() if turn is not None else ())
-            if uid not in self._not_before_s and not self.context.cache.gangs.owners.knows(uid)
+            if uid not in self._not_before_s and uid not in self.context.cache.gangs.jobs
         ]
         wanted.sort(key=itemgetter(0, 1, 2, 3))
         return [(key.partition("/")[0], owner) for *_, key, _, owner in wanted], sum(one[0] == _WAITS for one in wanted)
 
-    async def _read(self, namespace: str, owner: Controller, answers: _Answers) -> None:
+    async def _read(self, namespace: str, owner: Controller, answers: dict[str, JobSays]) -> None:
         """Note what the owner says, if that very object can be read; no count if it is one of a series."""
         self._not_before_s[owner.uid] = self.context.clock.monotonic_s() + _UNREAD_AGAIN_S
         try:
@@ -125,31 +119,24 @@ class OwnerReader(ControlLoop):
             text, above = decoded(raw).get("metadata", {}).get("creationTimestamp"), controller_of(raw)
             created_s = seconds(datetime.fromisoformat(text)) if text else None
             count = desired_pods(raw) if above is None or above.kind != "CronJob" else None
-            says = said_length(raw)
+            answers[owner.uid] = replace(said_length(raw), created_s=created_s, wanted=count)
         except Exception as error:  # noqa: BLE001 - a tenant's object: docs/safety.md S21
             _log.info("owner %s %s/%s was not read: %r", owner.kind, namespace, owner.name, error)
-            return
-        if created_s is not None:
-            answers.created_s[owner.uid] = created_s
-        if count is not None:
-            answers.counts[owner.uid] = count
-        if says is not None:
-            answers.says[owner.uid] = says
 
 
-def said_length(owner: bytes) -> JobSays | None:
-    """What an owner itself says of its length: its annotation and its deadline; `None`: nothing. ValueError: no object.
+def said_length(owner: bytes) -> JobSays:
+    """What an owner itself says of its length: its annotation and its deadline. ValueError: no object.
 
     Why beside its pods: people write on the object that they submit. What is no text or number is ignored.
 
     >>> said_length(b'{"metadata":{"annotations":{"netgang.io/expected-duration":"90m"}},"spec":{}}')
-    JobSays(expected='90m', limit_s=None)
+    JobSays(expected='90m', limit_s=None, created_s=None, wanted=None)
     """
     content = decoded(owner)
     text = ((content.get("metadata") or {}).get("annotations") or {}).get(f"netgang.io/{EXPECTED_DURATION}")
     expected, limit = text[: OPTION_CHARS + 1] if isinstance(text, str) else "", _deadline_s(content)
     limit_s = float(min(limit, MOST_S)) if isinstance(limit, int | float) and limit >= 1 else None
-    return JobSays(expected, limit_s) if expected or limit_s is not None else None
+    return JobSays(expected, limit_s)
 
 
 def _deadline_s(owner: Mapping[str, Any]) -> Any:

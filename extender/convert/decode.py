@@ -1,10 +1,9 @@
 """Read the few fields of an API object that we need, with one kind of error, however tenants write it; share parts.
 
 msgspec skips unknown fields while parsing: a pod of 4 KB costs microseconds. Rules: JSON `null` means absent, as in Go;
-whatever cannot be read is a ValueError that names kind and field. The decoder gives up after some hundred levels with
-RecursionError, and the API server takes 10,000 in kinds that others define: then whatever begins below `LEVELS` is
-replaced by null and the rest is read; no field that we read lies half as deep. An annotation is measured before it is
-parsed (docs/safety.md S21).
+whatever cannot be read is a ValueError that names kind and field. The decoder gives up after some hundred levels, and
+the API server takes 10,000 in kinds that others define: then whatever begins below `LEVELS` is replaced by null; no
+field that we read lies half as deep. An annotation is measured before it is parsed (docs/safety.md S21).
 """
 
 import re
@@ -119,7 +118,7 @@ def note_from_json(decoder: msgspec.json.Decoder[T], text: object) -> T | None:
 
 
 class Head(msgspec.Struct, gc=False):
-    """The part of `metadata` that only the API server writes, so it is known of every unreadable object which it is."""
+    """The part of `metadata` that only the API server writes: unreadable objects have it, too."""
 
     name: str = ""
     namespace: str = ""
@@ -150,10 +149,7 @@ def head_of(raw: bytes) -> Head | None:
 
 
 class Pool:
-    """Values of which equal ones are to be one object; it knows them without holding them, as long as others do.
-
-    A cache of the last so many would have to be larger than what lives, and would hold parts of pods long gone.
-    """
+    """Values of which equal ones are to be one object, known as long as others hold them (a cache would hold more)."""
 
     def __init__(self) -> None:
         self.known: dict[ref[Any], ref[Any]] = {}  # a value → the same, held loosely: equal while both live

@@ -2,14 +2,13 @@
 
 Rules:
 - A gang: first match wins. What is missing, bad or contradictory becomes `GroupRef.problem`, a sentence that says what
-  to change; the gang is then refused with a constant reason. Nothing is guessed, and no pod with half a gang's labels
-  runs as a plain pod.
+  to change, and the gang is refused: nothing is guessed, and no pod with half a gang's labels runs as a plain pod.
 - A job: one framework after the other, most explicit first (facts of the job kinds). Only labels that the framework
   itself puts on pods count; a role name that is not known means worker, because every framework's nameless majority are
   its workers. A TFJob's worker 0 stays a worker even when it acts as chief: it is scaled as one.
-- Slips: Kubernetes accepts any key, so a gang whose label is misspelt would start pod by pod, without a word. A key
-  counts as misspelt when it has one of our prefixes, or one like it, and a name that is none of ours but like one; or
-  when it is a label that belongs among the annotations, or the other way round. Other tools' keys are never reported.
+- Slips: with a misspelt label a gang would start pod by pod, without a word. A key counts as misspelt when it has one
+  of our prefixes, or one like it, and a name that is none of ours but like one; or when it is a label that belongs
+  among the annotations, or the other way round. Other tools' keys are never reported.
 - Whatever a tenant wrote is kept in bounded length and number (docs/safety.md S21).
 """
 
@@ -19,6 +18,7 @@ from sys import intern
 from typing import Final, TypeAlias
 
 from extender.convert.decode import OwnerReference, shared, whole_number
+from extender.notes import NoteKind
 from scoring.ids import GangKey, JobKey, gang_key
 from scoring.model import GangSource, GroupRef, Role, RunRef
 from scoring.model.policy import KNOWN_OPTIONS, nearest, option_chars
@@ -26,6 +26,7 @@ from scoring.model.policy import KNOWN_OPTIONS, nearest, option_chars
 OWN_PREFIX = "netgang.io/"
 ROLE_ANNOTATION = OWN_PREFIX + "role"
 INDEX_ANNOTATION = OWN_PREFIX + "index"
+NUDGE_ANNOTATION = OWN_PREFIX + "nudge"  # Wakes a parked pod; never an option, so a nudge changes no decision
 POD_GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
 NAME_LABEL = "pod-group.scheduling.sigs.k8s.io/name"
 MIN_AVAILABLE_LABEL = "pod-group.scheduling.sigs.k8s.io/min-available"
@@ -99,14 +100,12 @@ _LWS = "leaderworkerset.sigs.k8s.io/"
 _VOLCANO = "volcano.sh/"
 _NO_RUNS = frozenset({"apps/v1", "v1/ReplicationController"})  # API versions, or kinds, that replace pods without end
 _SPAN = 100_000  # Members that an index leaves room for in one Job or group of which the size is not known
-_ROLES: Mapping[str, Role] = {
-    # role as the framework names it, in lower case → role class
-    "ps": Role.PS, "server": Role.PS, "parameter-server": Role.PS,
-    "chief": Role.CHIEF, "master": Role.CHIEF, "launcher": Role.CHIEF, "leader": Role.CHIEF, "head": Role.CHIEF,
-    "coordinator": Role.CHIEF, "driver": Role.CHIEF, "mpimaster": Role.CHIEF, "scheduler": Role.CHIEF,
-    "evaluator": Role.OTHER, "dataset-initializer": Role.OTHER, "model-initializer": Role.OTHER,
-    "initializer": Role.OTHER,
-}  # fmt: skip
+_ROLES: Mapping[str, Role] = {  # role as the framework names it, in lower case → role class
+    **dict.fromkeys(("ps", "server", "parameter-server"), Role.PS),
+    **dict.fromkeys(("chief", "master", "launcher", "leader", "head", "coordinator", "driver"), Role.CHIEF),
+    **dict.fromkeys(("mpimaster", "scheduler"), Role.CHIEF),
+    **dict.fromkeys(("evaluator", "dataset-initializer", "model-initializer", "initializer"), Role.OTHER),
+}
 Place: TypeAlias = tuple[Role, JobKey | None, int | None]  # A pod's role, its job, if one is recognised, its index
 NO_PLACE: Final[Place] = (Role.OTHER, None, None)
 
@@ -188,28 +187,29 @@ _LABELS: Final = frozenset({POD_GROUP_LABEL, NAME_LABEL, MIN_AVAILABLE_LABEL})
 _OPTIONS: Final = (*(OWN_PREFIX + name for name in KNOWN_OPTIONS), ROLE_ANNOTATION, INDEX_ANNOTATION)
 _ANNOTATIONS: Final = frozenset({*NAME_ANNOTATIONS, *MIN_MEMBER_ANNOTATIONS, *_OPTIONS})
 _WRITTEN_BY_US: Final = frozenset(OWN_PREFIX + name for name in ("role", "restart", "testpoint"))  # Labels
+_NOTES: Final = frozenset({NUDGE_ANNOTATION, NoteKind.ADMITTED, NoteKind.PREEMPTS})  # Annotations
 _OWN_ROLES: Final[Mapping[str, Role]] = {role.value: role for role in Role}
 _NAMES: Final[dict[str, dict[str, str]]] = {}  # prefix → name after it → whether it is a label or an annotation
 for _key in (*_ANNOTATIONS, *_LABELS):
     _NAMES.setdefault(_key.partition("/")[0], {})[_key.partition("/")[2]] = "label" if _key in _LABELS else "annotation"
 
 
-def own_options(annotations: Texts, *, written_by_us: frozenset[str]) -> tuple[tuple[str, str], ...]:
-    """The `netgang.io/…` annotations without the prefix, sorted, but role and index that were understood.
+def own_options(annotations: Texts) -> tuple[tuple[str, str], ...]:
+    """The `netgang.io/…` annotations without the prefix, sorted, but our notes, and role and index once understood.
 
     Of a name that does not exist only the name is kept, of a value that is too long as much as shows that it is.
     """
-    options = {key[len(OWN_PREFIX) :]: value for key, value in annotations.items() if key.startswith(OWN_PREFIX)}
+    ours = ((key, value) for key, value in annotations.items() if key.startswith(OWN_PREFIX))
+    options = {key[len(OWN_PREFIX) :]: value for key, value in ours if key not in _NOTES}
     if not options:
         return ()
     if annotations.get(ROLE_ANNOTATION) in _OWN_ROLES:
         del options["role"]
     if whole_number(annotations.get(INDEX_ANNOTATION)) is not None:
         del options["index"]
-    ordered = sorted((name, value) for name, value in options.items() if name not in written_by_us)
     return tuple(
         (name[:NAME_CHARS], value[: option_chars(name) + 1] if name in KNOWN_OPTIONS else "")
-        for name, value in ordered[:_MOST_OPTIONS]
+        for name, value in sorted(options.items())[:_MOST_OPTIONS]
     )
 
 

@@ -5,8 +5,7 @@ its pods, by these bytes. Rules:
 - What a pod takes is counted exactly as kube-scheduler does. Source: k8s.io/component-helpers resource.PodRequests,
   0.36.3, after the API server's defaults (`SetDefaults_Pod`), which a body sent by hand or a file may lack. Quantities
   are rounded up to thousandths one by one, summed, and the sum is rounded up to the resource's own unit.
-- Of where it may go only what `scoring.feasibility.filters` models is read; `unmodelled_constraints` names the other
-  required ones (docs/safety.md S6, S7).
+- Of where it may go only what `scoring.feasibility.filters` models is read, and `unmodelled_constraints` (S6, S7).
 """
 
 from collections import Counter

@@ -1,9 +1,8 @@
 """What we write onto pods and PodGroups: the patch that opens a gate, our condition, a PodGroup's status.
 
 Each names the uid that was seen: an object that was replaced since is left alone. A strategic merge patch names the
-gate, or the condition, instead of its place in the list: right whatever others came or went, and sending it twice is
-sending it once. Rules of the API server for gated pods: terms of required node affinity may be added where there were
-none; where there are, each must stay and may only get more.
+gate, or the condition, and not its place: right whatever others came or went, also twice. Rules of the API server for
+gated pods: terms of required node affinity may be added where there were none; else each must stay and may get more.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,10 +1,9 @@
 """Pods: raw JSON → `scoring.model.Pod`, and what their condition PodScheduled says of those that have no node.
 
-Budget: 20 µs for a pod of 4 KB. Rule: what is ambiguous in the API object is settled here.
-
-An in-tree filter may refuse every node before /filter is asked, and then that condition's message is the only trace.
-After "nodes are available:" (FitError, 1.36) come numbers of nodes and what each kind lacks, or, when a PreFilter
-plugin refused the pod itself (a claim is missing or not bound), that plugin's words alone: no other node helps then.
+Budget: 20 µs for a pod of 4 KB. An in-tree filter may refuse every node before /filter is asked, and then that
+condition's message is the only trace. After "nodes are available:" (FitError, 1.36) come numbers of nodes and what each
+kind lacks, or, when a PreFilter plugin refused the pod itself (a claim is missing or not bound), that plugin's words
+alone: no other node helps then.
 """
 
 from sys import intern
@@ -21,11 +20,7 @@ from scoring.model import GATE, Controller, Phase, Pod
 from scoring.model.gang import MOST_S
 from scoring.queue.statuses import CONDITION, AdmittedCondition
 
-NUDGE_ANNOTATION = OWN_PREFIX + "nudge"  # Wakes a parked pod; never an option, so a nudge changes no decision
 PREEMPTS_OPTION = NoteKind.PREEMPTS.removeprefix(OWN_PREFIX)  # Has a note's content, only if the note is ours
-_WRITTEN_BY_US = frozenset(
-    name.removeprefix(OWN_PREFIX) for name in (NUDGE_ANNOTATION, NoteKind.ADMITTED, NoteKind.PREEMPTS)
-)
 _PHASES = {phase.value: phase for phase in Phase}  # `status.phase` → phase
 _NOTHING: dict[str, str] = {}
 _OUR_WORDS: Final = "netgang:"  # Every reason for which we refuse begins so
@@ -48,8 +43,7 @@ _NO_OWNER = OwnerReference()
 def pod_from_json(raw: bytes | msgspec.Raw, *, notes: NoteReader = NO_NOTES) -> Pod:
     """Read a v1.Pod, as watched, as sent by kube-scheduler or from a file. ValueError names the field that is wrong.
 
-    `notes` reads what we wrote on it. A pod without uid (only files have such) is identified by `namespace/name`; one
-    without schedulerName belongs to `default-scheduler`, as the API server would write.
+    `notes` reads what we wrote on it. A pod without uid (only files have such) is identified by `namespace/name`.
     """
     read = decode(_pod, raw, what="Pod")
     meta, spec, status = read.metadata, read.spec or PodSpec(), read.status or PodStatus()
@@ -69,7 +63,7 @@ def pod_from_json(raw: bytes | msgspec.Raw, *, notes: NoteReader = NO_NOTES) -> 
     except ValueError as error:
         raise ValueError(f"Pod {namespace}/{meta.name}: {error}") from error
     uid = PodUid(meta.uid or f"{namespace}/{meta.name}")
-    options = own_options(annotations, written_by_us=_WRITTEN_BY_US)
+    options = own_options(annotations)
     kinds = () if spec.node_name or not annotations else (NoteKind.ADMITTED, NoteKind.PREEMPTS)
     ours = {kind: annotations[kind] for kind in kinds if annotations.get(kind)}
     noted = {kind: notes.read(kind, Bearer("v1", "Pod", namespace, meta.name, uid), ours[kind]) for kind in ours}

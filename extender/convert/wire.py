@@ -1,7 +1,7 @@
 """The extender/v1 JSON of kube-scheduler: bytes in, records out; answers in, bytes out.
 
-At 5,000 nodes a request is 200 kB of names, for which kube-scheduler waits inside its only scheduling loop: so the Pod
-stays raw, names are decoded once, and replies are joined from the very bytes that came.
+kube-scheduler waits inside its only scheduling loop for 200 kB of names at 5,000 nodes: so the Pod stays raw, names are
+decoded once, and replies are joined from the very bytes that came.
 
 Rules (facts about kube-scheduler 1.33 to 1.37):
 - Keys are Go field names, and every one is sent, absent values as null. A body that lacks one is read again with its

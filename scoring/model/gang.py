@@ -1,23 +1,20 @@
 """PodGroups, gangs as they exist now, and how long they run, as far as anyone says it.
 
-A length is declared by users, or enforced by a deadline; else there is none, never a guess. Rules: a duration is
-measured before it is parsed; a gang that runs on beyond its length is expected to run for twice as long as that, then
-for four times, and so on.
+A length is declared by users, or enforced by a deadline; else there is none, never a guess. A gang that runs on beyond
+it is expected to run for twice as long, then for four times, and so on.
 """
 
 import re
 from contextlib import suppress
-from typing import Final, TypeAlias
+from typing import Final
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from scoring.ids import GangKey
 from scoring.model.pod import GangSource, Pod, counts
 from scoring.model.reasons import Reason
-
-Floats: TypeAlias = NDArray[np.float64]
+from scoring.network.measurement import Floats
 
 EXPECTED_DURATION: Final = "expected-duration"  # Annotation `netgang.io/expected-duration`, without the prefix
 MOST_S: Final = 10 * 365 * 86_400.0  # Ten years: what is declared is never more
@@ -39,7 +36,7 @@ def duration_s(text: str) -> float:
     Traceback (most recent call last):
     ValueError: is not a duration such as 90m, 1h30m or 5400 (seconds)
     """
-    value = text.strip() if len(text) <= MOST_CHARS else ""
+    value = text.strip() if len(text) <= MOST_CHARS else ""  # measured before it is parsed
     if not _WHOLE.fullmatch(value):
         raise ValueError("is not a duration such as 90m, 1h30m or 5400 (seconds)")
     parts = _PART.findall(value) or [(value, "s")]
@@ -123,22 +120,20 @@ class Gang(msgspec.Struct, frozen=True):
 
 
 class JobSays(msgspec.Struct, frozen=True):
-    """What a gang's job itself says of its length."""
+    """What a gang's job itself says; `None`: nothing."""
 
     expected: str = ""  # Annotation `netgang.io/expected-duration`, bounded; empty: it has none
     limit_s: float | None = None  # `activeDeadlineSeconds` of the job
+    created_s: float | None = None  # Unix seconds
+    wanted: int | None = None  # How many pods it wants, unless it is one of a series
 
 
-def length_s(gang: Gang, job: JobSays | None) -> float | None:
+def length_s(gang: Gang, job: JobSays) -> float | None:
     """How long the gang runs, seconds; `None`: nothing is said. Cost: O(members).
 
     A deadline cuts what is declared; alone it is taken for the length, as batch systems take the limit of a job.
     """
-    found = [pod.limit_s for pod in gang.members if pod.limit_s is not None]
-    if job is not None and job.limit_s is not None:
-        found.append(job.limit_s)
-    for name, text in gang.options:
-        if name == EXPECTED_DURATION:
-            with suppress(ValueError):  # `scoring.model.policy.gang_options` says so
-                found.append(duration_s(text))
-    return min(found, default=None)
+    lengths_s = [job.limit_s, *(pod.limit_s for pod in gang.members)]
+    with suppress(ValueError):  # `scoring.model.policy.gang_options` says so
+        lengths_s += [duration_s(text) for name, text in gang.options if name == EXPECTED_DURATION]
+    return min((one_s for one_s in lengths_s if one_s is not None), default=None)

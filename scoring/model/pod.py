@@ -55,8 +55,7 @@ class Constraints(msgspec.Struct, frozen=True, weakref=True, cache_hash=True):
     """Where a pod may go, as far as we model it; the rest is learned from NodeNames (docs/safety.md S7)."""
 
     node_selector: tuple[tuple[str, str], ...] = ()
-    affinity: tuple[NodeSelectorTerm, ...] | None = None
-    """Required node affinity; `None`: none asked; an empty tuple matches no node."""
+    affinity: tuple[NodeSelectorTerm, ...] | None = None  # Required node affinity; an empty tuple matches no node
     tolerations: tuple[Toleration, ...] = ()
     host_ports: tuple[HostPort, ...] = ()
     claims: tuple[str, ...] = ()  # Volume claims, `namespace/name`: what one pod learns holds for those with the same
@@ -111,9 +110,9 @@ class MemberClass(msgspec.Struct, frozen=True, weakref=True, cache_hash=True):
 
     @property
     def anywhere(self) -> "MemberClass":
-        """The class without required node affinity: what is learned of nodes is kept under it (docs/safety.md S27).
+        """The class without required node affinity, which an admission adds: what is learned of nodes is kept under it.
 
-        Terms that an admission adds are gone in the pod's successor, which must not be sent to the same nodes again.
+        The pod's successor must not be sent to the same nodes again (docs/safety.md S27).
         """
         if self.constraints.affinity is None:
             return self
@@ -145,10 +144,7 @@ class Controller(msgspec.Struct, frozen=True, weakref=True):
 
 
 class RunRef(msgspec.Struct, frozen=True, weakref=True):
-    """The object whose pods make up a run of a job, as far as a pod says: another object is another run.
-
-    A ReplicaSet or StatefulSet has no runs: its pods are replaced without end.
-    """
+    """The object whose pods make up a run of a job, as far as a pod says: another object is another run."""
 
     uid: str
     kind: str  # With its API group; one for a family whose objects share a job (an MPIJob and its launcher's Job)
@@ -178,10 +174,8 @@ class Pod(msgspec.Struct, frozen=True):
     unschedulable: bool = False  # PodScheduled=False, Unschedulable; read of admitted pods only (docs/safety.md S6)
     refusal: str = ""
     """Why kube-scheduler did not place it, in its own words, bounded; empty where it was we that refused it. Decides
-    nothing, and a gang's record may have older words; read of waiting members only."""
-    parked: bool = False
-    """kube-scheduler says that no node would do (PodScheduled=False, Unschedulable), and sleeps over it until an event.
-    Decides nothing, as `refusal`; read of waiting members only."""
+    nothing, and a gang's record may have older words; read of waiting members only, as `parked`."""
+    parked: bool = False  # kube-scheduler says that no node would do, and sleeps over it until an event: as `refusal`
     obstacle: str = ""  # kube-scheduler's words, if no node at all would do: its claim does not exist, say
     told: str = ""  # What our condition on it says (`scoring.queue.statuses`); decides nothing, as `refusal`
     group: GroupRef | None = None

@@ -1,8 +1,7 @@
 """What an operator may choose about decisions, and what a gang's owner may ask for by annotation.
 
-A plain value, as a recorded decision is made again with the policy it was made under. Its sections are read as settings
-are (`extender.settings.reading`): each field is the setting of its name, but for those in `fixed`, which only tests and
-the simulator vary. Rule: an unknown annotation value is reported and the default is used, never silence.
+A plain value, read as settings are (`extender.settings.reading`): each field is the setting of its name, but for those
+in `fixed`, which only tests and the simulator vary. An unknown annotation value is reported, and the default is used.
 """
 
 from collections.abc import Iterable, Mapping
@@ -104,7 +103,6 @@ class Ratios(msgspec.Struct, frozen=True):
     bandwidth: float = 40.0
 
     def __post_init__(self) -> None:
-        """Refuse negative, infinite and all-zero ratios."""
         parts = (self.loss, self.delay, self.bandwidth)
         if not all(0.0 <= part < 1e6 for part in parts) or sum(parts) <= 0.0:
             raise ValueError("ratios must be three numbers of at least 0, not all 0, such as 20:40:40")
@@ -117,10 +115,8 @@ class Ratios(msgspec.Struct, frozen=True):
         try:
             loss, delay, bandwidth = map(float, value.split(":") if isinstance(value, str) else value)
         except (TypeError, ValueError):
-            raise ValueError(
-                "must be three numbers of at least 0, not all 0, such as '20:40:40', in quotes: YAML reads 20:40:40 "
-                "without them as one number"
-            ) from None
+            must = "must be three numbers of at least 0, not all 0, such as '20:40:40', in quotes"
+            raise ValueError(f"{must}: YAML reads 20:40:40 without them as one number") from None
         return cls(loss, delay, bandwidth)
 
 

@@ -5,8 +5,7 @@ event, and a text that differs from the last one makes it try again at once, hun
 (kube-scheduler 1.36.3, measured). So no counts, names or times here; the particulars go to /v1/explain, Events, logs
 and metrics. The same words appear in replies, logs, metric labels and Events.
 
-Below each: what it means, and what to do; docs/reference/reasons.md is written from that. Beside it the causes for
-which a gang waits: looked for when /v1/explain is asked or an Event is written, they say which nodes, label or claim.
+Below each: what it means, and what to do; docs/reference/reasons.md is written from that.
 """
 
 from enum import StrEnum

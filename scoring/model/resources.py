@@ -17,13 +17,8 @@ CPU = ResourceName("cpu")
 MEMORY = ResourceName("memory")
 PODS = ResourceName("pods")
 
-_SUFFIX: Mapping[str, Decimal] = {
-    "n": Decimal("1e-9"), "u": Decimal("1e-6"), "m": Decimal("1e-3"), "": Decimal(1),
-    "k": Decimal(10**3), "M": Decimal(10**6), "G": Decimal(10**9), "T": Decimal(10**12), "P": Decimal(10**15),
-    "E": Decimal(10**18),
-    "Ki": Decimal(2**10), "Mi": Decimal(2**20), "Gi": Decimal(2**30), "Ti": Decimal(2**40), "Pi": Decimal(2**50),
-    "Ei": Decimal(2**60),
-}  # fmt: skip
+_SUFFIX = {unit: Decimal(1000) ** power for power, unit in enumerate(("n", "u", "m", "", *"kMGTPE"), start=-3)}
+_SUFFIX |= {f"{unit}i": Decimal(1024) ** power for power, unit in enumerate("KMGTPE", start=1)}
 _QUANTITY = re.compile(
     r"(?P<number>[+-]?(?:\d+(?:\.\d*)?|\.\d+))(?:(?P<suffix>n|u|m|k|Ki|M|Mi|G|Gi|T|Ti|P|Pi|E|Ei)|[eE](?P<exponent>[+-]?\d{1,3}))?"
 )
@@ -37,8 +32,8 @@ _SHOWN_CHARS = 40
 def parse_quantity(text: str, *, millis: bool = False) -> int:
     """Read a Kubernetes quantity as whole units, or as thousandths with `millis`; fractions round up.
 
-    More than ±`LARGEST` counts as that much, as the API server does with what it cannot count. Raises ValueError when
-    `text` is not a quantity; one that is longer than any is not looked at, nor remembered (docs/safety.md S21).
+    More than ±`LARGEST` counts as that much, as in the API server. Raises ValueError when `text` is not a quantity; one
+    that is longer than any is not looked at, nor remembered (docs/safety.md S21).
     """
     if len(text) > QUANTITY_CHARS:
         raise ValueError(f"{text[:_SHOWN_CHARS]!r}… is not a quantity such as 500m, 2 or 4Gi: too long")

@@ -1,10 +1,11 @@
 """The cluster at one moment, immutable: what every decision is made from.
 
-Why: a decision that reads a live cache can see half of a change. The cache (`extender.cache`) builds one per version,
-and the node table again only when nodes change. Rule: arrays are never written after they are built.
+A decision that reads a live cache can see half of a change. The cache (`extender.cache`) builds one per version, and
+the node table again only when nodes change. Arrays are never written after they are built; numpy sees to it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 
 import msgspec
 import numpy as np
@@ -78,24 +79,28 @@ class NodeTable(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, nodes: Iterable[Node], *, version: int = 1) -> "NodeTable":
         """Build the table. Cost: O(n log n)."""
-        ordered = tuple(sorted(nodes, key=lambda node: node.name))
+        ordered = tuple(sorted(nodes, key=attrgetter("name")))
         axis = axis_of(name for node in ordered for name, _ in node.allocatable)
+        return cls.filled(ordered, axis, np.zeros((len(ordered), len(axis)), np.int64), range(len(ordered)), version)
+
+    @classmethod
+    def filled(
+        cls, nodes: tuple[Node, ...], axis: tuple[ResourceName, ...], amounts: Ints, rows: Iterable[int], version: int
+    ) -> "NodeTable":
+        """The table of sorted nodes; `amounts` is their capacity, with zeros in `rows`: to be filled. Cost: O(n)."""
         column = {name: i for i, name in enumerate(axis)}
-        allocatable = np.zeros((len(ordered), len(axis)), np.int64)
+        for row in rows:
+            for name, amount in nodes[row].allocatable:
+                amounts[row, column[name]] = amount
         rows_of: dict[ZoneName, list[int]] = {}
-        for row, node in enumerate(ordered):
-            for name, amount in node.allocatable:
-                allocatable[row, column[name]] = amount
+        for row, node in enumerate(nodes):
             rows_of.setdefault(node.zone, []).append(row)
-        return cls(
-            version=version,
-            nodes=ordered,
-            names=tuple(node.name for node in ordered),
-            index={node.name: row for row, node in enumerate(ordered)},
-            axis=axis,
-            allocatable=allocatable,
-            zones={zone: np.array(rows_of[zone], np.int64) for zone in sorted(rows_of)},
-        )
+        names = tuple([node.name for node in nodes])
+        index = dict(zip(names, range(len(names)), strict=True))
+        zones = {zone: np.array(rows_of[zone], np.int64) for zone in sorted(rows_of)}
+        for array in (amounts, *zones.values()):
+            array.flags.writeable = False
+        return cls(version, nodes, names, index, axis, amounts, zones)
 
     def vector(self, requests: Resources) -> Ints:
         """The request as a row over `axis`, without what no node's allocatable shows: kube-scheduler counts that."""
@@ -125,9 +130,7 @@ class NodeTable(msgspec.Struct, frozen=True):
 
 
 class Reservation(msgspec.Struct, frozen=True):
-    """Room that no other gang is given, because gang `gang` is to have it.
-
-    Where it stands says which kind it is:
+    """Room that no other gang is given, because gang `gang` is to have it; where it stands says which kind it is.
 
     - `Snapshot.commitments`: an admission that is under way (first member at bind, or first gate removed), until it is
       bound or lapses. The planner takes it as given, ahead of every gang that is not committed (docs/safety.md S4).
@@ -155,16 +158,15 @@ class Snapshot(msgspec.Struct, frozen=True):
 
     version: int
     table: NodeTable
-    used: Ints
-    """(nodes, resources): requests of all pods on each node that are not finished, of any scheduler, and of pods that
-    are pinned or nominated to it (docs/safety.md S12)."""
+    used: (
+        Ints  # (nodes, resources): requests of all unfinished pods on each node or nominated to it (docs/safety.md S12)
+    )
     host_ports: Mapping[NodeName, frozenset[HostPort]] = {}
     gangs: Mapping[GangKey, Gang] = {}  # Own ones; native ones, too, for their zone and score
     commitments: Mapping[GangKey, Reservation] = {}
     exclusions: Mapping[MemberClass, frozenset[NodeName]] = {}
     """Member class without node affinity → nodes that filters we do not model refused (docs/safety.md S7)."""
-    backing_off_until_s: Mapping[GangKey, float] = {}
-    """gang → moment before which it may not reserve again after a lapse (docs/safety.md S5)."""
+    backing_off_until_s: Mapping[GangKey, float] = {}  # gang → until when it may not reserve again (docs/safety.md S5)
     claims: Mapping[GangKey, Reservation] = {}  # waiting gang → the room that others leave for it
     attained_h: Mapping[GangKey, float] = {}  # Cluster-hours it had before it was suspended
     network: NetworkMatrix = msgspec.field(default_factory=NetworkMatrix)

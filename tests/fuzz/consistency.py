@@ -57,11 +57,11 @@ def _usage_agrees(cache: ClusterCache) -> None:
     kept, fresh, table = cache._usage, Usage(), cache.nodes.table()
     for pod in cache.pods:
         if (node := cache.pods.node_of(pod)) is not None:
-            fresh.count(node, pod.uid, pod.member_class, 1)
+            fresh.count(node, pod.member_class, pod.uid, 1)
     daemons = cache.daemon_sets
     for uid, nodes in daemons._kept.items():
         for node in nodes:
-            fresh.count(node, PodUid(f"DaemonSet {uid}"), daemons._sets[uid].member_class, 1)
+            fresh.count(node, daemons._sets[uid].member_class, PodUid(f"DaemonSet {uid}"), 1)
     assert kept._totals == fresh._totals
     assert np.array_equal(kept.matrix(table), fresh.matrix(table))
     assert kept.host_ports() == fresh.host_ports()
@@ -69,10 +69,8 @@ def _usage_agrees(cache: ClusterCache) -> None:
 
 def _daemons_agree(daemons: Daemons, pods: Pods) -> None:
     kept = [(daemons._sets[uid], daemons._nodes[node]) for uid, nodes in daemons._kept.items() for node in nodes]
-    budgets = daemons._budgets
-    opened = {key: one.open for key, one in budgets._known.items() if one.open}
+    opened = {key: one.open for key, one in daemons._budgets.items() if one.open}
     assert opened == Counter((str(one.namespace), node.name) for one, node in kept)
-    assert budgets._closed.keys() == budgets._known.keys() - opened.keys()
     assert all(selects(one, node) and not daemons._pods[one.identity, node.name] for one, node in kept)
     assert daemons._pods == Counter(place for pod in pods if (place := place_of(pod)) is not None)
 

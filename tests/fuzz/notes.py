@@ -40,7 +40,7 @@ def _quota(text: str) -> bytes:
 
 
 def _options(annotations: dict[str, str]) -> object:
-    return gang_options(dict(own_options(annotations, written_by_us=frozenset())), Policy(), namespace="team")
+    return gang_options(dict(own_options(annotations)), Policy(), namespace="team")
 
 
 def _report(body: bytes) -> object:

@@ -1,7 +1,6 @@
-"""What is made for one look goes with it, without a cycle that needs a collector (docs/safety.md S15).
+"""What is made for one look goes with it: no cycle keeps it for a collector that seldom comes (docs/safety.md S15).
 
-The service lets Python's collector look at everything only once in a very long time, because that stops the event loop
-for a tenth of a second. A cache in a cycle is megabytes for each explanation that somebody asks for.
+A full collection stops the event loop for a tenth of a second; a cache in a cycle is megabytes for each explanation.
 """
 
 import gc
@@ -12,19 +11,19 @@ import pytest
 from scoring.explain.gang import explain
 from scoring.explain.queue_report import report
 from scoring.model.policy import Policy
-from scoring.plan import Plan, PlannerCache, plan
+from scoring.plan import PlannerCache, plan
 from scoring.what_if import Situation, WhatIf, what_if
 from tests.builders import gang, mesh, node, pod, snapshot
 
 POLICY = Policy()
 NODES = [node(f"n{i}", zone="ab"[i % 2]) for i in range(8)]
 OTHERS = [pod(f"p{i}", cpu="6", node=f"n{i}") for i in range(8)]
-STATE = snapshot(NODES, [gang(f"g{i}", 3, cpu="4") for i in range(12)], pods=OTHERS, network=mesh(NODES))
-"""Twelve gangs wait on eight nodes that others fill."""
-NOW: Plan = plan(STATE, POLICY, now_s=100.0)
+STATE = snapshot(NODES, [gang(f"g{i}", 3, cpu="4") for i in range(12)], pods=OTHERS, network=mesh(NODES))  # All wait
+NOW = plan(STATE, POLICY, now_s=100.0)
+SOMEBODY = next(iter(STATE.gangs.values()))
 LOOKS: dict[str, Callable[[], object]] = {
     "plan": lambda: plan(STATE, POLICY, now_s=100.0, cache=PlannerCache()),
-    "explain": lambda: explain(STATE, NOW, next(iter(STATE.gangs.values())), POLICY, now_s=100.0),
+    "explain": lambda: explain(STATE, NOW, SOMEBODY, POLICY, now_s=100.0),
     "what if": lambda: what_if(Situation(STATE, POLICY, 100.0), NOW, WhatIf(advance_s=1.0)),
     "queue": lambda: report(STATE, NOW, POLICY, now_s=100.0),
 }

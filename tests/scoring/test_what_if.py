@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from scoring.ids import GangKey, Namespace, NodeName, ResourceName
+from scoring.ids import GangKey, Namespace, NodeName
 from scoring.model import Gang, HostPort, Role
 from scoring.model.policy import Policy, QueuePolicy
+from scoring.model.resources import CPU
 from scoring.plan import plan
 from scoring.what_if import MisfitError, Situation, Supposed, WhatIf, supposed, what_if
 from tests.builders import bound, gang, mesh, node, pod, snapshot
@@ -37,7 +38,7 @@ def test_a_job_that_is_gone_leaves_its_room_and_the_original_stays() -> None:
     before = base()
     used = before.snapshot.used.copy()
     after = supposed(before, RUNS_GONE).snapshot
-    left = (after.table.allocatable - after.used)[:, after.table.axis.index(ResourceName("cpu"))].tolist()
+    left = (after.table.allocatable - after.used)[:, after.table.axis.index(CPU)].tolist()
     assert (after.table.names, left, set(after.gangs)) == (("a1", "b1"), [3000, 2000], {"default/waits"})
     assert np.array_equal(before.snapshot.used, used)
     assert set(before.snapshot.gangs) == {"default/runs", "default/waits"}
@@ -86,9 +87,6 @@ MISFITS = {  # case: (the beginning of what is said, what is supposed)
 def test_what_does_not_fit(said: str, what: WhatIf) -> None:
     with pytest.raises(MisfitError, match=f"^{re.escape(said)}"):
         supposed(base(), what)
-
-
-def test_what_exists_is_not_submitted_again() -> None:
     with pytest.raises(MisfitError, match=r"^pods: gang default/waits exists already"):
         supposed(base(), WhatIf(), gangs=(WAITS,))
 
@@ -108,6 +106,7 @@ DIFFERENCES: dict[str, tuple[dict[str, list[str]], WhatIf, Situation | None, Pol
     "a gang is refused": ({"refused": ["default/small"]}, WhatIf(cordon=(B1,)), SMALL, None),
     "a gang moves": ({"moved": ["default/small"], "other": ["default/runs"]},
         WhatIf(cordon=(B1,), remove_jobs=(RUNS.key,)), SMALL, None),
+    "better room moves no gang that has a place": ({"other": ["default/runs"]}, RUNS_GONE, SMALL, None),
     "weights decide which of two is admitted": (
         {"admitted": ["default/two"], "refused": ["default/one"]}, WhatIf(settings={"queue": {}}), TWO, WEIGHED),
 }  # fmt: skip
@@ -119,10 +118,6 @@ def test_difference(want: dict[str, list[str]], what: WhatIf, of: Situation | No
     lists = {name: getattr(found, name) for name in ("admitted", "refused", "moved", "other")}
     assert {name: [one.gang for one in some] for name, some in lists.items() if some} == want
     assert differs(what, of, policy) == found
-
-
-def test_better_room_moves_no_gang_that_has_a_place() -> None:
-    assert differs(RUNS_GONE, SMALL).moved == ()
 
 
 def test_before_and_after() -> None:

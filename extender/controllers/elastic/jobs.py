@@ -262,12 +262,12 @@ class Rooms:
     def keep(self, gang: GangKey, places: Mapping[PodUid, NodeName], givers: Iterable[GangKey]) -> None:
         """Reserve room for the gang from now on."""
         self._mine[gang] = Reservation(gang, dict(places), tuple(sorted(set(givers))))
-        self._cache.set_claim(self._mine[gang])
+        self._cache.set_claim(gang, self._mine[gang])
 
     def release(self, gang: GangKey) -> None:
         """Reserve none for it any more."""
         if self._mine.pop(gang, None) is not None:
-            self._cache.clear_claim(gang)
+            self._cache.set_claim(gang, None)
 
     def agree_with(self, changes: Sequence[Resize]) -> None:
         """Reserve room for the gangs that wait for these open changes, and for no others."""

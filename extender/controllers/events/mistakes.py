@@ -121,8 +121,8 @@ class ProbableMistakes(ControlLoop):
             yield
         yield
         now_s, unix_s = self.context.clock.monotonic_s(), self.context.clock.now_s()
-        for key in cache.gangs.foreign():
-            pods = (one for one in cache.gangs.pods_of(key) if not (one.node or one.deleting or one.terminal))
+        for members in cache.gangs.foreign():
+            pods = (one for one in members.values() if not (one.node or one.deleting or one.terminal))
             if (pod := next(pods, None)) is not None:
                 if now_s >= self._placing_until_s:
                     self._placing = frozenset(each.scheduler_name for each in cache.pods if each.node)

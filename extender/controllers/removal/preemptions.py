@@ -115,7 +115,7 @@ class PreemptionClaims:
         carriers = tuple(pod for pod, _ in notes)
         why = {victim: why_it_leaves(found, victim) for victim in found.victims}
         self._open[found.gang] = _OpenClaim(claim, found.pods, carriers, len(found.pods), until_s, why=why)
-        self._context.cache.set_claim(claim)
+        self._context.cache.set_claim(found.gang, claim)
         try:
             for carrier, note in notes:
                 await self._context.api.annotate_pod(carrier.namespace, carrier.name, carrier.uid, note)
@@ -171,7 +171,7 @@ class PreemptionClaims:
             claim = Reservation(key, noted.assignment)
             opened = _OpenClaim(claim, frozenset(), noted.carriers, 0, until_s, noted=True, recovered=True)
             self._open[key] = opened
-            self._context.cache.set_claim(claim)
+            self._context.cache.set_claim(key, claim)
             self._see_who_leaves(gang, opened)
 
     def forget(self) -> None:
@@ -188,7 +188,7 @@ class PreemptionClaims:
             opened.pods, opened.left = pods, len(leaving)
             givers = {*opened.claim.givers, *(pod.group.key for pod in leaving if pod.group is not None)}
             opened.claim = replace(opened.claim, givers=tuple(sorted(givers)))
-            self._context.cache.set_claim(opened.claim)
+            self._context.cache.set_claim(gang.key, opened.claim)
 
     def _leaving(self, gang: Gang, claim: Reservation) -> list[Pod]:
         """Members of lower gangs, where the gang is to go, that end or whose owners we have suspended."""
@@ -229,7 +229,7 @@ class PreemptionClaims:
 
     def _close(self, key: GangKey) -> None:
         if self._open.pop(key, None) is not None:
-            self._context.cache.clear_claim(key)
+            self._context.cache.set_claim(key, None)
 
     async def _wipe(self, pods: Sequence[Pod]) -> None:
         """Take notes back; those that stay count for nothing as soon as they are old."""

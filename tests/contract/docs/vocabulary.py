@@ -12,12 +12,12 @@ from extender.convert.labels import (
     MIN_MEMBER_ANNOTATIONS,
     NAME_ANNOTATIONS,
     NAME_LABEL,
+    NUDGE_ANNOTATION,
     OWN_PREFIX,
     POD_GROUP_LABEL,
     ROLE_ANNOTATION,
 )
 from extender.convert.nodes import ENDPOINT_ANNOTATIONS, ZONE_LABEL
-from extender.convert.pod import NUDGE_ANNOTATION
 from extender.notes import NoteKind
 from scoring.model import GATE, Role
 from scoring.model.policy import Repair, Selection, ZonePolicy

@@ -1,13 +1,13 @@
 """The cluster cache: what counts as room taken, what changes the version, what the service adds."""
 
-from collections.abc import Callable
+from functools import partial
 
 import pytest
 from msgspec.structs import replace
 
 from extender.cache import ClusterCache
-from scoring.ids import GangKey, NodeName, PodUid, gang_key
-from scoring.model import GATE, Node, NodeSelectorTerm, Phase, Pod, Requirement, Taint
+from scoring.ids import GangKey, NodeName, PodUid
+from scoring.model import GATE, NodeSelectorTerm, Phase, Pod, Requirement, Taint
 from scoring.model.resources import CPU
 from tests.builders import node, pod
 from tests.fuzz.consistency import assert_consistent
@@ -16,9 +16,9 @@ N1, N2 = NodeName("n1"), NodeName("n2")
 PIN_N1 = (NodeSelectorTerm(fields=(Requirement("metadata.name", "In", ("n1",)),)),)
 
 
-def cluster(*pods: Pod, nodes: tuple[Node, ...] | None = None) -> ClusterCache:
+def cluster(*pods: Pod) -> ClusterCache:
     cache = ClusterCache()
-    cache.nodes.replace([node("n1"), node("n2")] if nodes is None else nodes)
+    cache.nodes.replace([node("n1"), node("n2")])
     cache.pods.replace(pods)
     cache.snapshot()
     return cache
@@ -74,53 +74,43 @@ def test_nonsense_requests_cannot_overflow() -> None:
     assert_consistent(cache)
 
 
-IDLE: dict[str, tuple[Pod, Pod]] = {  # case: (pod before, pod after)
-    "resourceVersion of a member": (member("p", resource_version="1"), member("p", resource_version="2")),
-    "label of a plain bound pod": (pod("p", node="n1"), pod("p", node="n1", job="j")),
-    "the same event again": (member("p", node="n1"), member("p", node="n1")),
-    "plain pending pod": (pod("p"), pod("p", gates=("x",))),
-    "foreign gang": (member("p", scheduler_name="other"), member("p", scheduler_name="other", gates=("x",))),
+EVENTS: dict[str, tuple[int, Pod | None, Pod | None]] = {  # case: (changes of the version, pod before, pod after)
+    "resourceVersion of a member": (0, member("p", resource_version="1"), member("p", resource_version="2")),
+    "label of a plain bound pod": (0, pod("p", node="n1"), pod("p", node="n1", job="j")),
+    "the same event again": (0, member("p", node="n1"), member("p", node="n1")),
+    "plain pending pod": (0, pod("p"), pod("p", gates=("x",))),
+    "foreign gang": (0, member("p", scheduler_name="other"), member("p", scheduler_name="other", gates=("x",))),
+    "a member comes": (1, None, member("p")),
+    "a member goes": (1, member("p"), None),
+    "a member is gated no more": (1, member("p", gates=("x",)), member("p")),
+    "a member finishes": (1, member("p", node="n1"), member("p", node="n1", phase=Phase.SUCCEEDED)),
+    "a foreign pod is bound": (1, pod("p", scheduler_name="other"), pod("p", scheduler_name="other", node="n1")),
+    "a foreign pod goes": (1, pod("p", scheduler_name="other", node="n1"), None),
+    "a bound pod is resized": (1, pod("p", node="n1", cpu="1"), pod("p", node="n1", cpu="2")),
+    "a pod joins a gang": (1, pod("p"), member("p")),
+    "another pod of that name": (1, pod("p", node="n1"), replace(pod("p", node="n2"), uid=PodUid("other"))),
 }
 
 
-@pytest.mark.parametrize(("before", "after"), IDLE.values(), ids=IDLE)
-def test_what_cannot_decide_changes_no_version(before: Pod, after: Pod) -> None:
-    cache = cluster(before)
-    snapshot, reported = cache.snapshot(), versions_reported(cache)
-    cache.pods.put(after)
-    cache.nodes.put(node("n1"))
-    cache.pods.replace([after])
-    assert (cache.snapshot() is snapshot, reported, cache.pod(after.uid)) == (True, [], after)
-
-
-CHANGES: dict[str, tuple[Pod | None, Pod | None]] = {  # case: (pod before, pod after)
-    "a member comes": (None, member("p")),
-    "a member goes": (member("p"), None),
-    "a member is gated no more": (member("p", gates=("x",)), member("p")),
-    "a member finishes": (member("p", node="n1"), member("p", node="n1", phase=Phase.SUCCEEDED)),
-    "a foreign pod is bound": (pod("p", scheduler_name="other"), pod("p", scheduler_name="other", node="n1")),
-    "a foreign pod goes": (pod("p", scheduler_name="other", node="n1"), None),
-    "a bound pod is resized": (pod("p", node="n1", cpu="1"), pod("p", node="n1", cpu="2")),
-    "a pod joins a gang": (pod("p"), member("p")),
-    "another pod of that name": (pod("p", node="n1"), replace(pod("p", node="n2"), uid=PodUid("other"))),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("before", "after"), CHANGES.values(), ids=CHANGES)
-def test_what_can_decide_changes_the_version_once(before: Pod | None, after: Pod | None) -> None:
+@pytest.mark.parametrize(("changes", "before", "after"), EVENTS.values(), ids=EVENTS)
+def test_the_version_counts_what_can_decide(changes: int, before: Pod | None, after: Pod | None) -> None:
+    """Once for each change, and not at all for what cannot decide anything."""
     cache = cluster(*([before] if before else []))
-    old, reported = cache.version, versions_reported(cache)
+    old, reported = cache.snapshot(), versions_reported(cache)
     if after is None:
         cache.pods.remove("default/p")
     else:
         cache.pods.put(after)
-    assert (reported, cache.snapshot().version) == ([old + 1], old + 1)
+    cache.nodes.put(node("n1"))
+    cache.pods.replace([after] if after else [])
+    assert (reported, cache.version) == ([old.version + 1] * changes, old.version + changes)
+    assert ((cache.snapshot() is old), list(cache.pods)) == (not changes, [after] if after else [])
 
 
 def test_arrays_cannot_be_written_and_the_node_table_has_a_version() -> None:
     cache = cluster(pod("p", node="n1"))
-    snapshot, table = cache.snapshot(), cache.snapshot().table
-    for array in (snapshot.used, table.allocatable, *table.zones.values()):
+    table = cache.snapshot().table
+    for array in (cache.snapshot().used, table.allocatable, *table.zones.values()):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1
     cache.pods.put(pod("q", node="n1"))
@@ -140,8 +130,7 @@ def test_a_relist_is_one_change() -> None:
         cache.nodes.put(node("n3"))
         assert cache.snapshot() is old
     cache.pods.list_ended()
-    assert reported == [old.version + 1]
-    assert (used_cpu(cache, "n1"), used_cpu(cache, "n2"), used_cpu(cache, "n3")) == (1000, 2000, 0)
+    assert (reported, [used_cpu(cache, name) for name in ("n1", "n2", "n3")]) == ([old.version + 1], [1000, 2000, 0])
     cache.pods.list_begun({"default/e", "default/f"})
     cache.pods.put(pod("e", node="n1"))
     cache.pods.list_ended()  # the reflector is cancelled in the middle: what was read so far counts
@@ -150,21 +139,19 @@ def test_a_relist_is_one_change() -> None:
 
 def test_assumed_pods_count_as_bound() -> None:
     """A confirmed Binding counts before the watch shows it, survives stale events, and ends when the watch agrees."""
-    cache, p = cluster(member("p"), member("q")), PodUid("uid-default-p")
+    cache, late = cluster(member("p"), member("q")), member("p", gates=("late",))
     reported = versions_reported(cache)
-    cache.pods.assume(p, N1)
+    cache.pods.assume(late.uid, N1)
     assert (used_cpu(cache), len(reported)) == (1000, 1)
-    cache.pods.put(member("p", gates=("late",)))
+    cache.pods.put(late)
     assert used_cpu(cache) == 1000
     reported.clear()
-    cache.pods.put(replace(member("p", gates=("late",)), node=N1))
-    assert (reported, p in cache.pods.assumed) == ([], False)
+    cache.pods.put(replace(late, node=N1))
+    assert (reported, cache.pods.assumed) == ([], {})
 
 
 def test_commitments_are_set_replaced_and_cleared() -> None:
-    g, h = GangKey("default/g"), GangKey("default/h")
-    p = PodUid("uid-default-p")
-    cache = cluster()
+    g, h, p, cache = GangKey("default/g"), GangKey("default/h"), PodUid("uid-default-p"), cluster()
     cache.set_commitment(g, {p: N1})
     snapshot = cache.snapshot()
     assert snapshot.commitments[g].assignment == {p: N1}
@@ -180,59 +167,47 @@ def test_commitments_are_set_replaced_and_cleared() -> None:
 
 
 def test_exclusions_expire_and_are_forgotten_with_the_node() -> None:
-    """A learned refusal lasts until its time, or until the node changes or goes (docs/safety.md S7)."""
-    small = pod("p").member_class
-    large = pod("p", cpu="4").member_class
+    """A learned refusal lasts until its time, or until the node changes or goes (docs/safety.md S7).
+
+    It is kept without the terms of an admission: the pod that comes in the place of an admitted one is of the same kind
+    to nodes (docs/safety.md S27).
+    """
+    small, admitted, large = (pod("p", **more).member_class for more in ({}, {"affinity": PIN_N1}, {"cpu": "4"}))
     cache = cluster()
-    cache.exclude(small, N1, 100.0)
+    cache.exclude(admitted, N1, 100.0)
     cache.exclude(small, N2, 50.0)
     cache.exclude(large, N1, 70.0)
     snapshot = cache.snapshot()
-    assert snapshot.exclusions == {small: frozenset({N1, N2}), large: frozenset({N1})}
+    assert snapshot.exclusions == {small: {N1, N2}, large: {N1}}
+    assert snapshot.excluded(small) == snapshot.excluded(admitted) == {N1, N2}
+    assert snapshot.excluded(pod("p", cpu="3").member_class) == frozenset()
     cache.exclude(small, N1, 90.0)
-    assert cache.snapshot() is snapshot
     cache.expire(49.0)
     assert cache.snapshot() is snapshot
     cache.expire(50.0)
-    assert cache.snapshot().exclusions == {small: frozenset({N1}), large: frozenset({N1})}
+    assert cache.snapshot().exclusions == {small: {N1}, large: {N1}}
     cache.nodes.put(node("n1", cpu="16"))
-    assert cache.snapshot().exclusions == {}
-    assert snapshot.exclusions == {small: frozenset({N1, N2}), large: frozenset({N1})}
-
-
-def test_what_nodes_refused_is_kept_without_the_terms_of_an_admission() -> None:
-    """The pod that comes in the place of an admitted one is of the same kind to them (docs/safety.md S27)."""
-    admitted, successor = pod("p", affinity=PIN_N1).member_class, pod("p").member_class
-    cache = cluster()
-    cache.exclude(admitted, N1, 100.0)
-    snapshot = cache.snapshot()
-    assert snapshot.exclusions == {successor: frozenset({N1})}
-    assert snapshot.excluded(successor) == snapshot.excluded(admitted) == {N1}
-    assert snapshot.excluded(pod("p", cpu="4").member_class) == frozenset()
+    assert not cache.snapshot().exclusions
+    assert snapshot.exclusions == {small: {N1, N2}, large: {N1}}
 
 
 def test_only_who_was_refused_can_show_that_a_node_passes() -> None:
     """Another gang's labels may make the difference, and our own refusals do not count (docs/safety.md S7)."""
-    member, other = pod("p", gang="g"), pod("q", gang="h")
-    cache = cluster()
-    cache.exclude(member.member_class, N1, 100.0, by=gang_key("default", "g"))
-    cache.exclude(member.member_class, N2, 100.0)
-    assert not cache.passed(other, [N1, N2])
-    assert not cache.passed(member, [N2])
+    cache, one, other = cluster(), member("p"), pod("q", gang="h")
+    cache.exclude(one.member_class, N1, 100.0, by=GangKey("default/g"))
+    cache.exclude(one.member_class, N2, 100.0)
+    assert [cache.passed(other, [N1, N2]), cache.passed(one, [N2])] == [False, False]
     before = cache.version
-    assert cache.passed(member, [N1, N2])
+    assert [cache.passed(one, [N1, N2]), cache.passed(one, [N1])] == [True, False]
     assert cache.version > before
-    assert cache.snapshot().exclusions == {member.member_class: frozenset({N2})}
-    assert not cache.passed(member, [N1])
+    assert cache.snapshot().exclusions == {one.member_class: {N2}}
 
 
 def test_back_offs() -> None:
     """A back-off lasts until its time, until it is ended, or until the gang's last pod goes."""
-    g = GangKey("default/g")
-    cache = cluster(member("p"))
-    ends: list[Callable[[], object]] = [lambda: cache.expire(10.0), lambda: cache.back_off(g, None)]
-    ends.append(lambda: cache.pods.remove("default/p"))
-    for end in ends:
+    g, cache = GangKey("default/g"), cluster(member("p"))
+    remove = partial(cache.pods.remove, "default/p")
+    for end in (partial(cache.expire, 10.0), partial(cache.back_off, g, None), remove):
         cache.back_off(g, 10.0)
         cache.expire(9.0)
         assert cache.snapshot().backing_off_until_s == {g: 10.0}
@@ -243,38 +218,30 @@ def test_back_offs() -> None:
 def test_scheduler_names() -> None:
     """Gangs of other schedulers are load only, unless the configuration names their scheduler."""
     theirs = pod("p", gang="g", min_available=1, scheduler_name="default-scheduler", node="n1")
-    cache = cluster(theirs)
+    cache, whole = cluster(theirs), ClusterCache(scheduler_names=frozenset({"netgang", "default-scheduler"}))
     assert (cache.snapshot().gangs, cache.gang_of(theirs.uid), cache.is_own(theirs)) == ({}, None, False)
-    whole = ClusterCache(scheduler_names=frozenset({"netgang", "default-scheduler"}))
     whole.pods.put(theirs)
-    assert whole.is_own(theirs)
-    assert list(whole.snapshot().gangs) == ["default/g"]
+    assert (list(whole.snapshot().gangs), whole.is_own(theirs)) == (["default/g"], True)
 
 
 def test_what_the_plan_foresaw_is_reported_apart() -> None:
-    cache, reported = ClusterCache(), list[str]()
-    cache.on_change = lambda expected: reported.append("expected" if expected else "new")
+    cache, reported = ClusterCache(), list[bool]()
+    cache.on_change = reported.append
     cache.nodes.replace([node("n1"), node("n2")])
-    first, second = (pod(f"g-{i}", gang="g", min_available=2, gates=(GATE,)) for i in range(2))
-    cache.pods.put(first)
-    cache.pods.put(second)
+    first, second = (member(f"g-{i}", gates=(GATE,)) for i in range(2))
+    let_in = replace(first, gates=(), admitted_to=N1)
+    running = replace(let_in, node=N1, phase=Phase.RUNNING)
+    cache.pods.replace([first, second])
     reported.clear()
-
-    def now(*calls: Callable[[], None]) -> list[str]:
-        reported.clear()
-        for call in calls:
-            call()
-        return list(reported)
-
-    key, n1, n2 = gang_key("default", "g"), NodeName("n1"), NodeName("n2")
-    places = {first.uid: n1, second.uid: n2}
-    assert now(lambda: cache.set_commitment(key, places, as_planned=True)) == ["expected"]
-    let_in = replace(first, gates=(), admitted_to=n1)
-    assert now(lambda: cache.pods.put(let_in)) == ["expected"]
-    assert now(lambda: cache.pods.assume(first.uid, n1)) == ["expected"]
-    running = replace(let_in, node=n1, phase=Phase.RUNNING)
-    assert now(lambda: cache.pods.put(running)) == ["expected"]
-    assert now(lambda: cache.pods.put(replace(second, gates=()))) == ["new"]  # another client's doing
-    assert now(lambda: cache.pods.put(replace(second, gates=(), node=n1))) == ["new"]  # not where it was to go
-    assert now(lambda: cache.pods.put(replace(running, phase=Phase.SUCCEEDED))) == ["new"]
-    assert now(lambda: cache.nodes.put(node("n3")), lambda: cache.pods.remove(first.key)) == ["new", "new"]
+    cache.set_commitment(GangKey("default/g"), {first.uid: N1, second.uid: N2}, as_planned=True)
+    cache.pods.put(let_in)
+    cache.pods.assume(first.uid, N1)
+    cache.pods.put(running)
+    assert reported == [True] * 4
+    reported.clear()
+    cache.pods.put(replace(second, gates=()))  # another client's doing
+    cache.pods.put(replace(second, gates=(), node=N1))  # not where it was to go
+    cache.pods.put(replace(running, phase=Phase.SUCCEEDED))
+    cache.nodes.put(node("n3"))
+    cache.pods.remove(first.key)
+    assert reported == [False] * 5

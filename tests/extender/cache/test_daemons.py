@@ -39,14 +39,11 @@ def daemon(of: DaemonSet, name: str = "d", **fields: Any) -> Pod:
 class Desk:
     def __init__(self, *sets: DaemonSet, nodes: Iterable[Node] | None = None) -> None:
         self.cache = ClusterCache(node_settle_s=SETTLE_S)
-        self.at(NOW_S)
+        self.cache.expire(NOW_S)
         self.cache.nodes.replace([node("n1"), node("n2")] if nodes is None else list(nodes))
         for one in sets:
             self.cache.daemon_sets.put(one)
         self.look()
-
-    def at(self, now_s: float) -> None:
-        self.cache.expire(now_s)
 
     def look(self) -> None:
         list(self.cache.daemon_sets.look_at_nodes())
@@ -77,29 +74,23 @@ def test_a_pod_takes_no_room_by_being_pinned(one: Pod) -> None:
     assert (desk.used(), desk.cache.counted_on(one)) == (0, None)
 
 
-def test_a_young_node_keeps_room_until_the_pod_is_bound() -> None:
-    """Its request and no more, whether the pod exists yet or not; other DaemonSets' pods change nothing."""
-    cni = daemon_set()
-    desk = Desk(cni, nodes=[YOUNG])
-    assert desk.used() == 1000
-    desk.cache.pods.put(daemon(cni))
-    assert (desk.used(), desk.cache.counted_on(daemon(cni))) == (1000, "n1")
-    desk.cache.pods.put(daemon(daemon_set("log"), "other", node="n1"))
-    desk.cache.pods.put(replace(daemon(cni, "forged", node="n1", namespace="tenant"), daemon="tenant/uid-cni"))
-    assert desk.used() == 2000 + 1000
-    desk.cache.pods.put(daemon(cni, cpu="2", node="n1"))
-    assert desk.used() == 2000 + 2000
+@pytest.mark.parametrize("node_first", [False, True])
+def test_a_young_node_keeps_room_until_the_pod_is_bound(node_first: bool) -> None:
+    """Its request and no more, whether the pod exists yet or not; other DaemonSets' pods change nothing.
 
-
-@pytest.mark.parametrize("order", ["DaemonSet first", "node first"])
-def test_whichever_comes_first(order: str) -> None:
-    """At once for young nodes: a plan may be made in the next moment."""
-    desk = Desk(nodes=[])
-    if order == "DaemonSet first":
-        desk.cache.daemon_sets.put(daemon_set())
+    At once, whichever comes first: a plan may be made in the next moment.
+    """
+    desk = Desk(nodes=[YOUNG] if node_first else [])
+    desk.cache.daemon_sets.put(CNI)
     desk.cache.nodes.put(YOUNG)
-    desk.cache.daemon_sets.put(daemon_set())
     assert desk.used() == 1000
+    desk.cache.pods.put(daemon(CNI))
+    assert (desk.used(), desk.cache.counted_on(daemon(CNI))) == (1000, "n1")
+    desk.cache.pods.put(daemon(daemon_set("log"), "other", node="n1"))
+    desk.cache.pods.put(replace(daemon(CNI, "forged", node="n1", namespace="tenant"), daemon="tenant/uid-cni"))
+    assert desk.used() == 2000 + 1000
+    desk.cache.pods.put(daemon(CNI, cpu="2", node="n1"))
+    assert desk.used() == 2000 + 2000
 
 
 @pytest.mark.parametrize(
@@ -112,10 +103,14 @@ def test_nothing_is_kept(where: Node, one: DaemonSet) -> None:
 
 
 def test_it_ends_with_the_settle_time() -> None:
+    timeless = ClusterCache()  # to which the time is not known, so nothing is young
+    timeless.daemon_sets.put(daemon_set(created_s=NOW_S))
+    timeless.nodes.put(YOUNG)
+    assert timeless.daemon_sets.kept() == []
     desk = Desk(daemon_set(), nodes=[YOUNG])
     [kept] = desk.cache.daemon_sets.kept()
     assert (kept.daemon_set, kept.nodes, kept.until_s) == ("kube-system/cni", ("n1",), NOW_S - 1.0 + SETTLE_S)
-    desk.at(NOW_S + SETTLE_S)
+    desk.cache.expire(NOW_S + SETTLE_S)
     [over] = desk.cache.daemon_sets.kept()
     assert (desk.used(), over.nodes, over.overdue) == (0, (), 1)
     desk.cache.pods.put(daemon(daemon_set(), node="n1"))
@@ -146,23 +141,18 @@ def test_it_begins_when_a_pod_becomes_missing(
     assert desk.used() == after
 
 
-def test_a_new_daemon_set_keeps_room_on_all_nodes() -> None:
+@pytest.mark.parametrize("promised", [False, True])
+def test_a_new_daemon_set_keeps_room_on_all_nodes_but_promised_ones(promised: bool) -> None:
     desk = Desk()
+    if promised:
+        desk.cache.pods.put(pod("p", gang="g", min_available=1))
+        desk.cache.set_commitment(gang_key("default", "g"), {pod("p").uid: NodeName("n1")})
     desk.cache.daemon_sets.put(daemon_set(created_s=NOW_S))
     assert desk.used("n2") == 0
     desk.look()
-    assert (desk.used("n1"), desk.used("n2")) == (1000, 1000)
+    assert (desk.used("n1"), desk.used("n2")) == (0 if promised else 1000, 1000)
     desk.cache.daemon_sets.remove("kube-system/cni")
     assert (desk.used("n1"), desk.used("n2")) == (0, 0)
-
-
-def test_a_promise_comes_before_it() -> None:
-    desk = Desk()
-    desk.cache.pods.put(pod("p", gang="g", min_available=1))
-    desk.cache.set_commitment(gang_key("default", "g"), {pod("p").uid: NodeName("n1")})
-    desk.cache.daemon_sets.put(daemon_set(created_s=NOW_S))
-    desk.look()
-    assert (desk.used("n1"), desk.used("n2")) == (0, 1000)
 
 
 def test_daemon_sets_that_are_made_again_and_again_close_a_node_for_a_tenth_of_the_time() -> None:
@@ -171,7 +161,7 @@ def test_daemon_sets_that_are_made_again_and_again_close_a_node_for_a_tenth_of_t
     closed = 0
     for second in range(2_000):
         now_s = NOW_S + second
-        desk.at(now_s)
+        desk.cache.expire(now_s)
         if not desk.used():
             desk.cache.daemon_sets.replace([daemon_set(f"x{second}", created_s=now_s, namespace="tenant", cpu="8")])
             desk.look()
@@ -184,7 +174,7 @@ def test_daemon_sets_that_are_made_again_and_again_close_a_node_for_a_tenth_of_t
 
 def test_of_one_namespace_only_so_many_are_looked_at() -> None:
     many = [daemon_set(f"x{i}", namespace="tenant", cpu="1m") for i in range(MOST_SETS + 9)]
-    assert Desk(*many, daemon_set(), nodes=[YOUNG]).used() == MOST_SETS + 1000
+    assert Desk(*many, CNI, nodes=[YOUNG]).used() == MOST_SETS + 1000
 
 
 def test_a_daemon_set_that_is_changed_all_the_time_leaves_nothing_behind() -> None:
@@ -196,18 +186,11 @@ def test_a_daemon_set_that_is_changed_all_the_time_leaves_nothing_behind() -> No
 
     before = there()
     for second in range(90):
-        desk.at(NOW_S + second)
+        desk.cache.expire(NOW_S + second)
         desk.cache.daemon_sets.put(daemon_set(created_s=NOW_S, cpu=f"{second + 1}m"))
         desk.look()
     assert there() <= before + 4
     assert desk.used() == 90
-
-
-def test_time_that_is_not_known_makes_nothing_young() -> None:
-    cache = ClusterCache()
-    cache.daemon_sets.put(daemon_set(created_s=NOW_S))
-    cache.nodes.put(YOUNG)
-    assert cache.daemon_sets.kept() == []
 
 
 def test_a_daemon_set_is_read_as_its_pods_would_be() -> None:
@@ -228,37 +211,22 @@ def test_a_daemon_set_is_read_as_its_pods_would_be() -> None:
             daemon_set_from_json(broken)
 
 
-OWNERS = {
-    "its controller": ("team/u", {"apiVersion": "apps/v1", "kind": "DaemonSet", "uid": "u", "controller": True}),
-    "of another group": ("", {"apiVersion": "x/v1", "kind": "DaemonSet", "uid": "u", "controller": True}),
-    "an owner among others": ("", {"apiVersion": "apps/v1", "kind": "DaemonSet", "uid": "u"}),
-    "another kind": ("", {"apiVersion": "apps/v1", "kind": "ReplicaSet", "uid": "u", "controller": True}),
-}
-
-
-@pytest.mark.parametrize(("want", "owner"), OWNERS.values(), ids=OWNERS)
-def test_whose_pod_it_is(want: str, owner: dict[str, Any]) -> None:
-    metadata = {"name": "p", "namespace": "team", "ownerReferences": [{"name": "d"} | owner]}
-    assert pod_from_json(json.dumps({"metadata": metadata, "spec": {}}).encode()).daemon == want
+def test_whose_pod_it_is() -> None:
+    its = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "u", "controller": True}
+    others = (its | {"apiVersion": "x/v1"}, its | {"controller": False}, its | {"kind": "ReplicaSet"})
+    owned = ({"name": "p", "namespace": "team", "ownerReferences": [owner]} for owner in (its, *others))
+    pods = [pod_from_json(json.dumps({"metadata": metadata, "spec": {}}).encode()) for metadata in owned]
+    assert [one.daemon for one in pods] == ["team/u", "", "", ""]
 
 
 SETS = [daemon_set("a"), daemon_set("b", cpu="2"), daemon_set("c", namespace="tenant", node_selector={"gpu": "yes"})]
 NODES = [node("n1"), YOUNG, node("n1", labels={"gpu": "yes"}), node("n1", ready=False), node("n2", created_s=NOW_S)]
+PHASES = st.sampled_from([Phase.PENDING, Phase.RUNNING, Phase.FAILED])
 EVENTS = st.one_of(
     st.sampled_from(NODES),
     st.sampled_from(["n1", "n2", "kube-system/a", "tenant/c", "kube-system/d", "tenant/d", "look"]),
-    st.builds(
-        lambda one, created_s, deleting: replace(one, created_s=created_s, deleting=deleting),
-        st.sampled_from(SETS),
-        st.sampled_from([0.0, NOW_S]),
-        st.booleans(),
-    ),
-    st.builds(
-        lambda one, where, phase: daemon(one, node=where, phase=phase),
-        st.sampled_from(SETS),
-        st.sampled_from([None, "n1", "n2"]),
-        st.sampled_from([Phase.PENDING, Phase.RUNNING, Phase.FAILED]),
-    ),
+    st.builds(replace, st.sampled_from(SETS), created_s=st.sampled_from([0.0, NOW_S]), deleting=st.booleans()),
+    st.builds(daemon, st.sampled_from(SETS), node=st.sampled_from([None, "n1", "n2"]), phase=PHASES),
     st.integers(1, int(SETTLE_S)),
 )
 
@@ -275,7 +243,7 @@ def test_the_books_agree_whatever_happens(events: list[Any]) -> None:
             case DaemonSet():
                 desk.cache.daemon_sets.put(event)
             case int():
-                desk.at(now_s := now_s + event)
+                desk.cache.expire(now_s := now_s + event)
             case "look":
                 desk.look()
             case name:
@@ -284,6 +252,6 @@ def test_the_books_agree_whatever_happens(events: list[Any]) -> None:
         assert_consistent(desk.cache)
         assert all(now_s < kept.until_s <= now_s + SETTLE_S for kept in desk.cache.daemon_sets.kept() if kept.nodes)
     desk.look()
-    desk.at(now_s + SETTLE_S)
+    desk.cache.expire(now_s + SETTLE_S)
     assert_consistent(desk.cache)
     assert not any(kept.nodes for kept in desk.cache.daemon_sets.kept())

@@ -31,26 +31,23 @@ def gang(pods: Iterable[Pod], *groups: PodGroup) -> Gang:
     return cache.snapshot().gangs[G]
 
 
-def test_members_are_sorted_by_role_index_and_name() -> None:
+def test_members_priority_and_options() -> None:
+    """Members are sorted by role, index and name; the first one's options count, and what goes contradicts nothing."""
     members = [
-        labelled("other", role=Role.OTHER),
-        labelled("w10", role=Role.WORKER, index=10),
-        labelled("w9", role=Role.WORKER, index=9),
-        labelled("w-b", role=Role.WORKER),
-        labelled("w-a", role=Role.WORKER),
-        labelled("c", role=Role.CHIEF, index=0),
-        labelled("ps", role=Role.PS, index=3),
-    ]
-    assert [one.name for one in gang(members).members] == ["ps", "c", "w9", "w10", "w-a", "w-b", "other"]
-
-
-def test_priority_and_options() -> None:
-    members = [
-        labelled("w", role=Role.WORKER, priority=5, options=(("near", "A"), ("zones", "A"))),
-        labelled("ps", role=Role.PS, priority=5, options=(("zones", "B"),)),
+        labelled("other", role=Role.OTHER, priority=5),
+        labelled("w10", role=Role.WORKER, index=10, priority=5),
+        labelled("w9", role=Role.WORKER, index=9, priority=5),
+        labelled("w-b", role=Role.WORKER, priority=5),
+        labelled("w-a", role=Role.WORKER, priority=5, options=(("near", "A"), ("zones", "A"))),
+        labelled("c", role=Role.CHIEF, index=0, priority=5),
+        labelled("ps", role=Role.PS, index=3, priority=5, options=(("zones", "B"),)),
+        labelled("x", 3, role=Role.OTHER, deleting=True, priority=9),
+        labelled("y", 4, role=Role.OTHER, phase=Phase.FAILED, scheduler_name="x"),
     ]
     found = gang(members)
-    assert (found.priority, found.options) == (5, (("near", "A"), ("zones", "B")))
+    assert [one.name for one in found.members] == ["ps", "c", "w9", "w10", "w-a", "w-b", "other", "x", "y"]
+    assert (found.priority, found.options, found.min_member) == (5, (("near", "A"), ("zones", "B")), 2)
+    assert found.problem is None
 
 
 OLD_GROUP = PodGroup(G, 3, created_s=1.0, schedule_timeout_s=60.0)
@@ -104,62 +101,42 @@ def test_problems(reason: Reason, words: str, pods: list[Pod], groups: tuple[Pod
     assert words in found.problem_detail
 
 
-def test_finished_and_going_members_no_longer_contradict() -> None:
-    old = [labelled("a", 3, deleting=True, priority=9), labelled("b", 4, phase=Phase.FAILED, scheduler_name="x")]
-    found = gang([*old, labelled("c")])
-    assert (found.problem, found.min_member, found.priority, len(found.members)) == (None, 2, 0, 3)
+def test_native_gangs_have_the_minimum_of_their_own_pod_groups() -> None:
+    """They are never refused: kube-scheduler says what is wrong. A PodGroup of coscheduling may have the same name."""
+    cache = ClusterCache()
+    cache.pods.replace(
+        [grouped("a", GangSource.NATIVE), grouped("b", GangSource.NATIVE, priority=3, scheduler_name="x")]
+    )
+    cache.pod_groups.replace([PodGroup(G, 5)])
+    for minimum in (2, 1):  # `minCount` may change (1.37)
+        cache.native_groups.replace([PodGroup(G, minimum, created_s=7.0)])
+        found = cache.snapshot().gangs[G]
+        assert (found.min_member, found.created_s, found.problem) == (minimum, 7.0, None)
+    cache.native_groups.remove(G)
+    found = cache.snapshot().gangs[G]
+    assert (found.min_member, found.problem, cache.sizes().pod_groups) == (2, None, 1)
+    assert_consistent(cache)
 
 
-def test_the_pod_group_may_come_later() -> None:
+SEEN = PodGroup(G, 1, uid="u1", resource_version="1")
+
+
+def test_a_pod_group_may_come_later_and_its_status_decides_nothing() -> None:
     cache = ClusterCache()
     cache.pods.put(grouped("a"))
-    versions = [cache.snapshot().version]
-    cache.pod_groups.put(PodGroup(G, 1))
-    assert cache.snapshot().gangs[G].problem is None
-    versions.append(cache.snapshot().version)
-    cache.pod_groups.put(PodGroup(G, 1))
-    cache.pod_groups.put(PodGroup(GangKey("default/unused"), 1))
-    assert cache.snapshot().version == versions[-1] > versions[0]
-    cache.pod_groups.remove("default/g")
     assert cache.snapshot().gangs[G].problem is Reason.INVALID_GROUP
-    assert_consistent(cache)
-
-
-def test_native_gangs_are_never_refused() -> None:
-    """What is wrong with a native gang kube-scheduler says itself; no PodGroup of coscheduling sizes it."""
-    pods = [grouped("a", GangSource.NATIVE), grouped("b", GangSource.NATIVE, priority=3, scheduler_name="x")]
-    assert (gang(pods).problem, gang(pods).min_member, gang(pods, PodGroup(G, 5)).min_member) == (None, 2, 2)
-
-
-def test_native_gangs_have_the_minimum_of_their_own_pod_groups() -> None:
-    """A PodGroup of coscheduling may have the same name; `minCount` may change (1.37)."""
-    cache = ClusterCache()
-    cache.pods.replace([grouped(name, GangSource.NATIVE) for name in "abc"])
-    cache.pod_groups.replace([PodGroup(G, 5)])
-    found = []
-    for minimum in (2, 1):
-        cache.native_groups.replace([PodGroup(G, minimum, created_s=7.0)])
-        found.append(cache.snapshot().gangs[G])
-    assert [(one.min_member, one.created_s, one.problem) for one in found] == [(2, 7.0, None), (1, 7.0, None)]
-    cache.native_groups.remove(G)
-    assert (cache.snapshot().gangs[G].min_member, cache.sizes().pod_groups) == (3, 1)
-    assert_consistent(cache)
-
-
-SEEN = PodGroup(G, 2, uid="u1", resource_version="1")
-
-
-def test_a_status_changes_nothing_that_is_planned() -> None:
-    cache = ClusterCache()
-    cache.pods.put(grouped("p"))
     cache.pod_groups.put(SEEN)
     before = cache.snapshot()
+    assert before.gangs[G].problem is None
     written = replace(SEEN, resource_version="2", status=GroupStatus("Running", running=2), ours=True)
     cache.pod_groups.put(written)
-    assert cache.snapshot() is before
-    assert cache.pod_groups.of(before.gangs[G]) is written
+    cache.pod_groups.put(PodGroup(GangKey("default/unused"), 1))
+    assert (cache.snapshot() is before, cache.pod_groups.of(before.gangs[G])) == (True, written)
     cache.pod_groups.replace([replace(written, min_member=5)])
     assert cache.snapshot().gangs[G].min_member == 5
+    cache.pod_groups.remove(G)
+    assert cache.snapshot().gangs[G].problem is Reason.INVALID_GROUP
+    assert_consistent(cache)
 
 
 def test_other_writers_are_known_as_long_as_they_show() -> None:

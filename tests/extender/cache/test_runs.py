@@ -1,12 +1,14 @@
 """A gang is one run, and it has started when we saw it whole: what the cache makes of pods (docs/safety.md S23)."""
 
+from collections.abc import Callable
+
 import pytest
 from msgspec.structs import replace
 
 from extender.cache import ClusterCache
 from scoring.feasibility.quorum import quorum_of
 from scoring.ids import GangKey, NodeName
-from scoring.model import Controller, Gang, GangSource, GroupRef, Phase, Pod, PodGroup, Role, RunRef
+from scoring.model import Controller, Gang, GangSource, GroupRef, JobSays, Phase, Pod, PodGroup, Role, RunRef
 from scoring.model.reasons import Reason
 from tests.builders import bound, pod
 from tests.fuzz.consistency import assert_consistent
@@ -55,7 +57,7 @@ def test_owners_tell_whether_two_jobs_are_one_gang() -> None:
     pods = [member("a", job="j"), member("b", job="k", index=1), member("c", job="k", index=2)]
     cache = cache_of(*pods)
     assert [p.name for p in gang(cache).later] == ["b", "c"]
-    cache.set_owners({}, {"uid-j": 1, "uid-k": 2}, {})
+    cache.set_owners({"uid-j": JobSays(wanted=1), "uid-k": JobSays(wanted=2)})
     assert (len(gang(cache).members), gang(cache).later) == (3, ())
 
 
@@ -69,37 +71,37 @@ def test_a_pod_group_created_again_changes_no_run() -> None:
         assert [pod.name for pod in gang(cache).members] == ["b0", "b1", "b2"]
 
 
-def test_bindings_alone_are_no_proof_of_a_start() -> None:
-    """All three are confirmed, but one was deleted between its own Binding and the last: it was never whole."""
-    a, b, c = run("j", letter="a")
-    cache = cache_of(a, b, c)
-    for one in (a, b, c):
-        cache.pods.assume(one.uid, NodeName("n1"))
-    assert (gang(cache).started, cache.gangs.partial()) == (False, {G})
-    cache.pods.put(bound(a, "n1"))
-    cache.pods.remove(a.key)
-    cache.pods.put(bound(b, "n1"))
-    cache.pods.put(bound(c, "n1"))
-    assert (gang(cache).started, cache.gangs.partial()) == (False, {G})
-    cache.pods.put(bound(member("a-again", created_s=50.0), "n1"))
-    assert (gang(cache).started, cache.gangs.partial()) == (True, set())
+STEPS: dict[str, Callable[[ClusterCache, Pod], object]] = {
+    ".": lambda cache, one: cache.pods.put(one),  # It waits
+    "~": lambda cache, one: cache.pods.assume(one.uid, NodeName("n1")),  # The API server confirmed its Binding
+    "+": lambda cache, one: cache.pods.put(bound(one, "n1")),  # The watch shows it on its node
+    "-": lambda cache, one: cache.pods.remove(one.key),
+}
+THREE, WATCHED, CONFIRMED = ".a .b .c ", "+a +b +c ", "~a ~b ~c "
+STARTS = {  # case: what happens to members a, b, c and a successor, in turn, and how the gang stands then
+    "when all of the minimum had nodes": THREE
+    + "waits +a partial +b partial +c started -c -b started .d started -a waits",
+    "bindings are no proof, as one may go before the last": THREE
+    + CONFIRMED
+    + "partial +a -a +b +c partial +d started",
+    "a successor is no proof": THREE + "+a -c +b .d partial",
+    "a member goes before the next question": THREE + WATCHED + CONFIRMED + "-a started",
+    "it goes after a question": THREE + "waits " + WATCHED + CONFIRMED + "-a started",
+    "it goes, and the watch was late": THREE + CONFIRMED + WATCHED + "-a started",
+    "it goes after a question, and the watch was late": THREE + "waits " + CONFIRMED + WATCHED + "-a started",
+}
 
 
-@pytest.mark.parametrize("watch_first", [False, True])
-@pytest.mark.parametrize("asked", [False, True])
-def test_a_start_is_seen_though_a_member_goes_before_the_next_question(watch_first: bool, asked: bool) -> None:
-    members = run("j", letter="a")
-    cache = cache_of(*members)
-    version = cache.snapshot().version if asked else 0
-    for assumes in (False, True) if watch_first else (True, False):
-        for one in members:
-            if assumes:
-                cache.pods.assume(one.uid, NodeName("n1"))
-            else:
-                cache.pods.put(bound(one, "n1"))
-    assert cache.version > version
-    cache.pods.remove(members[0].key)
-    assert (gang(cache).started, cache.gangs.partial()) == (True, set())
+@pytest.mark.parametrize("story", STARTS.values(), ids=STARTS)
+def test_when_it_has_started(story: str) -> None:
+    cache, members = ClusterCache(), {name: member(name, index=i, scheduled_s=5.0) for i, name in enumerate("abc")}
+    members["d"] = member("d", index=2, created_s=50.0)
+    for word in story.split():
+        if word[0] in STEPS:
+            STEPS[word[0]](cache, members[word[1]])
+        else:
+            assert gang(cache).started is cache.snapshot().gangs[G].started is (word == "started"), word
+            assert cache.gangs.partial() == ({G} if word == "partial" else set()), word
 
 
 def test_a_relist_does_not_mix_what_was_with_what_is() -> None:
@@ -108,33 +110,6 @@ def test_a_relist_does_not_mix_what_was_with_what_is() -> None:
     cache = cache_of(bound(a, "n1"), bound(b, "n1"), c)
     assert not gang(cache).started
     cache.pods.replace([bound(b, "n1"), bound(c, "n1")])
-    assert (gang(cache).started, cache.gangs.partial()) == (False, {G})
-
-
-def test_it_has_started_when_all_of_the_minimum_had_nodes() -> None:
-    a, b, c = run("j", letter="a")
-    cache = cache_of(a, b, c)
-    for number, one in enumerate((a, b, c)):
-        assert (gang(cache).started, cache.gangs.partial()) == (False, {G} if number else set())
-        cache.pods.put(bound(one, "n1"))
-    assert (gang(cache).started, cache.gangs.partial()) == (True, set())
-    cache.pods.remove(c.key)
-    cache.pods.remove(b.key)
-    assert gang(cache).started
-    cache.pods.put(member("again", index=1, created_s=100.0))
-    assert gang(cache).started
-    cache.pods.remove(a.key)
-    assert not gang(cache).started
-
-
-def test_a_successor_is_no_proof_of_a_start() -> None:
-    """29 of 30: a member was deleted before its Binding, and its successor is younger than all that are bound."""
-    a, b, c = run("j", letter="a", scheduled_s=5.0)
-    cache = cache_of(a, b, c)
-    cache.pods.put(bound(a, "n1"))
-    cache.pods.remove(c.key)
-    cache.pods.put(bound(b, "n1"))
-    cache.pods.put(member("c-again", index=2, created_s=50.0))
     assert (gang(cache).started, cache.gangs.partial()) == (False, {G})
 
 

@@ -50,6 +50,8 @@ NO_NOTES = [
 @pytest.mark.parametrize("text", NO_NOTES, ids=lambda value: repr(value)[:20])
 def test_what_cannot_be_read_is_no_note(text: object) -> None:
     assert note_from_json(_ANY, text) is None
+    for bound in ("[" * NOTE_LEVELS + "]" * NOTE_LEVELS, f'"{"a" * (NOTE_CHARS - 2)}"'):  # read themselves
+        assert json.loads(bound) == note_from_json(_ANY, bound)
 
 
 @pytest.mark.parametrize("read", [pod_from_json, node_from_json, pod_group_from_json])
@@ -57,11 +59,6 @@ def test_an_object_nested_too_deeply_is_a_value_error(read: Callable[[bytes], ob
     deep = b'{"metadata": {"name": "x"}, "spec": {"y": %s}}' % (b"[" * 9_000 + b"]" * 9_000)
     with pytest.raises(ValueError, match="nested too deeply"):
         read(deep)
-
-
-@pytest.mark.parametrize("text", ["[" * NOTE_LEVELS + "]" * NOTE_LEVELS, f'"{"a" * (NOTE_CHARS - 2)}"'])
-def test_the_bounds_themselves_are_read(text: str) -> None:
-    assert json.loads(text) == note_from_json(_ANY, text)
 
 
 def member(name: str, *, node: str = "n1", cpu: str = "1") -> Pod:
@@ -113,12 +110,9 @@ def test_a_list_is_read_in_its_order(kind: str) -> None:
     assert [pod.name for pod in saved.pods] == ["p2", "p1"]
     assert [(one.key, one.min_member) for one in saved.pod_groups] == [("default/g", 2)]
     assert json.loads(saved.pods_json["default/p2"]) == pod
-
-
-def test_a_single_object_and_the_zone_label_of_the_settings() -> None:
     node = node_json("n", zone="z")
     node["metadata"]["labels"]["rack"] = "r7"
-    assert parsed(node, zone_label="rack").nodes[0].zone == "r7"
+    assert parsed(node, zone_label="rack").nodes[0].zone == "r7", "a single object, and the zone label of the settings"
 
 
 @pytest.mark.parametrize("body", [b"", b"\xff\xfe", b"[" * 100_000, b"null", b"3", b'"List"', b'{"items": 3}'])

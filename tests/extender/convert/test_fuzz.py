@@ -5,14 +5,13 @@ import linecache
 import logging
 import random
 import tracemalloc
-from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
 import msgspec
 import pytest
 
-from extender.kube.calls import NODES, POD_GROUPS, PODS, Resource
+from extender.kube.calls import NODES, POD_GROUPS, PODS
 from tests.extender.scheduling.world import node_json, unfinished
 from tests.fuzz.followed import Followed
 from tests.fuzz.mutate import mutated, recorded
@@ -34,8 +33,7 @@ async def test_no_object_leaves_its_reader() -> None:
 
 
 def test_no_text_leaves_its_reader() -> None:
-    found = read_texts(40, seed=SEED)
-    assert found.objects > 300
+    assert read_texts(40, seed=SEED).objects > 300
 
 
 @pytest.mark.slow
@@ -69,23 +67,21 @@ def _kept_bytes(traced: tracemalloc.Snapshot) -> int:
     )
 
 
-SERVED: Mapping[str, Resource] = {"pods": PODS, "nodes": NODES, "podgroups": POD_GROUPS}
-
-
 @pytest.mark.slow
 @pytest.mark.looptime
 async def test_a_service_among_hostile_objects(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.ERROR)
     rng, kinds = random.Random(SEED), recorded()
+    served = {"pods": PODS, "nodes": NODES, "podgroups": POD_GROUPS}
     async with unfinished(*(node_json(f"n{i}", zone="a") for i in range(4))) as world:
         names: set[tuple[str, str]] = set()
         for _ in range(400):
-            kind = rng.choice(sorted(SERVED))
+            kind = rng.choice(sorted(served))
             obj = _as_stored(mutated(rng, kinds[kind]))
             if obj is None:
                 continue
             names.add((obj["metadata"].get("namespace") or "default", obj["metadata"]["name"]))
-            world.api.store.put(SERVED[kind], obj)
+            world.api.store.put(served[kind], obj)
             if rng.random() < 0.1:
                 await world.settle(1.0)
         await world.settle(120.0)

@@ -49,7 +49,9 @@ READY: dict[str, tuple[bool, list[dict[str, str]] | None]] = {  # case: (ready, 
 @pytest.mark.parametrize(("ready", "conditions"), READY.values(), ids=READY)
 def test_ready(ready: bool, conditions: list[dict[str, str]] | None) -> None:
     """A node is not ready when its Ready condition says so; test beds without the condition are ready."""
-    assert ready == read(conditions=conditions).ready
+    node = read(conditions=conditions)
+    beats = [one | {"lastHeartbeatTime": "2026-11-20T10:05:00Z"} for one in conditions or ()]
+    assert (ready, node) == (node.ready, read({"resourceVersion": "2"}, conditions=beats, images=[{"names": ["i"]}]))
 
 
 LEAVING: dict[str, tuple[bool, dict[str, Any], list[str]]] = {  # case: (leaving, metadata, keys of taints)
@@ -74,18 +76,6 @@ def test_what_stands_in() -> None:
     assert (read().allocatable, read().zone) == (Resources(), NO_ZONE)
     raw = json.dumps({"metadata": {"name": "n1", "labels": {"site": "geneva"}}}).encode()
     assert node_from_json(raw, zone_label="site").zone == "geneva"
-
-
-def test_a_heartbeat_changes_nothing() -> None:
-    def beat(moment: str, version: str) -> Node:
-        return read(
-            {"resourceVersion": version},
-            conditions=[{"type": "Ready", "status": "True", "lastHeartbeatTime": moment}],
-            images=[{"names": [moment]}],
-            allocatable={"cpu": "4"},
-        )
-
-    assert beat("2026-11-20T10:00:00Z", "1") == beat("2026-11-20T10:05:00Z", "2")
 
 
 def test_wrong_quantities_are_named() -> None:

@@ -10,6 +10,8 @@ from extender.convert import NUDGE_ANNOTATION, pod_from_json
 from scoring.feasibility.filters import named_only
 from scoring.model import HostPort, NodeSelectorTerm, Phase, Pod, Requirement, Role, Toleration
 
+IN_GANG = {"pod-group.scheduling.sigs.k8s.io/name": "g", "pod-group.scheduling.sigs.k8s.io/min-available": "2"}
+
 
 def read(metadata: dict[str, Any] | None = None, spec: dict[str, Any] | None = None, **status: Any) -> Pod:
     pod = {"metadata": {"name": "p"} | (metadata or {}), "spec": spec or {}, "status": status}
@@ -17,51 +19,49 @@ def read(metadata: dict[str, Any] | None = None, spec: dict[str, Any] | None = N
 
 
 def test_every_plain_field() -> None:
-    metadata = {"name": "w-2", "namespace": "team", "uid": "u1", "resourceVersion": "77", "managedFields": [{"f": {}}]}
+    metadata: dict[str, Any] = {
+        "name": "w-2",
+        "namespace": "team",
+        "uid": "u1",
+        "resourceVersion": "77",
+        "managedFields": [{"f": {}}],
+    }
     metadata |= {"creationTimestamp": "2026-11-20T10:00:00Z", "deletionTimestamp": "2026-11-20T11:00:00Z"}
+    metadata["annotations"] = {"netgang.io/near": "D", "netgang.io/zones": "D,C", NUDGE_ANNOTATION: "17", "note": "x"}
     spec = {
-        "nodeName": "n1", "schedulerName": "netgang", "priority": 7,
+        "nodeName": "n1",
+        "schedulerName": "netgang",
+        "priority": 7,
         "schedulingGates": [{"name": "x"}, {"name": "y"}],
-    }  # fmt: skip
+    }
     pod = read(metadata, spec, phase="Running", nominatedNodeName="n2")
     assert (pod.uid, pod.namespace, pod.name, pod.resource_version) == ("u1", "team", "w-2", "77")
     assert (pod.node, pod.nominated_node, pod.scheduler_name, pod.priority) == ("n1", "n2", "netgang", 7)
     assert (pod.phase, pod.deleting, pod.gates, pod.created_s) == (Phase.RUNNING, True, ("x", "y"), 1795168800.0)
+    assert pod.options == (("near", "D"), ("zones", "D,C"))
 
 
 def test_defaults_of_a_bare_pod() -> None:
-    """What the API server would fill in is filled in; a pod from a file is known by its name."""
+    """What the API server would fill in is filled in, also where Go writes null; a pod from a file has its name."""
     pod = read()
     assert (pod.uid, pod.namespace, pod.scheduler_name) == ("default/p", "default", "default-scheduler")
     assert (pod.node, pod.nominated_node, pod.phase, pod.priority) == (None, None, Phase.PENDING, 0)
     assert (pod.deleting, pod.gates, pod.group, pod.job) == (False, (), None, None)
     assert (pod.index, pod.role, read(phase="Dreaming").phase) == (None, Role.OTHER, Phase.UNKNOWN)
-
-
-def test_null_means_absent() -> None:
-    """Go writes null for what is not there, at every level."""
     spec = "nodeName containers initContainers overhead resources nodeSelector affinity tolerations schedulingGates"
-    raw = {
-        "metadata": {"name": "p", "creationTimestamp": None, "labels": None, "annotations": None},
-        "spec": dict.fromkeys([*spec.split(), "schedulingGroup", "priority", "hostNetwork"]),
-        "status": {"phase": None, "conditions": None, "containerStatuses": None},
-    }
-    assert read() == pod_from_json(json.dumps(raw).encode())
-    assert read() == pod_from_json(b'{"metadata": {"name": "p"}, "spec": null, "status": null}')
+    fields = dict.fromkeys([*spec.split(), "schedulingGroup", "priority", "hostNetwork"])
+    metadata = dict.fromkeys(["creationTimestamp", "labels", "annotations"])
+    assert pod == read(metadata, fields, phase=None, conditions=None, containerStatuses=None)
+    assert pod == pod_from_json(b'{"metadata": {"name": "p"}, "spec": null, "status": null}')
 
 
 def test_when_a_member_got_its_node() -> None:
-    grouped = {"labels": {"scheduling.x-k8s.io/pod-group": "g"}}
-    seen = [
-        {"type": "Ready", "status": "False", "lastTransitionTime": "1970-01-01T00:02:00Z"},
-        {"type": "PodScheduled", "status": "True", "lastTransitionTime": "1970-01-01T00:01:00Z"},
-    ]
-    on_node = {"nodeName": "n1"}
-    assert read(grouped, on_node, conditions=seen).scheduled_s == 60.0
-    assert read(grouped, on_node, conditions=None).scheduled_s is None
-    assert read(grouped, on_node, conditions=seen[:1]).scheduled_s is None
-    assert read(grouped, conditions=seen).scheduled_s is None
-    assert read(None, on_node, conditions=seen).scheduled_s is None
+    member, on_node = {"labels": IN_GANG}, {"nodeName": "n1"}
+    ready = {"type": "Ready", "status": "False", "lastTransitionTime": "1970-01-01T00:02:00Z"}
+    seen = [ready, ready | {"type": "PodScheduled", "status": "True", "lastTransitionTime": "1970-01-01T00:01:00Z"}]
+    assert read(member, on_node, conditions=seen).scheduled_s == 60.0
+    others = (member, on_node, None), (member, on_node, seen[:1]), (member, None, seen), (None, on_node, seen)
+    assert [read(meta, spec, conditions=listed).scheduled_s for meta, spec, listed in others] == [None] * 4
 
 
 BROKEN = {  # what the message must hold: raw bytes
@@ -139,12 +139,6 @@ def test_host_ports() -> None:
     assert {8080, 81, 53} == {port.port for port in on_host}
 
 
-def test_options_are_our_annotations() -> None:
-    annotations = {"netgang.io/near": "D", "netgang.io/zones": "D,C", NUDGE_ANNOTATION: "17", "note": "x"}
-    assert read({"annotations": annotations}).options == (("near", "D"), ("zones", "D,C"))
-
-
-IN_GANG = {"pod-group.scheduling.sigs.k8s.io/name": "g", "pod-group.scheduling.sigs.k8s.io/min-available": "2"}
 NEAR = {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}
 SOFT = {"whenUnsatisfiable": "ScheduleAnyway"}
 UNMODELLED: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {  # case: (names, spec)
@@ -188,29 +182,17 @@ def test_why_kube_scheduler_did_not_place_a_member(text: str, obstacle: str, mes
     member = {"labels": IN_GANG}
     waits = read(member, conditions=[{"type": "Ready", "status": "False"}, said])
     assert (text, obstacle, True) == (waits.refusal, waits.obstacle, waits.parked)
-    for other in (
-        read(member, {"nodeName": "n1"}, conditions=[said]),
-        read(member, {"schedulingGates": [{"name": "x"}]}, conditions=[said]),
-        read(conditions=[said]),
-        read(member, conditions=[said | {"status": "True"}]),
-        read(member, conditions=[]),
-    ):
+    gated, scheduled = {"schedulingGates": [{"name": "x"}]}, said | {"status": "True"}
+    others = (member, {"nodeName": "n1"}, said), (member, gated, said), (None, None, said), (member, None, scheduled)
+    for other in (read(meta, spec, conditions=[one]) for meta, spec, one in others):
         assert (other.refusal, other.obstacle, other.parked) == ("", "", False)
     assert not read(member, conditions=[said | {"reason": "SchedulerError"}]).parked
 
 
-LINEAGES = {  # case: (namespace, gang, affinity, lineage)
-    "alike in a namespace": ("team", "g", None, "team"),
-    "another gang of it": ("team", "h", None, "team"),
-    "another tenant's": ("other", "g", None, "other"),
-    "constraints that are not modelled": ("team", "g", {"podAffinity": NEAR}, "team/g"),
-}
-
-
-@pytest.mark.parametrize(("namespace", "gang", "affinity", "lineage"), LINEAGES.values(), ids=LINEAGES)
-def test_what_is_learned_of_nodes_stays_with_its_tenant(
-    namespace: str, gang: str, affinity: dict[str, Any] | None, lineage: str
-) -> None:
+def test_what_is_learned_of_nodes_stays_with_its_tenant() -> None:
     """Refusals of filters that are not modelled hold in the namespace, or for one gang (docs/safety.md S27)."""
-    labels = IN_GANG | {"pod-group.scheduling.sigs.k8s.io/name": gang}
-    assert lineage == read({"namespace": namespace, "labels": labels}, {"affinity": affinity}).member_class.lineage
+    team, other = ({"namespace": namespace, "labels": IN_GANG} for namespace in ("team", "other"))
+    beside = team | {"labels": IN_GANG | {"pod-group.scheduling.sigs.k8s.io/name": "h"}}
+    found = [read(metadata).member_class.lineage for metadata in (team, beside, other)]
+    found.append(read(team, {"affinity": {"podAffinity": NEAR}}).member_class.lineage)
+    assert found == ["team", "team", "other", "team/g"]

@@ -32,36 +32,27 @@ def test_kubernetes_counts_the_same() -> None:
 
     The expected numbers are from SetObjectDefaults_Pod and resource.PodRequests, see generate.go beside the file.
     """
-    differing = []
-    for line in GOLDEN.read_text().splitlines():
-        case = json.loads(line)
-        found = requests(case["pod"]["spec"], case["pod"]["status"])
-        if found != case["requests"]:
-            differing.append((case["pod"]["metadata"]["name"], case["requests"], found))
-    assert differing == []
+    cases = {case["pod"]["metadata"]["name"]: case for case in map(json.loads, GOLDEN.read_text().splitlines())}
+    found = {name: requests(case["pod"]["spec"], case["pod"]["status"]) for name, case in cases.items()}
+    assert found == {name: case["requests"] for name, case in cases.items()}
+    assert len(cases) == 160
 
 
 ONE_CPU, TINY = {"containers": [asks(cpu="1")]}, asks(cpu="0.1m")
 GPU: dict[str, Any] = {"nvidia.com/gpu": "1"}
 MANY: dict[str, Any] = {f"r{n}": "1" for n in range(65)}
-BOTH = asks(cpu="1", memory="7", **GPU)
+BOTH, SIDECAR, OVERHEAD = asks(cpu="1", memory="7", **GPU), asks(cpu="500m", always=True), {"cpu": "250m"}
 SPECS = {  # case, of those that the 160 pods do not name: (expected requests, pod spec)
     "no containers": ({}, {"containers": None}),
     "a limit without a request counts": ({"cpu": 100}, {"containers": [asks(limits={"cpu": "100m"})]}),
-    "a sidecar adds to later init containers": (
-        {"cpu": 2500},
-        ONE_CPU | {"initContainers": [asks(cpu="500m", always=True), asks(cpu="2")]},
-    ),
-    "and nothing to earlier ones": (
-        {"cpu": 2000},
-        ONE_CPU | {"initContainers": [asks(cpu="2"), asks(cpu="500m", always=True)]},
-    ),
+    "a sidecar adds to later init containers": ({"cpu": 2500}, ONE_CPU | {"initContainers": [SIDECAR, asks(cpu="2")]}),
+    "and nothing to earlier ones": ({"cpu": 2000}, ONE_CPU | {"initContainers": [asks(cpu="2"), SIDECAR]}),
     "pod-level requests replace the sum, for cpu and memory only; overhead comes on top": (
         {"cpu": 4250, "memory": 7, "nvidia.com/gpu": 1},
         {
             "containers": [BOTH],
-            "resources": {"requests": {"cpu": "4", "nvidia.com/gpu": "8"}},
-            "overhead": {"cpu": "250m"},
+            "resources": asks(cpu="4", **GPU)["resources"],
+            "overhead": OVERHEAD,
         },
     ),
     "a pod-level limit counts where no container asks": (
@@ -80,12 +71,11 @@ def test_requests(want: dict[str, int], spec: dict[str, Any]) -> None:
 
 
 def test_a_resize_counts_old_and_new() -> None:
-    status = {"containerStatuses": [{"name": "c", "resources": {"requests": {"cpu": "3"}}}]}
-    assert requests({"containers": [asks(cpu="1")]}, status) == {"cpu": 3000}
-    refused = status | {"conditions": [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]}
-    assert requests({"containers": [asks(cpu="8")]}, refused) == {"cpu": 3000}
-    deferred = status | {"conditions": [{"type": "PodResizePending", "status": "True", "reason": "Deferred"}]}
-    assert requests({"containers": [asks(cpu="8")]}, deferred) == {"cpu": 8000}
+    status: dict[str, Any] = {"containerStatuses": [asks(cpu="3")]}
+    assert requests(ONE_CPU, status) == {"cpu": 3000}
+    for reason, counted in (("Infeasible", 3000), ("Deferred", 8000)):
+        status["conditions"] = [{"type": "PodResizePending", "status": "True", "reason": reason}]
+        assert requests({"containers": [asks(cpu="8")]}, status) == {"cpu": counted}
 
 
 WRONG: dict[str, dict[str, Any]] = {  # what the message must hold: pod spec

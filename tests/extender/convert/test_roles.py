@@ -32,6 +32,7 @@ def jobset(role: str, replicas: str, **labels: str) -> dict[str, str]:
     return named(**labels)
 
 
+OWN = {"netgang.io/role": "ps", "netgang.io/index": "9"}
 FRAMEWORKS = {  # case: ((role, index), labels, annotations); the job is ns/j in all of them
     "TFJob ps": ((Role.PS, 0), kubeflow(replica_type="ps", replica_index="0"), {}),
     "TFJob chief": ((Role.CHIEF, 0), kubeflow(replica_type="chief", replica_index="0", job_role="master"), {}),
@@ -49,7 +50,7 @@ FRAMEWORKS = {  # case: ((role, index), labels, annotations); the job is ns/j in
     "Job": ((Role.WORKER, None), {JOB: "j"}, {}),
     "JobSet with one Job": (
         (Role.WORKER, 7),
-        jobset("node", replicas="1", job_global_index="2") | {JOB: "j-node-0", COMPLETION: "7"},
+        jobset("node", "1", job_global_index="2") | {JOB: "x", COMPLETION: "7"},
         {},
     ),
     "JobSet, many": ((Role.WORKER, 200_001), jobset("node", "4", job_global_index="2") | {COMPLETION: "1"}, {}),
@@ -60,11 +61,7 @@ FRAMEWORKS = {  # case: ((role, index), labels, annotations); the job is ns/j in
     "Ray head": ((Role.CHIEF, None), {"ray.io/cluster": "j", "ray.io/node-type": "head"}, {}),
     "Ray worker": ((Role.WORKER, None), {"ray.io/cluster": "j", "ray.io/node-type": "worker"}, {}),
     "index not a number": ((Role.WORKER, None), kubeflow(replica_type="worker", replica_index="first"), {}),
-    "own annotations override": (
-        (Role.PS, 9),
-        kubeflow(replica_type="worker", replica_index="1"),
-        {"netgang.io/role": "ps", "netgang.io/index": "9"},
-    ),
+    "own annotations override": ((Role.PS, 9), kubeflow(replica_type="worker", replica_index="1"), OWN),
 }
 
 
@@ -101,24 +98,14 @@ def controller(api_version: str, kind: str, name: str) -> OwnerReference:
     return OwnerReference(api_version=api_version, kind=kind, name=name, uid=f"uid-{name}", controller=True)
 
 
-OPERATOR = "training.kubeflow.org/"
+FAMILY, IN_SET = "training.kubeflow.org/", {"jobset.sigs.k8s.io/jobset-uid": "set"}
+TF, MPI = kubeflow(operator_name="tfjob-controller"), kubeflow(operator_name="mpi-operator") | {JOB: "m"}
+LAUNCHER = [controller("batch/v1", "Job", "m")]
 RUNS = {  # case: (labels, owners, the object whose pods are its run)
     "a Job": ({}, [controller("batch/v1", "Job", "j")], RunRef("uid-j", "Job.batch", "j")),
-    "a Job of a JobSet": (
-        {"jobset.sigs.k8s.io/jobset-uid": "set"},
-        [controller("batch/v1", "Job", "s-node-0")],
-        RunRef("uid-s-node-0", "Job.batch", "s-node-0", "set"),
-    ),
-    "a TFJob": (
-        {OPERATOR + "job-name": "t", OPERATOR + "operator-name": "tfjob-controller"},
-        [controller("kubeflow.org/v1", "TFJob", "t")],
-        RunRef("uid-t", OPERATOR + "tfjob-controller", "t"),
-    ),
-    "an MPIJob's launcher is of the MPIJob's family": (
-        {OPERATOR + "job-name": "m", OPERATOR + "operator-name": "mpi-operator", BATCH + "job-name": "m-launcher"},
-        [controller("batch/v1", "Job", "m-launcher")],
-        RunRef("uid-m-launcher", OPERATOR + "mpi-operator", "m-launcher"),
-    ),
+    "a Job of a JobSet": (IN_SET, [controller("batch/v1", "Job", "s-0")], RunRef("uid-s-0", "Job.batch", "s-0", "set")),
+    "a TFJob": (TF, [controller("kubeflow.org/v1", "TFJob", "j")], RunRef("uid-j", FAMILY + "tfjob-controller", "j")),
+    "an MPIJob's launcher is of the MPIJob's family": (MPI, LAUNCHER, RunRef("uid-m", FAMILY + "mpi-operator", "m")),
     "a pod's pod": ({}, [controller("v1", "Pod", "driver")], RunRef("uid-driver", "Pod", "driver")),
     "left by a Job": ({BATCH + "controller-uid": "gone", JOB: "j"}, [], RunRef("gone", "Job.batch", "j")),
     "a ReplicaSet has no runs": ({BATCH + "controller-uid": "x"}, [controller("apps/v1", "ReplicaSet", "r")], None),

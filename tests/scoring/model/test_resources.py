@@ -31,8 +31,8 @@ def test_quantities(text: str, want: tuple[int, int | None]) -> None:
 @pytest.mark.parametrize("text", ["", "m", "1 Gi", "1KiB", "0x10", "1e", "1,5", "NaN", "inf", "--1", "1e9999", "½"])
 def test_what_is_not_a_quantity_is_refused(text: str) -> None:
     """A text that Kubernetes would not take is an error that says what a quantity looks like."""
-    with pytest.raises(ValueError, match="is not a quantity such as 500m, 2 or 4Gi"):
-        parse_quantity(text)
+    with pytest.raises(ValueError, match=r"^memory: .* is not a quantity such as 500m, 2 or 4Gi"):
+        Resources.parse({"cpu": "1", "memory": text})
 
 
 @pytest.mark.parametrize("text", ["5E", "1e30", "-1e30", "9223372036854775807", "9" * 64, "1e999"])
@@ -44,19 +44,12 @@ def test_amounts_that_no_machine_has_count_as_the_most(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["1" * 2**20, "." + "0" * 64, " " * 65, "1e" + "9" * 1_000_000], ids=lambda t: t[:3])
 def test_what_is_longer_than_any_quantity_is_not_looked_at(text: str) -> None:
-    """A megabyte of digits is an error as any other, shortly told and not remembered (docs/safety.md S21)."""
-    with pytest.raises(ValueError, match="is not a quantity such as 500m, 2 or 4Gi: too long") as caught:
-        parse_quantity(text)
-    assert len(str(caught.value)) < 120
-
-
-def test_no_cache_keeps_a_tenants_megabytes() -> None:
-    """Ten texts of a megabyte each, and a name as long, leave nothing behind."""
+    """A megabyte of digits, or a name as long, is an error, shortly told and not remembered (docs/safety.md S21)."""
     tracemalloc.start()
     try:
         for digit in range(10):
-            with pytest.raises(ValueError, match="too long"):
-                parse_quantity(str(digit) * 1_000_000)
+            with pytest.raises(ValueError, match=r"^.{,60} is not a quantity such as 500m, 2 or 4Gi: too long$"):
+                parse_quantity(f"{text}{digit}")
         with pytest.raises(ValueError, match="too long"):
             Resources.parse({"x" * 1_000_000: "1"})
         kept_bytes, _ = tracemalloc.get_traced_memory()
@@ -75,23 +68,13 @@ def test_rounding_up_is_exact(whole: int, decimals: int, suffix: str) -> None:
     assert got - 1 < exact <= got
 
 
-@pytest.mark.parametrize(("want", "quantity"), [(500, 0.5), (1, 1e-7)])
-def test_numbers_as_yaml_reads_them(want: int, quantity: float) -> None:
-    """A quantity may be written without quotation marks, and a tiny one then has an exponent."""
-    assert want == amount("cpu", quantity)
-
-
 def test_equal_amounts_are_equal_whatever_their_order() -> None:
-    """Order and zeros do not matter, so equal requests share a member class."""
+    """Order and zeros do not matter, so equal requests share a member class; YAML reads some as numbers."""
+    assert (amount("cpu", 0.5), amount("cpu", 1e-7)) == (500, 1)
     one = Resources.parse({"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": "0"})
     other = Resources.parse({"memory": "1024Mi", "cpu": "1000m"})
     assert (one, hash(one)) == (other, hash(other))
     assert list(one) == [("cpu", 1000), ("memory", 2**30)]
-
-
-def test_a_bad_quantity_is_named() -> None:
-    with pytest.raises(ValueError, match="memory: 'lots' is not a quantity"):
-        Resources.parse({"cpu": "1", "memory": "lots"})
 
 
 NAMES = (CPU, MEMORY, PODS, ResourceName("gpu"))

@@ -120,9 +120,9 @@ def test_a_claim_is_a_change_of_the_cluster() -> None:
     versions = [cache.version]
     for claim in (CLAIM, CLAIM, replace(CLAIM, givers=()), None, None):
         if claim is not None:
-            cache.set_claim(claim)
+            cache.set_claim(claim.gang, claim)
         else:
-            cache.clear_claim(CLAIM.gang)
+            cache.set_claim(CLAIM.gang, None)
         versions.append(cache.version)
     assert [after - before for before, after in pairwise(versions)] == [1, 0, 1, 1, 0]
     assert cache.snapshot().claims == {}

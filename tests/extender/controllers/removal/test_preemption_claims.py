@@ -159,11 +159,11 @@ async def test_room_that_somebody_else_makes_meanwhile_is_enough() -> None:
     async with full(("two", 2)) as (world, stack, jobs):
         released = world.api.hold("list")
         await arrives(world, stack, 2)
-        world.service.cache.set_claim(Reservation(key("high"), {}, ()))
+        world.service.cache.set_claim(key("high"), Reservation(key("high"), {}, ()))
         released.set()
         await world.settle(MAKES_ROOM_S)
         assert (jobs["two"].created, world.counted("preemptions_total", outcome="begun")) == (2, 0.0)
-        world.service.cache.clear_claim(key("high"))
+        world.service.cache.set_claim(key("high"), None)
         await world.settle(MAKES_ROOM_S)
         assert running_gangs(world) == {"high": 2}
 
