@@ -17,7 +17,7 @@ from scoring.model import Gang, HostPort, MemberClass, Role
 from scoring.model.policy import Policy, ScorePolicy, ZonePolicy
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import Ints
-from scoring.plan.cache import PlannerCache, remember
+from scoring.plan.cache import Layout, PlannerCache, remember
 from scoring.plan.demand import ByClass, GangDemand, MemberSet
 from scoring.selection.demand import ClassDemand, Demand
 
@@ -27,15 +27,14 @@ class ClusterView:
 
     def __init__(self, snapshot: Snapshot, policy: Policy, cache: PlannerCache) -> None:
         self.snapshot, self.policy, self.cache = snapshot, policy, cache
-        cache.renew(snapshot.network.version)
         self.table = table = snapshot.table
-        self.layout = cache.layout(table.names, table.zones)  # Stands for these in the cache's keys
-        self.zones: tuple[ZoneName, ...] = tuple(self.table.zones)
+        self.of_table, self.of_network = cache.of_table(table), cache.of_network(snapshot.network.version)
+        self.layout = Layout(table.names, table.zones)
+        self.zones: tuple[ZoneName, ...] = tuple(table.zones)
         self._named = tuple([zone for zone in self.zones if zone != NO_ZONE])
-        self.zone_number = np.zeros(len(self.table.nodes), np.int64)  # (nodes,): index of each node's zone in `zones`
-        for number, rows in enumerate(self.table.zones.values()):
+        self.zone_number = np.zeros(len(table.nodes), np.int64)  # (nodes,): index of each node's zone in `zones`
+        for number, rows in enumerate(table.zones.values()):
             self.zone_number[rows] = number
-        self.of_table = cache.of_table(snapshot.table)
         self._names: dict[tuple[ZoneName, ...], tuple[NodeName, ...]] = {}
         self._columns: dict[tuple[ZoneName, ...], Ints] = {}
 
@@ -215,22 +214,16 @@ class Capacity:
         return known[1:]
 
     def zone_counts(self, member_class: MemberClass, when: When = When.NOW) -> Ints:
-        """Members that fit each zone. Cost: O(nodes), but for what could ever fit, which is kept from run to run."""
+        """Members that fit each zone. Cost: O(nodes), NOW only after a change."""
         if when is When.NOW:
             return self._counted(member_class)[1]
         if when is When.AT_START:
             rows = self.rows_taken()
             return self.zone_counts_if(member_class, rows, self.start[rows], when)
-
-        def ever() -> Ints:
-            cache, table = self._view.cache, self._view.table
-            known, room = cache.empty_room
-            if known is not table or room is None:
-                room = Room.after(room, table, table.allocatable)
-                cache.empty_room = (table, room)
-            return self._by_zone(self._allowed_counts(member_class, room.counts(self._view.vector(member_class)), when))
-
-        return remember(self._view.of_table.ever, member_class, ever)
+        cache, table, request = self._view.cache, self._view.table, self._view.vector(member_class)
+        if cache.empty_room is None or cache.empty_room.table is not table:
+            cache.empty_room = Room.after(cache.empty_room, table, table.allocatable)
+        return self._by_zone(self._allowed_counts(member_class, cache.empty_room.counts(request), when))
 
     def zone_counts_if(self, member_class: MemberClass, rows: Ints, free: Ints, when: When = When.NOW) -> Ints:
         """Members that would fit each zone, if `free` (rows, resources) were free on these rows. Cost: O(rows)."""

@@ -19,7 +19,7 @@ from scoring.model import MemberClass, Role
 from scoring.model.policy import Policy, ScorePolicy, Selection
 from scoring.model.snapshot import NodeTable, Snapshot
 from scoring.network.matrix import Floats, Ints, NetworkMatrix
-from scoring.plan.cache import PlannerCache, remember
+from scoring.plan.cache import OfNetwork, PlannerCache, remember
 from scoring.plan.capacity import Capacity, ClusterView, When
 from scoring.plan.demand import MemberSet, MemberSets
 from scoring.plan.result import Admission
@@ -42,28 +42,23 @@ class RunScores:
 
     def __init__(self, view: ClusterView) -> None:
         self._view = view
-        self._number: dict[object, int] = {}  # (zones, score policy) → stands for them in keys: both are slow to hash
-        self._links: dict[int, Links] = {}  # Number → pair scores
-        self._ranks: dict[int, Floats] = {}  # Number → rank of all pairs
-        self._common: dict[object, ScorePolicy] = {}  # (zones, score policy) → it with one reference rate for all
+        self._links: dict[object, Links] = {}  # (zones, score policy) → pair scores; names are slow to hash
+        self._ranks: dict[object, Floats] = {}  # The same → rank of all pairs
+        self._common: dict[object, ScorePolicy] = {}  # The same → the policy with one reference rate for all
 
     def links(self, zones: tuple[ZoneName, ...], score: ScorePolicy) -> Links:
-        """Pair scores among the zones' nodes, ranks on the grid. Cost: as `among` when the network data is new."""
-        number = self._number.setdefault((zones, score), len(self._number))
-        if number not in self._links:
-            names, network = self._view.names(zones), self._view.snapshot.network
-            made = partial(among, network, names, score)
-            self._links[number] = self._view.cache.links((network.version, names, score), made)
-        return self._links[number]
+        """Pair scores among the zones' nodes, ranks on the grid. Cost: as `among` when the network data is new.
 
-    def compare(self, zones: tuple[ZoneName, ...], score: ScorePolicy) -> None:
-        """Make `links` ready, quicker than all pairs for several zones."""
-        view, names, network = self._view, self._view.names(zones), self._view.snapshot.network
-        key = (network.version, names, score)
-        if key not in view.cache.scores and len(zones) > 1 and not network.estimates:
-            sets = view.zone_number[view.rows(zones)]
-            view.cache.links(key, partial(among_sets, network, names, sets, self.crossings(), score))
-        self.links(zones, score)
+        Of several zones, whose pairs are many, only those are looked at that the network data links.
+        """
+        if (found := self._links.get((zones, score))) is None:
+            view, names, network = self._view, self._view.names(zones), self._view.snapshot.network
+            made = partial(among, network, names, score)
+            if len(zones) > 1 and not network.estimates:
+                made = partial(among_sets, network, names, view.zone_number[view.rows(zones)], self.crossings(), score)
+            found = view.of_network.links(view.of_network.scores, (names, score), made)
+            self._links[zones, score] = found
+        return found
 
     def common_reference(self, zones: Sequence[ZoneName], score: ScorePolicy) -> ScorePolicy:
         """One reference rate for all zones compared: by its own best, a slow zone would look as good as a fast one."""
@@ -78,9 +73,9 @@ class RunScores:
 
     def crossings(self) -> Crossings:
         """What leads from zone to zone, by their places in the run's `zones`; looked for when it is new."""
-        view, network = self._view, self._view.snapshot.network
-        look = partial(crossings, network, view.table.index, view.zone_number)
-        return remember(view.cache.crossings, (network.version, view.layout), look, limit=2)
+        view = self._view
+        look = partial(crossings, view.snapshot.network, view.table.index, view.zone_number)
+        return remember(view.of_network.crossings, view.layout, look, limit=2)
 
     def connected(self, ends: Collection[NodeName]) -> NDArray[np.bool_]:
         """(nodes,): nodes that may be linked to some of `ends` otherwise than one that is measured nowhere."""
@@ -94,7 +89,7 @@ class RunScores:
             return anywhere
 
         at = [index[node] for node in ends]
-        found = remember(view.cache.measured, (network.version, view.layout), measured, limit=2).copy()
+        found = remember(view.of_network.measured, view.layout, measured, limit=2).copy()
         if not network.estimates:
             near = set(number[at].tolist())
             linked = {zone for pair in self.crossings() if not near.isdisjoint(pair) for zone in pair}
@@ -104,27 +99,23 @@ class RunScores:
 
     def whole_rank(self, zones: tuple[ZoneName, ...], score: ScorePolicy) -> Floats:
         """The rank of all pairs (n, n) of the zones' nodes. Not to be written. Cost: O(n²) the first time."""
-        number = self._number.setdefault((zones, score), len(self._number))
-        if number not in self._ranks:
-            self._ranks[number] = self.links(zones, score).rank_among(None)
-        return self._ranks[number]
+        return remember(self._ranks, (zones, score), lambda: self.links(zones, score).rank_among(None))
 
     def toward(self, names: tuple[NodeName, ...], ends: tuple[NodeName, ...], score: ScorePolicy) -> LinkPoints:
         """Pair scores between `names` and `ends`, shape (names, ends)."""
-        network = self._view.snapshot.network
-        key, made = (network.version, names, ends, score), partial(toward, network, names, ends, score)
-        return self._view.cache.links_toward(key, made)
+        of, made = self._view.of_network, partial(toward, self._view.snapshot.network, names, ends, score)
+        return of.links(of.toward, (names, ends, score), made)
 
     def anchors(self, members: MemberSet, zones: tuple[ZoneName, ...], score: ScorePolicy) -> Floats | None:
         """Gain (classes, nodes) towards the placed siblings, as `select` wants it; `None`: there are none."""
         if not members.siblings:
             return None
-        rank = self.toward(self._view.names(zones), tuple(node for _, node in members.siblings), score).rank
+        ends = tuple(node for _, node in members.siblings)
         return placed_gain(
             [member_class.role for member_class, _ in members.classes],
             all_reduce=members.all_reduce,
             placed=[role for role, _ in members.siblings],
-            rank=rank,
+            rank=self.toward(self._view.names(zones), ends, score).rank,
         )
 
 
@@ -316,8 +307,8 @@ def take_members(run: Run, members: Iterable[tuple[MemberClass, NodeName]]) -> N
         run.capacity.take_rows(member_class, rows)
 
 
-def warmed(snapshot: Snapshot, network: NetworkMatrix, policy: Policy) -> PlannerCache:
-    """A cache with the pair scores inside every zone, as plans will ask for them, and what is measured between zones.
+def warmed(snapshot: Snapshot, network: NetworkMatrix, policy: Policy) -> OfNetwork:
+    """The pair scores inside every zone, as plans will ask for them, and what is measured between zones.
 
     Made in a thread while the old data answers, as 5,000 nodes take 0.2 s. Cost: O(measured² of each zone + pairs).
     """
@@ -328,4 +319,4 @@ def warmed(snapshot: Snapshot, network: NetworkMatrix, policy: Policy) -> Planne
             scores.links((zone,), score)
     if not network.estimates:
         scores.crossings()
-    return view.cache
+    return view.of_network

@@ -36,6 +36,7 @@ from extender.settings.settings import Settings
 from lab.bench.child import say
 from lab.bench.scale.objects import STARVE_LIMIT_S
 from scoring.plan import Plan, PlannerCache, plan
+from scoring.plan.cache import OfNetwork
 
 _BEAT_S = 0.002
 
@@ -188,8 +189,8 @@ class Commands:
         times: dict[str, float] = {}
         for name, cache in (("plan_full_cold", PlannerCache()), ("plan_full", PlannerCache())):
             if name == "plan_full":
-                cache.renew(snapshot.network.version)
-                cache.scores, cache.pairs = dict(planner.cache.scores), planner.cache.pairs
+                of = planner.cache.network
+                cache.network = OfNetwork(of.version, scores=dict(of.scores), pairs=of.pairs)
             runs = Runs()
             runs.timed(plan)(snapshot, planner.policy, now_s=now_s, cache=cache)
             times[f"{name}_ms"] = runs.report()["plan_max_ms"]
