@@ -29,7 +29,7 @@ from scoring.model.reasons import Reason
 from scoring.model.snapshot import Reservation, Snapshot
 from scoring.plan.cache import PlannerCache
 from scoring.plan.demand import GangDemand, countable, whole_of
-from scoring.plan.keep_placements import LaterPlaces, keep_commitment, keep_place, move_aside
+from scoring.plan.keep_placements import LaterPlaces, keep_commitment, keep_place
 from scoring.plan.placement import (
     asks_uncounted,
     could_ever_start,
@@ -95,7 +95,7 @@ class _Turns:
         ends_are_known = any(gang.length_s is not None for gang in run.snapshot.gangs.values())
         backfills = run.policy.queue.backfill and ends_are_known
         self._room = BackfillRoom(run, previous.promise, now_s=now_s) if backfills else None
-        self._reserved: StarvationReservations | None = None  # Made for the first gang that room is kept for
+        self._reserved = StarvationReservations(run, previous.reservations)
         self._by_ends: dict[object, tuple[object, NoPlace, NoPlace]] = {}
         """Gangs that ask for the same → a moment of the room, and what `_by_end_times` made of which refusal then"""
         self._never_late = {*self._before, *run.snapshot.commitments, *run.snapshot.claims, *order.aged}
@@ -109,9 +109,7 @@ class _Turns:
     @property
     def reservations(self) -> Mapping[GangKey, Reservation]:
         """Room that is kept for gangs that wait."""
-        starving = self._reserved.made if self._reserved is not None else {}
-        promise = self.promise
-        return starving if promise is None else {**starving, promise.gang: promise}
+        return self._reserved.made if self.promise is None else {**self._reserved.made, self.promise.gang: self.promise}
 
     @property
     def promise(self) -> Reservation | None:
@@ -191,7 +189,7 @@ class _Turns:
             return keep_commitment(run, demand)
         kept = keep_place(run, demand, before) if before is not None else None
         if kept is None and before is not None:
-            kept = move_aside(run, demand, self._later, now_s=now_s)
+            kept = self._later.move_aside(demand, now_s=now_s)
         return kept or place_anywhere(run, demand, now_s=now_s)
 
     def _by_end_times(self, room: BackfillRoom, demand: GangDemand, refused: NoPlace) -> Placed | NoPlace:
@@ -233,8 +231,4 @@ class _Turns:
             return refused
         claim = self._run.snapshot.claims.get(demand.gang.key)
         starving = demand.gang.key in self._order.aged and self._order.may_reserve(demand)
-        if self._reserved is None and (claim is not None or starving):
-            self._reserved = StarvationReservations(self._run, self._previous.reservations)
-        if self._reserved is None:
-            return refused
         return self._reserved.reserve(demand, refused, claim, starving=starving)
