@@ -223,8 +223,8 @@ def _place_in(run: Run, members: ByClass, member_set: MemberSet, zones: tuple[Zo
         return None
     nodes: dict[PodUid, NodeName] = {}
     used: set[ZoneName] = set()
-    for (member_class, pods), chosen in zip(members, selected.rows, strict=True):
-        at: list[int] = rows.take(chosen).tolist() if chosen else []
+    for (member_class, pods), chosen in zip(members, selected, strict=True):
+        at: list[int] = rows.take(chosen).tolist()
         used |= run.capacity.take_rows(member_class, at)
         nodes.update(zip([pod.uid for pod in pods], [run.table.names[row] for row in at], strict=True))
     points = run.search.mean_points(member_set, zones, selected)

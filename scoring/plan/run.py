@@ -26,7 +26,7 @@ from scoring.plan.result import Admission
 from scoring.score.pairs import LinkPoints, Links, among, among_sets, toward
 from scoring.score.zone_distance import Crossings, crossings
 from scoring.selection import select_on_grid
-from scoring.selection.demand import Demand, Selected, at_rows, in_places, on_grid, placed_gain, rooms
+from scoring.selection.demand import Demand, at_rows, in_places, on_grid, pairing, rooms
 from scoring.selection.greedy import fit, quick_value
 
 _MOST_DEMANDS = 8192
@@ -107,16 +107,12 @@ class RunScores:
         return of.links(of.toward, (names, ends, score), made)
 
     def anchors(self, members: MemberSet, zones: tuple[ZoneName, ...], score: ScorePolicy) -> Floats | None:
-        """Gain (classes, nodes) towards the placed siblings, as `select` wants it; `None`: there are none."""
+        """`Demand.placed` of the placed siblings; `None`: there are none."""
         if not members.siblings:
             return None
-        ends = tuple(node for _, node in members.siblings)
-        return placed_gain(
-            [member_class.role for member_class, _ in members.classes],
-            all_reduce=members.all_reduce,
-            placed=[role for role, _ in members.siblings],
-            rank=self.toward(self._view.names(zones), ends, score).rank,
-        )
+        rank = self.toward(self._view.names(zones), tuple(node for _, node in members.siblings), score).rank
+        roles, others = [one.role for one, _ in members.classes], [role for role, _ in members.siblings]
+        return pairing(roles, others, all_reduce=members.all_reduce) @ rank.T
 
 
 class NodeSearch:
@@ -127,15 +123,14 @@ class NodeSearch:
         self._estimates: dict[object, tuple[int, dict[ZoneName, float | None]]] = {}
         """(demand, score policy) → a moment of the room, and zone → its estimate then"""
 
-    def place(self, member_set: MemberSet, zones: tuple[ZoneName, ...]) -> Selected | None:
-        """Choose a node (as an index into `rows(zones)`) for every member of the demand, or `None`."""
+    def place(self, member_set: MemberSet, zones: tuple[ZoneName, ...]) -> list[list[int]] | None:
+        """Choose a node (as an index into `rows(zones)`) for every member of the demand, class by class, or `None`."""
         method, exact_size = member_set.method, self._view.policy.exact_zone_size
         packs = method is Selection.PACK  # for which more counts than how many members each node can hold
         demand, free, rank, rows = self._prepare(member_set, zones, member_set.score, as_places=not packs)
-        found = select_on_grid(method, demand, free, rank, exact_size=exact_size)
-        if found is None or rows is None:
-            return found
-        return Selected(tuple(tuple(rows[list(chosen)].tolist()) for chosen in found.rows), found.value)
+        counts = select_on_grid(method, demand, free, rank, exact_size=exact_size)
+        rows = np.arange(len(free)) if rows is None else rows
+        return None if counts is None else [rows.repeat(line).tolist() for line in counts]
 
     def fits_empty(self, member_set: MemberSet, zones: tuple[ZoneName, ...]) -> bool:
         """Whether the demand fits the zones when no pod runs there; without zones it does not."""
@@ -167,9 +162,11 @@ class NodeSearch:
         """A quick estimate of the best value in the zone, comparable between zones; `None`: there is no room."""
         return quick_value(*self._prepare(member_set, (zone,), score)[:3])
 
-    def mean_points(self, member_set: MemberSet, zones: tuple[ZoneName, ...], selected: Selected) -> float | None:
+    def mean_points(
+        self, member_set: MemberSet, zones: tuple[ZoneName, ...], selected: Sequence[Sequence[int]]
+    ) -> float | None:
         """Mean points over the pairs that talk, placed siblings in the zones included; `None`: there is none."""
-        chosen = zip(member_set.classes, selected.rows, strict=True)
+        chosen = zip(member_set.classes, selected, strict=True)
         ends = [(member_class.role, row) for (member_class, _), rows in chosen for row in rows]
         fresh = len(ends)
         local = {name: row for row, name in enumerate(self._view.names(zones))} if member_set.siblings else {}

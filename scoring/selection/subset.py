@@ -18,7 +18,7 @@ import numpy as np
 
 from scoring.model import Role
 from scoring.network.matrix import Floats, Ints
-from scoring.selection.demand import Demand, at_rows, links, rooms, value_of, values_of
+from scoring.selection.demand import Demand, at_rows, back, links, rooms, value_of, values_of
 from scoring.selection.greedy import (
     batch_rooms,
     choose_starts,
@@ -51,11 +51,7 @@ def subset(demand: Demand, free: Ints, rank: Floats, *, exact_size: int) -> Ints
         return _search(demand, free, rank, exact_size)
     inner, block = at_rows(demand, open_rows), rank.take(open_rows, axis=0).take(open_rows, axis=1)
     found = _search(inner, free[open_rows], block, exact_size)
-    if found is None:
-        return None
-    counts = np.zeros((len(demand.classes), len(free)), np.int64)
-    counts[:, open_rows] = found
-    return counts
+    return None if found is None else back(found, open_rows, len(free))
 
 
 def _search(demand: Demand, free: Ints, rank: Floats, exact_size: int) -> Ints | None:
