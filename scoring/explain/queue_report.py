@@ -23,7 +23,16 @@ from scoring.plan import Admission, Plan, PlannerCache, Run, Waiting, begin_run,
 from scoring.plan.demand import GangDemand
 from scoring.plan.expected_starts import ExpectedStart
 from scoring.plan.queue_order import QueueOrder, namespace_of
-from scoring.queue.states import HOLD_S, QUEUE_OF, JobState, period, running_since_s, state_of, waiting_since_s
+from scoring.queue.states import (
+    HOLD_S,
+    QUEUE_OF,
+    JobState,
+    period,
+    running_since_s,
+    starving_from,
+    state_of,
+    waiting_since_s,
+)
 
 ExpectedStartOf = Callable[[GangKey], ExpectedStart | None]  # When a gang that waits starts
 _ORDER: Final[Mapping[str, int]] = {"STARVING": 0, "WAITING": 0, "RUNNING": 1, "COMPLETED": 2}  # state → place
@@ -283,11 +292,8 @@ def _kept(
         return KeptForGang("claimed", zones_text(where), by_name(claim.assignment), held)
     if reserved is None:
         return None
-    until_s, since_s = None, waiting_since_s(ask.gang)
-    if starves and since_s is not None:
-        starving_s = since_s + policy.starve_limit_s
-        reserves_s = max(starving_s, since_s + policy.reserve_after_s)
-        until_s = reserves_s + max(period(starving_s, reserves_s, now_s=now_s), 1) * HOLD_S
+    starving_s, reserves_s = starving_from(ask.gang, policy)
+    until_s = reserves_s + max(period(starving_s, reserves_s, now_s=now_s), 1) * HOLD_S if starves else None
     return KeptForGang("held", zones_text(reserved.zones), {}, tuple(sorted(reserved.nodes)), until_s)
 
 

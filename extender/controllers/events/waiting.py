@@ -17,12 +17,13 @@ from extender.controllers.events.recorder import Happening
 from extender.runtime.slices import Steps, Worker
 from scoring.explain.gang import NEVER, explain, why_it_waits
 from scoring.explain.words import duration_text, expected_text
+from scoring.feasibility.quorum import quorum_of
 from scoring.ids import GangKey
 from scoring.model import Gang, GangSource, Reason
 from scoring.plan import Plan, PlannerCache
 from scoring.plan.expected_starts import ExpectedStart, expected_starts
 from scoring.plan.queue_order import namespace_of
-from scoring.queue.states import has_started, running_since_s, waiting_since_s
+from scoring.queue.states import running_since_s, waiting_since_s
 from scoring.queue.statuses import camel_case
 
 EACH_S: Final = 5.0
@@ -101,7 +102,7 @@ class WaitingTimes(ControlLoop):
             if old is not None and old[0] is gang:
                 after[key] = old
                 continue
-            started = has_started(gang)
+            started = gang.started or quorum_of(gang).whole
             after[key] = gang, started
             if started and (key in self._admitted_s if before is None else old is None or not old[1]):
                 metrics, since_s = self.context.telemetry, running_since_s(gang)
