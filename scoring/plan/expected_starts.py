@@ -266,7 +266,7 @@ def _likely(run: Run, kind: MemberSet, endings: Endings, before_s: float) -> lis
     """The allowed zones with room before this moment, as far as counting shows."""
     free, able = run.capacity.room.free + endings.freed_before(before_s), np.ones(len(run.zones), np.bool_)
     for one in run.capacity.demand(kind, When.AT_START).classes:
-        able &= np.bincount(run.view.zone_number, weights=rooms(one, free), minlength=len(run.zones)) >= one.count
+        able &= run.view.by_zone(rooms(one, free)) >= one.count
     return [zone for zone, at in zip(kind.allowed, kind.columns, strict=True) if able[at]]
 
 
