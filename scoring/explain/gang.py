@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from scoring.explain.node_causes import committed, node_cause
-from scoring.explain.queue_report import PlaceInQueue, place_of, zones_text
+from scoring.explain.queue_report import PlaceInQueue, leaving, place_of, zones_text
 from scoring.explain.words import counted, gangs_seen_from, shown, some, two_runs
 from scoring.explain.zones import GangNetwork, ZoneVerdict, gang_network, verdicts
 from scoring.ids import GangKey, NodeName, PodUid
@@ -144,7 +144,7 @@ def explain(
     zones = verdicts(run, ask, closest=closest)
     turn = place_of(run, plan, ask, run.view.candidate_zones(ask), now_s=now_s)
     admission, waiting = plan.admitted.get(gang.key), plan.waiting.get(gang.key)
-    members, claim = tuple(_members(plan, ask, held, refusals)), snapshot.claims.get(gang.key)
+    members = tuple(_members(plan, ask, held, refusals))
     count = Counter(member.state for member in members)
     return Explained(
         gang=gang.key,
@@ -172,10 +172,7 @@ def explain(
         zones=zones,
         notes=(*_notes(run, ask, refusals, waiting), *notes),
         problems=(*ask.options.problems, *near_problem(ask.options.near, run.table, run.snapshot.network, run.policy)),
-        preemption=LeavingGangs(
-            makes_room=claim.givers if claim is not None else (),
-            leaves_for=next((key for key, one in sorted(snapshot.claims.items()) if gang.key in one.givers), None),
-        ),
+        preemption=LeavingGangs(*leaving(snapshot, gang.key)),
         cause=cause_of(run, plan, ask, zones, turn, refusals, notes),
         network=gang_network(run, plan, gang),
     )

@@ -63,7 +63,6 @@ class Without:
         self._planned, self._claimed, self._held, self._ports = tuple(planned), tuple(claimed), held, ports
         self.run = run = self._run(())
         self.free: Ints = np.array(run.capacity.room.free)
-        self.zone_of: Ints = run.view.zone_number
         self.classes: list[CountedClass] = []
         for member_class, pods in ask.need:
             bare = replace(member_class, constraints=replace(member_class.constraints, host_ports=()))
@@ -72,13 +71,10 @@ class Without:
             fits = np.where(allowed, fit_counts(self.free, request), 0)
             self.classes.append(CountedClass(len(pods), request, allowed, fits, run.view.by_zone(fits)))
         zones: Group = tuple(run.view.columns(run.view.candidate_zones(ask)).tolist())
-        self.groups: list[Group] = [(zone,) for zone in zones]
-        """Each zone for itself, and at last all, if the gang may be spread over several"""
         self.spread = ask.options.zone_policy is ZonePolicy.PREFERRED and len(zones) > 1
-        if self.spread:
-            self.groups.append(zones)
+        self.groups: list[Group] = [*((zone,) for zone in zones), *([zones] if self.spread else [])]
         able = np.logical_or.reduce([one.allowed for one in self.classes])
-        self.reached: NDArray[np.bool_] = np.isin(self.zone_of, zones) & able  # where some member could go
+        self.reached: NDArray[np.bool_] = np.isin(run.view.zone_number, zones) & able  # where some member could go
 
     def row(self, pod: Pod) -> int | None:
         """The row of the pod's node."""
