@@ -36,7 +36,7 @@ from scoring.queue.states import running_since_s
 from scoring.selection.demand import Demand, at_rows, rooms
 from scoring.selection.greedy import fit
 
-ROUNDING_S: Final = 0.001  # What ends are rounded to: the same end, found at two moments, is the same number
+_ROUNDING_S: Final = 0.001  # What ends are rounded to: the same end, found at two moments, is the same number
 MOST: Final = 64  # Gangs in the order of the queue; of those behind them it is not known
 _MOST_TRIES: Final = 64  # Moments that are looked at beside promises to others
 
@@ -240,7 +240,7 @@ def promised_start(
             best, limit_s = found, found.start_s
             sooner = _likely(run, kind, endings, limit_s)
             zones = [zone for zone in zones if zone in sooner]
-    if best is not None and best is former and best.start_s > first_s + ROUNDING_S:
+    if best is not None and best is former and best.start_s > first_s + _ROUNDING_S:
         # It is late: all that the members could take there is kept. Fewer of its nodes, or other places on them, may do
         # at last, and what others were given of the rest would make it later when that moment is late as well.
         sizes, over = table.allocatable[best.rows], at_rows(run.capacity.demand(kind, When.AT_START), best.rows)
@@ -285,8 +285,7 @@ class ExpectedStart(msgspec.Struct, frozen=True):
     """When a gang is expected to start, or why that is not known."""
 
     start_s: float | None = None  # Unix seconds; null: it is not known.
-    after: GangKey | None = None
-    """The gang whose end it waits for last; where nothing is known, the gang that is in the way."""
+    after: GangKey | None = None  # Whose end it waits for last; where nothing is known, the gang that is in the way.
     promised: bool = False  # The plan has promised it a start: gangs that come later do not delay it.
     unknown: str | None = None  # NEVER, NOT_FOR_ROOM, LENGTH, RESERVED, OTHERS or FAR (docs/explanation/queue.md).
     text: str = ""  # The same as a sentence.

@@ -21,8 +21,6 @@ worthless; and a run after one event costs little. A gang ahead may take a kept 
 that does not do any more, make a gang be placed again.
 """
 
-from collections.abc import Mapping
-
 from scoring.ids import GangKey
 from scoring.model.policy import Policy, Preempting, ZonePolicy
 from scoring.model.reasons import Reason
@@ -73,6 +71,7 @@ def plan(
     for place in late:
         turns.decide(place, again=True)
     # 9. Result
+    promise = turns.promise
     return Plan(
         snapshot.version,
         snapshot.network.version,
@@ -80,8 +79,8 @@ def plan(
         turns.waiting,
         node_of={uid: node for one in turns.admitted.values() for uid, node in one.members.items()},
         partial=frozenset(one.gang.key for one in demands if one.partial),
-        reservations=turns.reservations,
-        promise=turns.promise,
+        reservations=turns.reserved.made | ({promise.gang: promise} if promise is not None else {}),
+        promise=promise,
     )
 
 
@@ -95,21 +94,15 @@ class _Turns:
         ends_are_known = any(gang.length_s is not None for gang in run.snapshot.gangs.values())
         backfills = run.policy.queue.backfill and ends_are_known
         self._room = BackfillRoom(run, previous.promise, now_s=now_s) if backfills else None
-        self._reserved = StarvationReservations(run, previous.reservations)
+        self.reserved = StarvationReservations(run, previous.reservations)
+        # Gangs that ask for the same → a moment of the room, and what `_by_end_times` made of which refusal then
         self._by_ends: dict[object, tuple[object, NoPlace, NoPlace]] = {}
-        """Gangs that ask for the same → a moment of the room, and what `_by_end_times` made of which refusal then"""
+        # Gangs that are placed in their turn or not at all, and those about which more than room decides
         self._never_late = {*self._before, *run.snapshot.commitments, *run.snapshot.claims, *order.aged}
-        """Gangs that are placed in their turn or not at all"""
         self._apart = {*self._never_late, *previous.admitted, *run.snapshot.backing_off_until_s}
-        """Gangs about which more than room decides"""
         self._moment: object = run.capacity.room.moment  # Of the room, when one of the others was looked at last
         self.admitted: dict[GangKey, Admission] = {}
         self.waiting: dict[GangKey, Waiting] = {}
-
-    @property
-    def reservations(self) -> Mapping[GangKey, Reservation]:
-        """Room that is kept for gangs that wait."""
-        return self._reserved.made if self.promise is None else {**self._reserved.made, self.promise.gang: self.promise}
 
     @property
     def promise(self) -> Reservation | None:
@@ -187,9 +180,7 @@ class _Turns:
         run, before, now_s = self._run, self._before.get(demand.gang.key), self._now_s
         if demand.gang.key in run.snapshot.commitments:
             return keep_commitment(run, demand)
-        kept = keep_place(run, demand, before) if before is not None else None
-        if kept is None and before is not None:
-            kept = self._later.move_aside(demand, now_s=now_s)
+        kept = before and (keep_place(run, demand, before) or self._later.move_aside(demand, now_s=now_s))
         return kept or place_anywhere(run, demand, now_s=now_s)
 
     def _by_end_times(self, room: BackfillRoom, demand: GangDemand, refused: NoPlace) -> Placed | NoPlace:
@@ -231,4 +222,4 @@ class _Turns:
             return refused
         claim = self._run.snapshot.claims.get(demand.gang.key)
         starving = demand.gang.key in self._order.aged and self._order.may_reserve(demand)
-        return self._reserved.reserve(demand, refused, claim, starving=starving)
+        return self.reserved.reserve(demand, refused, claim, starving=starving)

@@ -24,14 +24,10 @@ HOLD_S: Final = 7200.0  # Room is reserved for a STARVING gang for so long; then
 class JobState(StrEnum):
     """State of a gang, as in the paper."""
 
-    WAITING = "WAITING"
-    """It has not started."""
-    STARVING = "STARVING"
-    """It could have started for longer than STARVELIMIT, had there been room: it goes first."""
-    RUNNING = "RUNNING"
-    """Its minimum has or had nodes; losing or shrinking members never sends it back."""
-    COMPLETED = "COMPLETED"
-    """Its workers are done."""
+    WAITING = "WAITING"  # It has not started.
+    STARVING = "STARVING"  # It could have started for longer than STARVELIMIT, had there been room: it goes first.
+    RUNNING = "RUNNING"  # Its minimum has or had nodes; losing or shrinking members never sends it back.
+    COMPLETED = "COMPLETED"  # Its workers are done.
 
 
 QUEUE_OF = dict(zip(JobState, ("WQ", "WQ", "RQ", "FQ"), strict=True))  # The paper's: waiting, running, finished
