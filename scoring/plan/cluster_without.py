@@ -63,6 +63,7 @@ class Without:
         self._planned, self._claimed, self._held, self._ports = tuple(planned), tuple(claimed), held, ports
         self.run = run = self._run(())
         self.free: Ints = np.array(run.capacity.room.free)
+        self.zone_of: Ints = run.view.zone_number
         self.classes: list[CountedClass] = []
         for member_class, pods in ask.need:
             bare = replace(member_class, constraints=replace(member_class.constraints, host_ports=()))
@@ -74,7 +75,7 @@ class Without:
         self.spread = ask.options.zone_policy is ZonePolicy.PREFERRED and len(zones) > 1
         self.groups: list[Group] = [*((zone,) for zone in zones), *([zones] if self.spread else [])]
         able = np.logical_or.reduce([one.allowed for one in self.classes])
-        self.reached: NDArray[np.bool_] = np.isin(run.view.zone_number, zones) & able  # where some member could go
+        self.reached: NDArray[np.bool_] = np.isin(self.zone_of, zones) & able  # where some member could go
 
     def row(self, pod: Pod) -> int | None:
         """The row of the pod's node."""

@@ -35,6 +35,11 @@ def row(count: int, *, zone: str = "a", cpu: str = "1", prefix: str = "n") -> li
     return [node(f"{prefix}{i}", zone=zone, cpu=cpu) for i in range(count)]
 
 
+def zoned(*, cpu: str = "1", **counts: int) -> list[Node]:
+    """Zone → so many equal nodes, named by their zone."""
+    return [one for zone, count in counts.items() for one in row(count, zone=zone, prefix=zone, cpu=cpu)]
+
+
 def planned(nodes: Iterable[Node], *gangs: Gang, now_s: float = 0.0, policy: Policy = POLICY, **fields: object) -> Plan:
     """Plan these gangs on these nodes."""
     return plan(snapshot(nodes, gangs, **fields), policy, now_s=now_s)  # type: ignore[arg-type]
@@ -118,42 +123,6 @@ def _gang(draw: st.DrawFn, name: str, nodes: list[Node]) -> Gang:
         created_s=float(draw(st.integers(0, 3))),
         options=options,
     )
-
-
-@st.composite
-def crowded(draw: st.DrawFn) -> Snapshot:
-    """Clusters that are nearly full: jobs that run, some with workers to spare, plain pods, and gangs that wait."""
-    cpus = draw(st.lists(st.integers(2, 4), min_size=2, max_size=5))
-    nodes = [node(f"n{i}", zone=draw(st.sampled_from("ab")), cpu=str(cpu)) for i, cpu in enumerate(cpus)]
-    free = dict(enumerate(cpus))
-
-    def settled(name: str, most: int) -> list[Pod]:
-        found: list[Pod] = []
-        for i in range(draw(st.integers(1, most))):
-            where = draw(st.integers(0, len(cpus) - 1))
-            if free[where]:
-                free[where] -= 1
-                member = pod(f"{name}-{i}", gang=name, role=Role.WORKER, index=i, scheduled_s=1.0)
-                found.append(bound(member, f"n{where}"))
-        return found
-
-    running = [(f"r{i}", settled(f"r{i}", 4)) for i in range(draw(st.integers(0, 3)))]
-    jobs = [gang(name, members=some, min_member=draw(st.integers(1, len(some)))) for name, some in running if some]
-    plain = [replace(one, group=None, scheduler_name="x") for one in settled("plain", 4)]
-    waiting = [
-        gang(
-            f"w{i}",
-            draw(st.integers(1, 4)),
-            cpu=str(draw(st.integers(1, 2))),
-            priority=draw(st.integers(0, 1)),
-            created_s=float(draw(st.integers(0, 3))),
-            namespace=draw(st.sampled_from(["default", "team"])),
-            options={"zone-policy": draw(st.sampled_from(["required", "required", "preferred"]))},
-        )
-        for i in range(draw(st.integers(1, 3)))
-    ]
-    backing = {waiting[0].key: 500.0} if draw(st.integers(0, 4)) == 0 else {}
-    return snapshot(nodes, [*jobs, *waiting], pods=plain, backing_off_until_s=backing)
 
 
 def equal_gangs() -> st.SearchStrategy[tuple[list[int], list[tuple[int, int]]]]:

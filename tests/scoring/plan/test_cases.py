@@ -14,13 +14,13 @@ from scoring.model.resources import NO_RESOURCES
 from scoring.network.matrix import METRICS, Measurement, Metric, NetworkMatrix
 from scoring.plan import Plan, PlannerCache, plan
 from tests.builders import bound, gang, mesh, node, pod, snapshot
-from tests.scoring.plan.planned import LATE_S, POLICY, answer, planned, ported, row
+from tests.scoring.plan.planned import LATE_S, POLICY, answer, planned, ported, row, zoned
 
 KUEUE = "kueue.x-k8s.io/admission"
 PREFERRED = {"zone-policy": "preferred"}
 BUSY = [pod("x", node="n0")]
-TWO_ZONES = [*row(2, zone="a", prefix="a"), *row(2, zone="b", prefix="b")]
-ONE_EACH = [*row(1, zone="a", prefix="a"), *row(1, zone="b", prefix="b")]
+TWO_ZONES = zoned(a=2, b=2)
+ONE_EACH = zoned(a=1, b=1)
 WEB = frozenset({HostPort("TCP", "0.0.0.0", 80)})
 
 
@@ -85,10 +85,10 @@ LOST_NODES: Answers = {  # docs/safety.md S8, S12
     "a succeeded member counts wherever its node is": (["n0"],
         lambda: planned(row(3), gang("g", members=finished(1, more=1)))),
     "siblings only on lost nodes bind to no zone": (["b0", "b1"],
-        lambda: planned([*row(1, zone="a", prefix="a"), *row(2, zone="b", prefix="b")],
+        lambda: planned(zoned(a=1, b=2),
             gang("g", members=runs("gone", more=2), min_member=2))),
 }  # fmt: skip
-THREE_ZONES = [*row(1, zone="a", prefix="a"), *row(2, zone="b", prefix="b"), *row(2, zone="c", prefix="c")]
+THREE_ZONES = zoned(a=1, b=2, c=2)
 AFTER_SUCCESS = gang("g", members=finished(2, more=3), min_member=2)
 WAITS_AFTER_SUCCESS = gang("g", members=finished(1, more=1), min_member=1)
 FAR = [
@@ -125,7 +125,7 @@ BEYOND_THE_MINIMUM: Answers = {
     "a minimum of nothing still starts what fits": (["n0", "n1"], lambda: planned(row(2), gang("g", 3, min_member=0))),
 }  # fmt: skip
 PAIR = gang("g", 2)
-SIX = [*row(3, zone="a", prefix="a", cpu="4"), *row(3, zone="b", prefix="b", cpu="4")]
+SIX = zoned(cpu="4", a=3, b=3)
 ON_THREE = [bound(pod(f"x{at}", cpu="2"), at) for at in ("a0", "a1", "b0")]
 BY_KIND = [pod("ps", gang="g", cpu="1"), *(pod(f"w{i}", gang="g", cpu="3") for i in range(3))]
 CLASS = PAIR.members[0].member_class
@@ -211,7 +211,7 @@ HOST_PORTS: Answers = {
 }  # fmt: skip
 COMMITMENTS: Answers = {  # docs/safety.md S4
     "members that came after the commitment go beside it": (["b0", "b1", "b2"],
-        lambda: committed(gang("g", 3), nodes=[*row(3, zone="a", prefix="a"), *row(3, zone="b", prefix="b")],
+        lambda: committed(gang("g", 3), nodes=zoned(a=3, b=3),
             g={"g-0": "b0", "g-1": "b1"})),
     "without room beside it they wait": (["b0", "b1"],
         lambda: committed(gang("g", 3), nodes=row(2, zone="b", prefix="b"), g={"g-0": "b0", "g-1": "b1"})),
@@ -379,7 +379,7 @@ def test_native_and_foreign_gangs_are_left_alone() -> None:
 @pytest.mark.parametrize("throughput_bps", [0.0, 1e6])
 def test_a_network_on_which_every_throughput_test_failed(throughput_bps: float, selection: Selection) -> None:
     """0 bit/s everywhere is no rate to compare zones by: the gang starts all the same, in one zone."""
-    nodes = [*row(4, zone="a", prefix="a"), *row(4, zone="b", prefix="b")]
+    nodes = zoned(a=4, b=4)
     policy = replace(POLICY, selection=selection)
     outcome = planned(nodes, gang("g", 3), policy=policy, network=mesh(nodes, throughput_bps=throughput_bps))
     assert len({str(place)[0] for place in answer(outcome, "g")}) == 1

@@ -14,9 +14,9 @@ from scoring.model.snapshot import Reservation, Snapshot
 from scoring.plan import PlannerCache, plan
 from scoring.plan.demand import demand_of
 from tests.builders import gang, mesh, node, pod, snapshot
-from tests.scoring.plan.planned import LATE_S, POLICY, answer, clusters, in_order, planned, ported, row
+from tests.scoring.plan.planned import LATE_S, POLICY, answer, clusters, in_order, planned, ported, row, zoned
 
-NODES = [node(f"{zone}{i}", zone=zone, cpu="4") for zone in "ab" for i in range(3)]
+NODES = zoned(cpu="4", a=3, b=3)
 GANGS = [gang(f"g{i}", 3, cpu="1", created_s=float(i)) for i in range(6)]
 STATE = snapshot(NODES, GANGS)
 
@@ -72,7 +72,7 @@ def test_a_full_node_moves_those_on_it_and_nobody_else(name: str) -> None:
 
 FOUR, PAIR = row(4), gang("g", 2, created_s=5.0)
 GPUS, ON_GPUS = [node(f"n{i}", gpu=1) for i in range(3)], gang("g", 2, gpu=1)
-ZONES = [*row(2, zone="a", prefix="a"), *row(2, zone="b", prefix="b")]
+ZONES = zoned(a=2, b=2)
 ON_PORT, BESIDE = (gang(name, members=[ported(m, 80) for m in gang(name, 1).members]) for name in "gh")
 THEN: dict[str, tuple[object, list[Node], Gang, list[Node], list[Gang], dict[str, Any]]] = {
     # case: (answer to g by then, nodes and gang before; nodes, gangs and other parts of the cluster then)

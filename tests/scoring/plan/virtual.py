@@ -39,8 +39,8 @@ class Job(msgspec.Struct, frozen=True):
         return GangKey(f"{self.namespace}/{self.name}")
 
     def gang(self) -> Gang:
-        """Its pods and what they say, as they arrive."""
-        return gang(
+        """Its pods, as old as itself, and what they say."""
+        made = gang(
             self.name,
             self.size,
             cpu=str(self.cpu),
@@ -50,13 +50,8 @@ class Job(msgspec.Struct, frozen=True):
             priority=self.priority,
             options={"zones": self.zones} if self.zones is not None else None,
         )
-
-
-def waiting(job: Job) -> Gang:
-    """The gang with pods as old as itself."""
-    made = job.gang()
-    members = tuple(replace(pod, created_s=job.arrives_s) for pod in made.members)
-    return replace(made, members=members, length_s=job.says_s)
+        members = tuple(replace(pod, created_s=self.arrives_s) for pod in made.members)
+        return replace(made, members=members, length_s=self.says_s)
 
 
 class World:
@@ -66,14 +61,10 @@ class World:
         self.now_s = 0.0
         self.started_s: dict[GangKey, float] = {}
         self.ended_s: dict[GangKey, float] = {}
-        self.order: list[GangKey] = []
-        """Gangs in the order in which they started."""
-        self.where: dict[GangKey, set[str]] = {}
-        """gang → zones it started in"""
-        self.promised_s: dict[GangKey, float] = {}
-        """gang → the start that it was promised first"""
-        self.promised_at_s: dict[GangKey, float] = {}
-        """gang → when that was"""
+        self.order: list[GangKey] = []  # Gangs in the order in which they started
+        self.where: dict[GangKey, set[str]] = {}  # gang → zones it started in
+        self.promised_s: dict[GangKey, float] = {}  # gang → the start that it was promised first
+        self.promised_at_s: dict[GangKey, float] = {}  # gang → when that was
         self._nodes = nodes
         self._zone = {node.name: str(node.zone) for node in nodes}
         self._policy = policy
@@ -92,7 +83,7 @@ class World:
             while self._events and self._events[0][0] == self.now_s:
                 _, arrives, _, job = heappop(self._events)
                 if arrives:
-                    self._job[job.key], self.gangs[job.key] = job, waiting(job)
+                    self._job[job.key], self.gangs[job.key] = job, job.gang()
                 else:
                     del self.gangs[job.key]
                     self.ended_s[job.key] = self.now_s

@@ -218,9 +218,7 @@ def test_suspended_for_long_then_resumed() -> None:
     world = World(row(1, cpu=12), [full(1e6), Job("fresh", 990.0, 12, 1)], POLICY)
     resumed = Job("resumed", 1000.0, 12, 1)
     world.run(1000.0)
-    made = resumed.gang()
-    members = tuple(replace(pod, created_s=1000.0) for pod in made.members)
-    world.gangs[resumed.key] = replace(made, created_s=0.0, members=members)
+    world.gangs[resumed.key] = replace(resumed.gang(), created_s=0.0)
     assert (entry(world, "resumed").state, entry(world, "resumed").waited_s) == (JobState.WAITING, 0.0)
     assert entry(world, "resumed").rank == 1
     world.now_s = 1100.0

@@ -76,7 +76,9 @@ def test_paper_literally(want: Row, count: int, allowed: list[int] | None, free:
     """The list, the reference and the running totals of PAPERS N3; `subset` drops a bad reference."""
     demand = Demand((workers(count, n=len(free), allowed=allowed),), all_reduce=True)
     pairs = [float(rank[i, j]) for at, i in enumerate(want) for j in want[at + 1 :]]
-    assert Case(demand, cpus(*free), rank).select(Selection.PAPER) == ((want,), pytest.approx(sum(pairs)))
+    found = Case(demand, cpus(*free), rank).select(Selection.PAPER)
+    assert found is not None
+    assert (found.rows, found.value) == ((want,), pytest.approx(sum(pairs)))
     better = rows_of(Selection.SUBSET, Demand((workers(3, n=4),), True), (1, 1, 1, 1), ranks(4, 90.0, GOOD))
     assert better == ((1, 2, 3),)
 
