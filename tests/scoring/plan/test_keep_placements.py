@@ -81,8 +81,7 @@ THEN: dict[str, tuple[object, list[Node], Gang, list[Node], list[Gang], dict[str
     "a node is gone": (["n1", "n2"], FOUR, PAIR, FOUR[1:], [PAIR], {}),
     "new network data": (["n1", "n2"], FOUR, PAIR, FOUR, [PAIR],
         {"network": mesh(FOUR, bad={"n0": {"loss_ratio": 0.5}})}),
-    "one node has another zone label: all move": (
-        ["n1", "n2"], FOUR, PAIR, [*row(1, zone="b"), *FOUR[1:]], [PAIR], {}),
+    "one node has another zone label: all move": (["n1", "n2"], FOUR, PAIR, [*row(1, zone="b"), *FOUR[1:]], [PAIR], {}),
     "all nodes have": (["n0", "n1"], FOUR, PAIR, row(4, zone="b"), [PAIR], {}),
     "its owner allows another zone": (["b0", "b1"], ZONES, PAIR, ZONES, [gang("g", 2, options={"zones": "b"})], {}),
     "one of its GPU nodes is gone": (["n1", "n2"], GPUS, ON_GPUS, GPUS[1:], [ON_GPUS], {}),

@@ -201,9 +201,8 @@ def test_nothing_is_expected_without_any_length_or_without_back_fill() -> None:
 UNKNOWN = {  # case: (why, the gang in the way, world)
     "what runs has no length": (Unknown.LENGTH, "runs", world(says_s=None)),
     "it never fits": (Unknown.NEVER, None, world(Job("never", 2.0, size=3, cpu=4))),
-    "what is ahead has no length": (
-        Unknown.LENGTH, "ahead", world(Job("ahead", 1.5, size=2, cpu=4), Job("behind", 2.0, size=2, cpu=4)),
-    ),
+    "what is ahead has no length": (Unknown.LENGTH,
+        "ahead", world(Job("ahead", 1.5, size=2, cpu=4), Job("behind", 2.0, size=2, cpu=4)),),
 }  # fmt: skip
 
 

@@ -52,11 +52,8 @@ STATES: dict[str, tuple[JobState, Gang]] = {
     "behind a foreign gate": (JobState.WAITING, gang("g", 2, cpu="2", gates=("example.com/gate",))),
     "contradicts itself": (JobState.WAITING, waits(problem=Reason.MIXED_PRIORITIES)),
     "runs": (JobState.RUNNING, gang("g", members=[bound(pod(f"p{i}"), "n0") for i in range(2)])),
-    "runs with one lost": (
-        JobState.RUNNING,
-        replace(gang("g", members=[pod("a", phase=Phase.FAILED, node="n0"), bound(pod("b"), "n1"),
-                                   pod("c", created_s=1.0)], min_member=2), started=True),
-    ),
+    "runs with one lost": (JobState.RUNNING, replace(gang("g", members=[pod("a", phase=Phase.FAILED, node="n0"),
+        bound(pod("b"), "n1"), pod("c", created_s=1.0)], min_member=2), started=True)),
     "done": (JobState.COMPLETED, gang("g", members=[pod(f"p{i}", phase=Phase.SUCCEEDED, node="n0") for i in range(2)])),
 }  # fmt: skip
 
@@ -242,9 +239,8 @@ RULES: dict[str, tuple[str, tuple[Gang, ...], Order]] = {
     "a higher priority goes before": ("heavy-1 heavy-2", (started(2, priority=1), LIGHT), Order.WEIGHT),
     "not behind a gang that does not fit anyway": ("heavy-1 heavy-2", (started(2), gang("wide", 3)), Order.WEIGHT),
     "nor alone": ("heavy-1", (started(1),), Order.WEIGHT),
-    "the first to start takes all that fit": (
-        "first-0 first-1 first-2", (FIRST, gang("second", 2, created_s=2.0)), Order.FIFO,
-    ),
+    "the first to start takes all that fit": ("first-0 first-1 first-2",
+        (FIRST, gang("second", 2, created_s=2.0)), Order.FIFO),
     "a lost member of the minimum comes before all": ("part-1 part-2", (PART, gang("older", 2)), Order.WEIGHT),
 }  # fmt: skip
 
@@ -307,9 +303,8 @@ SPREAD = replace(LARGE, options=(("zone-policy", "preferred"),))
 RUNS = replace(LARGE, members=(bound(LARGE.members[0], "n1"), *LARGE.members[1:]), started=True)
 CASES = {  # case: (CPUs, members with a place, gangs, moment)
     "whole": ("5", {"large": 4, "later": 1}, [LARGE, later(1)], 100.0),
-    "a later one that fits whole goes first, and the rest is used": (
-        "3", {"later": 2, "large": 1}, [LARGE, later(2)], 100.0,
-    ),
+    "a later one that fits whole goes first, and the rest is used": ("3",
+        {"later": 2, "large": 1}, [LARGE, later(2)], 100.0),
     "no gang fits whole": ("3", {"large": 3}, [LARGE, later(4)], 100.0),
     "of two that are cut the first in order gets all": ("3", {"large": 3}, [LARGE, later(4, least=1)], 100.0),
     "one that no empty cluster holds whole starts at once": ("3", {"large": 3}, [LARGE], 100.0),

@@ -89,9 +89,8 @@ ONE_CLASS = {  # case: (rows, members, free CPUs, ranks that differ from 50)
     "a good pair of nodes beats an even spread": ((2, 2, 3, 3), 4, (2, 2, 2, 2), {(2, 3): 95.0}),
     "ties by name": ((0, 1), 2, (1, 1, 1), {}),
     "exactly full": ((0, 0, 1, 2, 2, 2), 6, (2, 1, 3), {(0, 1): 1.0}),
-    "too many placements to try: they are searched": (
-        tuple(sorted([0, 1, 2] * 4)), 12, (4,) * 12, {(i, j): 80.0 for i in range(3) for j in range(i)}
-    ),
+    "too many placements to try: they are searched": (tuple(sorted([0, 1, 2] * 4)),
+        12, (4,) * 12, {(i, j): 80.0 for i in range(3) for j in range(i)}),
 }  # fmt: skip
 
 
@@ -120,27 +119,20 @@ SEVERAL: dict[str, tuple[tuple[Row, ...], Demand, Row, Floats]] = {  # sentence:
         ((2,), (0, 1, 3)), Demand((member(Role.PS, 1, n=5), workers(3, n=5)), False), (1,) * 5, ranks(5, 10.0, STAR)),
     "without a ps every pair counts: the even triangle wins": (
         ((3, 4, 5),), Demand((workers(3, n=6),), True), (1,) * 6, ranks(6, 10.0, TRIANGLE)),
-    "classes keep to their nodes and sizes, rows follow the order of the demand": (
-        ((0, 0, 1, 1), (2,), (0,)),
+    "classes keep to their nodes and sizes, rows follow the order of the demand": (((0, 0, 1, 1), (2,), (0,)),
         Demand((workers(4, n=3, cpu=2), member(Role.CHIEF, 1, n=3, cpu=3, allowed=[2]),
-                member(Role.PS, 1, n=3, allowed=[0, 1])), False),
-        (5, 4, 3), ranks(3, 50.0, {(0, 2): 80.0})),
-    "a member joins one that is placed": (
-        ((2,),), Demand((workers(1, n=4),), True, joined([Role.WORKER], Role.WORKER, 3, NEAR_3, all_reduce=True)),
-        (1, 1, 1, 0), NEAR_3),
-    "workers join a placed ps by their gain to it alone": (
-        ((1, 3),), Demand((workers(2, n=4),), False, joined([Role.WORKER], Role.PS, 0, NEAR_PS)),
-        (0, 1, 1, 1), NEAR_PS),
-    "a chief and workers join a placed ps, each on its own best node": (
-        ((3,), (1,)),
-        Demand((member(Role.CHIEF, 1, n=4, cpu=2), workers(1, n=4)), False,
-               joined([Role.CHIEF, Role.WORKER], Role.PS, 0, NEAR_PS)), (0, 1, 2, 2), NEAR_PS),
-    "three ps between their workers": (
-        ((0, 1, 2), (3, 4)), Demand((member(Role.PS, 3, n=6), workers(2, n=6)), False), (1,) * 6,
-        ranks(6, 10.0, BIPARTITE)),
-    "the same with larger requests": (
-        ((0, 1, 2), (3, 4)), Demand((member(Role.PS, 3, n=6, cpu=2), workers(2, n=6, cpu=2)), False), (2,) * 6,
-        ranks(6, 10.0, BIPARTITE)),
+        member(Role.PS, 1, n=3, allowed=[0, 1])), False), (5, 4, 3), ranks(3, 50.0, {(0, 2): 80.0})),
+    "a member joins one that is placed": (((2,),), Demand((workers(1, n=4),),
+        True, joined([Role.WORKER], Role.WORKER, 3, NEAR_3, all_reduce=True)), (1, 1, 1, 0), NEAR_3),
+    "workers join a placed ps by their gain to it alone": (((1, 3),),
+        Demand((workers(2, n=4),), False, joined([Role.WORKER], Role.PS, 0, NEAR_PS)), (0, 1, 1, 1), NEAR_PS),
+    "a chief and workers join a placed ps, each on its own best node": (((3,), (1,)),
+        Demand((member(Role.CHIEF, 1, n=4, cpu=2), workers(1, n=4)),
+        False, joined([Role.CHIEF, Role.WORKER], Role.PS, 0, NEAR_PS)), (0, 1, 2, 2), NEAR_PS),
+    "three ps between their workers": (((0, 1, 2), (3, 4)),
+        Demand((member(Role.PS, 3, n=6), workers(2, n=6)), False), (1,) * 6, ranks(6, 10.0, BIPARTITE)),
+    "the same with larger requests": (((0, 1, 2), (3, 4)),
+        Demand((member(Role.PS, 3, n=6, cpu=2), workers(2, n=6, cpu=2)), False), (2,) * 6, ranks(6, 10.0, BIPARTITE)),
     "members that ask for nothing keep to their nodes, and go together": (
         ((1, 1, 1),), Demand((workers(3, n=2, cpu=0, allowed=[1]),), True), (9, -5), ranks(2)),
 }  # fmt: skip
