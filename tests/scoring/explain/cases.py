@@ -70,7 +70,6 @@ def asking(wanted: Gang, resource: str) -> Gang:
 
 
 def refused(of: Gang, *nodes: str) -> dict[str, Any]:
-    """Nodes that kube-scheduler's own filters refused to the gang's pods."""
     return {"exclusions": {of.members[0].member_class: frozenset(map(NodeName, nodes))}}
 
 

@@ -170,7 +170,6 @@ NODES = st.builds(
 
 @given(NODES, CONSTRAINTS)
 def test_agrees_with_the_upstream_rules(on: Node, constraints: Constraints) -> None:
-    """On objects that the API server accepts the answer is that of kube-scheduler's own filters."""
     assert upstream(on, constraints) == node_allows(on, constraints)
 
 

@@ -120,7 +120,6 @@ MEMBERS = st.builds(
 
 @st.composite
 def states(draw: st.DrawFn) -> tuple[Snapshot, Gang, dict[PodUid, NodeName]]:
-    """Small clusters, a gang at bind, and another one that is committed."""
     nodes = [
         node(f"n{i}", cpu=str(draw(st.integers(1, 4))), gpu=draw(st.integers(0, 2)), ready=draw(st.integers(0, 5)) > 0)
         for i in range(draw(st.integers(1, 3)))
@@ -128,7 +127,6 @@ def states(draw: st.DrawFn) -> tuple[Snapshot, Gang, dict[PodUid, NodeName]]:
     names = st.sampled_from([*(n.name for n in nodes), NodeName("gone")])
 
     def one(name: str) -> Gang:
-        """A gang of up to four different members, of which some run."""
         members = []
         for i, shape in enumerate(draw(st.lists(MEMBERS, min_size=1, max_size=4))):
             member = replace(pod(f"{name}-{i}", gang=name), member_class=shape.member_class)

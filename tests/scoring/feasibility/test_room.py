@@ -14,7 +14,6 @@ from tests.builders import node, pod, snapshot
 
 
 def test_members_that_ask_for_nothing_fit_without_end() -> None:
-    """No request, no limit: even where everything is overdrawn."""
     assert (fit_counts(np.array([[-5], [0]]), np.array([0])) > 10**9).all()
 
 
@@ -122,7 +121,6 @@ def test_what_counts(over: bool, pods: list[Pod]) -> None:
 
 
 def test_each_resource_is_named_with_its_amounts() -> None:
-    """In the resource's own unit, and with all pods of the node."""
     pods = [pod("b", cpu="5", memory="20Gi", node="n1"), pod("a", cpu="4", memory="20Gi", node="n1")]
     [one] = overcommits([node("n1")], pods)
     assert {each.resource: (each.requested, each.allocatable) for each in one.excess} == {

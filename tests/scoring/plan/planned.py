@@ -20,18 +20,15 @@ TAINT = Taint("k", "v", "NoSchedule")
 
 
 def dressed(member: Pod, **constraints: object) -> Pod:
-    """The same pod with other constraints."""
     changed = replace(member.member_class.constraints, **constraints)
     return replace(member, member_class=replace(member.member_class, constraints=changed))
 
 
 def ported(member: Pod, port: int, ip: str = "0.0.0.0") -> Pod:
-    """The same pod, with one more host port."""
     return dressed(member, host_ports=(*member.member_class.constraints.host_ports, HostPort("TCP", ip, port)))
 
 
 def row(count: int, *, zone: str = "a", cpu: str = "1", prefix: str = "n") -> list[Node]:
-    """Equal nodes of one zone."""
     return [node(f"{prefix}{i}", zone=zone, cpu=cpu) for i in range(count)]
 
 
@@ -41,7 +38,6 @@ def zoned(*, cpu: str = "1", **counts: int) -> list[Node]:
 
 
 def planned(nodes: Iterable[Node], *gangs: Gang, now_s: float = 0.0, policy: Policy = POLICY, **fields: object) -> Plan:
-    """Plan these gangs on these nodes."""
     return plan(snapshot(nodes, gangs, **fields), policy, now_s=now_s)  # type: ignore[arg-type]
 
 
@@ -132,6 +128,5 @@ def equal_gangs() -> st.SearchStrategy[tuple[list[int], list[tuple[int, int]]]]:
 
 
 def in_order(state: Snapshot) -> list[GangDemand]:
-    """The demands in queue order."""
     run = begin_run(state, POLICY, PlannerCache())
     return sorted(map(run.view.demand, state.gangs.values()), key=QueueOrder(run, now_s=0.0).key)

@@ -50,7 +50,6 @@ class Found(msgspec.Struct, frozen=True):
 
 
 def run(seed: int, says: str, order: Order = Order.FIFO) -> list[Found]:
-    """One run to its end: its promises."""
     chance = Random(f"{seed} {says}")
     zones = chance.choice(("a", "ab"))
     nodes = [node(f"{zone}{at}", zone=zone, cpu=str(chance.choice((2, 4)))) for zone in zones for at in range(3)]

@@ -39,12 +39,10 @@ CLASS = WANTED.members[0].member_class
 
 
 def state(wanted: Gang = WANTED, **fields: object) -> Snapshot:
-    """Two zones and one gang."""
     return snapshot(NODES, [wanted], network=NET, **fields)  # type: ignore[arg-type]
 
 
 def excluding(*names: str) -> dict[str, Any]:
-    """Learned refusals of these nodes."""
     return {"exclusions": {CLASS: frozenset(NodeName(n) for n in names)}}
 
 
@@ -78,7 +76,6 @@ CHANGES: dict[str, tuple[Snapshot, Policy]] = {  # what differs from (state(), P
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_whatever_changes_between_two_runs(change: tuple[Snapshot, Policy]) -> None:
-    """Two runs that differ in any one input plan with a shared cache as they do alone."""
     cache, before = PlannerCache(), (state(), POLICY)
     for now in (before, change, before):
         assert plan(*now, now_s=0.0, cache=cache) == plan(*now, now_s=0.0)
@@ -119,7 +116,6 @@ def test_equal_classes_are_one_key() -> None:
 
 
 def test_tables_are_emptied_at_their_limit() -> None:
-    """A table holds at most `limit` values, and forgets all at once."""
     table: dict[int, int] = {}
     for i in range(5):
         assert remember(table, i, lambda i=i: i * i, limit=3) == i * i  # type: ignore[misc]
@@ -133,7 +129,6 @@ def test_scores_count_by_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     cache = OfNetwork()
 
     def links(size: int) -> Links:
-        """Scores of a block of size × size pairs, kept under its size."""
         nodes = [node(f"n{i}") for i in range(size)]
         return cache.links(cache.scores, size, lambda: among(mesh(nodes), [one.name for one in nodes], POLICY.score))
 
@@ -147,7 +142,6 @@ def test_scores_count_by_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_older_network_data_is_dropped() -> None:
-    """With a new network version everything computed from the former one goes: it can never be asked for again."""
     cache = PlannerCache()
     plan(state(), POLICY, now_s=0.0, cache=cache)
     before = cache.network
@@ -166,7 +160,6 @@ def test_what_is_kept_of_gangs_goes_with_them() -> None:
 
 
 def test_a_demand_is_derived_again_only_when_it_can_differ() -> None:
-    """The same gang under the same policy has the same demand, also when other nodes came and went."""
     cache = PlannerCache()
     index, fewer = state().table.index, snapshot(NODES[:3]).table.index
     known = cache.demands.of(WANTED, POLICY, index)

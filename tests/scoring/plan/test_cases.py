@@ -26,7 +26,6 @@ WEB = frozenset({HostPort("TCP", "0.0.0.0", 80)})
 
 
 def of(members: Iterable[Pod], **fields: Any) -> Gang:
-    """Gang g of these members."""
     return gang("g", members=members, **fields)
 
 
@@ -51,7 +50,6 @@ def finished(count: int, more: int = 0) -> list[Pod]:
 
 
 def on_port(name: str, size: int, **fields: object) -> list[Pod]:
-    """Members of a gang that all want port 80."""
     return [ported(one, 80) for one in gang(name, size, **fields).members]  # type: ignore[arg-type]
 
 

@@ -59,7 +59,6 @@ def test_a_place_that_was_committed_is_not_any_more() -> None:
 
 @pytest.mark.parametrize("name", [str(one.name) for one in NODES])
 def test_a_full_node_moves_those_on_it_and_nobody_else(name: str) -> None:
-    """A foreign pod fills a node: gangs with a member there move or wait, all others keep what they had."""
     cache = PlannerCache()
     few = replace(STATE, gangs={g.key: g for g in GANGS[:4]})
     first = plan(few, POLICY, now_s=0.0, cache=cache)
@@ -128,7 +127,6 @@ def test_a_former_place_is_given_up_whole(nodes: list[Node], waits: Gang, others
 @settings(deadline=None)
 @given(clusters())
 def test_planning_again_changes_nothing(state: Snapshot) -> None:
-    """A plan made with its predecessor in hand, of the same cluster, admits the same gangs to the same nodes."""
     first = plan(state, POLICY, now_s=0.0)
     again = plan(state, POLICY, now_s=0.0, previous=first)
     assert again.node_of == first.node_of
@@ -138,7 +136,6 @@ def test_planning_again_changes_nothing(state: Snapshot) -> None:
 @settings(deadline=None)
 @given(clusters(), st.data())
 def test_what_is_taken_away_is_noticed(state: Snapshot, data: st.DataObject) -> None:
-    """Kept places never outlive their room: with a node gone the new plan is as sound as a fresh one."""
     first = plan(state, POLICY, now_s=0.0)
     victim = data.draw(st.integers(0, len(state.table.nodes) - 1))
     lost = state.table.nodes[victim].name
@@ -151,7 +148,6 @@ def test_what_is_taken_away_is_noticed(state: Snapshot, data: st.DataObject) -> 
 
 
 def with_gang(state: Snapshot, heavy: Gang) -> Snapshot:
-    """The same cluster a moment later, with one more gang."""
     return replace(state, version=2, gangs={**state.gangs, heavy.key: heavy})
 
 

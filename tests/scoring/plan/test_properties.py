@@ -98,8 +98,6 @@ def test_whole_or_not_at_all(state: Snapshot, now_s: float) -> None:
 @settings(deadline=None)
 @given(clusters(most_gangs=1))
 def test_what_no_allocatable_shows_decides_nothing(state: Snapshot) -> None:
-    """With a resource more that is in no node's allocatable a gang gets the same places, and is no more impossible."""
-
     def asking(one: MemberClass) -> MemberClass:
         return replace(one, requests=one.requests + Resources.parse({"example.com/card": 2}))
 
@@ -118,7 +116,6 @@ def test_what_no_allocatable_shows_decides_nothing(state: Snapshot) -> None:
 @settings(deadline=None)
 @given(clusters())
 def test_every_gang_with_something_to_place_is_answered(state: Snapshot) -> None:
-    """Each is admitted or waits with a rank of its own, and nothing else is in the plan."""
     outcome = plan(state, POLICY, now_s=0.0)
     asking = {demand.gang.key for demand in (demand_of(g, POLICY) for g in state.gangs.values()) if demand.pending}
     assert outcome.admitted.keys() | outcome.waiting.keys() == asking
@@ -131,8 +128,6 @@ def test_every_gang_with_something_to_place_is_answered(state: Snapshot) -> None
 @settings(deadline=None)
 @given(clusters(), st.randoms(use_true_random=False))
 def test_input_order_is_irrelevant(state: Snapshot, order: Random) -> None:
-    """Nodes, gangs, commitments and refusals listed in another order give the same plan."""
-
     def shuffled(some: Iterable[T]) -> list[T]:
         listed = list(some)
         order.shuffle(listed)
@@ -173,7 +168,6 @@ def test_commitments_are_never_moved(state: Snapshot) -> None:
 @settings(deadline=None)
 @given(clusters(), st.sampled_from(When))
 def test_rooms_are_never_negative(state: Snapshot, when: When) -> None:
-    """However overdrawn nodes are, a zone holds at least none of each kind and at most all members count."""
     run = begin_run(state, POLICY, PlannerCache())
     for one in state.gangs.values():
         demand = run.view.demand(one)
@@ -257,7 +251,6 @@ def test_admitted_exactly_when_there_is_a_way(state: Snapshot) -> None:
 @settings(deadline=None)
 @given(clusters(zones="a", most_nodes=4, most_gangs=3))
 def test_never_admitted_where_there_is_no_way(state: Snapshot) -> None:
-    """With ports, taints, refusals and foreign load too, what brute force cannot place is not admitted."""
     first = next((demand.gang for demand in in_order(state) if demand.pending), None)
     assume(first is not None and not state.commitments)
     assert first is not None
@@ -274,7 +267,6 @@ def test_never_admitted_where_there_is_no_way(state: Snapshot) -> None:
 @settings(deadline=None)
 @given(st.sampled_from([Metric.DELAY, Metric.THROUGHPUT]), st.integers(0, 2))
 def test_a_better_zone_stays_chosen(metric: Metric, at: int) -> None:
-    """Bettering all links of the zone that is chosen does not drive the gang away."""
     nodes = [node(f"{zone}{i}", zone=zone, cpu="1") for zone in "abc" for i in range(2)]
     score = ScorePolicy(reference_bps=1e9)
     worse = {

@@ -23,12 +23,10 @@ POLICY = Policy(queue=QueuePolicy(reserve_after_s=0.0))
 
 
 def queue(**fields: Any) -> Policy:
-    """A policy whose queue differs in these; room is reserved as soon as a gang is STARVING."""
     return Policy(queue=replace(QueuePolicy(), **{"reserve_after_s": 0.0, **fields}))
 
 
 def entry(state: Snapshot, name: str, *, policy: Policy = POLICY, now_s: float = LATE_S) -> QueuedGang:
-    """What the queue says of a gang."""
     made = plan(state, policy, now_s=now_s)
     return next(one for one in report(state, made, policy, now_s=now_s).gangs if one.gang == f"default/{name}")
 
@@ -40,7 +38,6 @@ BUSY = [pod(f"busy{i}", node=f"n{i}", cpu="2") for i in range(4)]
 
 
 def waits(**fields: Any) -> Gang:
-    """A gang of two that could start if there were room."""
     return replace(gang("g", 2, cpu="2"), **fields)
 
 
@@ -89,7 +86,6 @@ KEY = GangKey("default/g")
 
 
 def held(made: Plan) -> dict[str, list[str]]:
-    """Gang → its reserved nodes."""
     return {str(key): sorted(reserved.nodes) for key, reserved in made.reservations.items()}
 
 
@@ -291,7 +287,6 @@ def planned(cpu: str, *gangs: Gang, now_s: float = 100.0) -> Plan:
 
 
 def members(made: Plan) -> dict[str, int]:
-    """gang → members with a place."""
     return {key.partition("/")[2]: len(one.members) for key, one in made.admitted.items()}
 
 

@@ -35,11 +35,9 @@ class Job(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> GangKey:
-        """Name of its gang."""
         return GangKey(f"{self.namespace}/{self.name}")
 
     def gang(self) -> Gang:
-        """Its pods, as old as itself, and what they say."""
         made = gang(
             self.name,
             self.size,
@@ -55,8 +53,6 @@ class Job(msgspec.Struct, frozen=True):
 
 
 class World:
-    """Nodes, and gangs that wait or run there."""
-
     def __init__(self, nodes: Sequence[Node], jobs: Iterable[Job], policy: Policy) -> None:
         self.now_s = 0.0
         self.started_s: dict[GangKey, float] = {}
@@ -77,7 +73,6 @@ class World:
         self._version = 0
 
     def run(self, until_s: float = float("inf")) -> None:
-        """Go on until then, or until nothing more happens."""
         while self._events and self._events[0][0] <= until_s:
             self.now_s = self._events[0][0]
             while self._events and self._events[0][0] == self.now_s:
@@ -91,7 +86,6 @@ class World:
         self.now_s = max(self.now_s, until_s) if until_s < float("inf") else self.now_s
 
     def snapshot(self) -> Snapshot:
-        """The cluster as it is."""
         return snapshot(self._nodes, self.gangs.values(), version=self._version)
 
     def report(self, *, forgetful: bool = False) -> Queue:

@@ -29,7 +29,6 @@ def tfjob(workers: int, *, ps: int = 1, least: int | None = None) -> Gang:
 
 
 def asking(size: int, amounts: Amounts, *, name: str = "g") -> Gang:
-    """A gang of equal pods that request this, each in the resource's own unit."""
     requests, usual = Resources.of(amounts), [pod(f"{name}-{i}", gang=name, index=i) for i in range(size)]
     return gang(name, members=[replace(p, member_class=replace(p.member_class, requests=requests)) for p in usual])
 
@@ -68,7 +67,6 @@ def test_a_cluster_without_nodes() -> None:
 
 
 def test_a_running_gang_weighs_what_it_weighed() -> None:
-    """Once on nodes, with a worker that ended and one that is replaced, the weight is the same."""
     waits = tfjob(4)
     ps, *workers = waits.members
     runs = replace(waits, members=(bound(ps, "n0"), *(bound(one, "n1") for one in workers)))
@@ -103,7 +101,6 @@ FOUR = Scale.of(NodeTable.of([replace(node(f"n{i}"), allocatable=TEN) for i in r
 
 
 def could_start(size: int, amounts: Amounts) -> bool:
-    """Whether the empty cluster has room, as far as sums tell."""
     return all(amounts[name] <= 10 and size * amounts[name] <= 40 for name in NAMES[:3]) and not amounts[FPGA]
 
 
@@ -158,7 +155,6 @@ GIVEN: dict[str, tuple[Fraction | None, str, Policy, str, str]] = {
 
 @pytest.mark.parametrize(("want", "problem", "policy", "namespace", "text"), GIVEN.values(), ids=GIVEN)
 def test_given_weight(want: Fraction | None, problem: str, policy: Policy, namespace: str, text: str) -> None:
-    """The annotation counts where the operator allows it; elsewhere it is a problem that people are told."""
     options = gang_options({"weight": text}, policy, namespace=namespace)
     assert want == options.weight
     assert len(options.problems) == bool(problem)

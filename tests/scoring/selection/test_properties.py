@@ -21,7 +21,6 @@ SIZES = st.sampled_from([0, 12])
 
 
 def pairs_value(demand: Demand, found: Chosen, rank: np.ndarray) -> float:
-    """The objective as documented, pair by pair."""
     members = [(one.role, c, row) for c, one in enumerate(demand.classes) for row in found.rows[c]]
     total = sum(float(demand.placed[c, row]) for _, c, row in members) if demand.placed is not None else 0.0
     for i, (role, _, row) in enumerate(members):
@@ -56,7 +55,6 @@ def test_answers(case: Case, method: Selection, exact_size: int) -> None:
 
 @given(cases(), SIZES)
 def test_subset_is_never_worse_than_the_paper(case: Case, exact_size: int) -> None:
-    """Where `paper` finds a placement `subset` finds one of at least its value."""
     literal = case.select(Selection.PAPER, exact_size)
     if literal is not None:
         found = case.select(Selection.SUBSET, exact_size)
@@ -223,7 +221,6 @@ def several(n: int, k: int, rng: np.random.Generator) -> tuple[Demand, np.ndarra
 
 
 def with_ps(n: int, k: int, rng: np.random.Generator) -> tuple[Demand, np.ndarray]:
-    """One or two ps of another size, and workers."""
     ps = int(rng.integers(1, 3)) if k > 2 else 1
     classes = (_one(Role.PS, n, ps, 2, 0), _one(Role.WORKER, n, k - ps, 1, 1))
     return Demand(classes, False), rng.integers(0, 5, (n, 2))

@@ -110,7 +110,6 @@ BIPARTITE = {(i, j): 90.0 for i in (0, 1, 2) for j in (3, 4)}
 
 
 def joined(roles: list[Role], placed: Role, at: int, rank: Floats, *, all_reduce: bool = False) -> Floats:
-    """The gain of these classes from a member that is placed already."""
     return on_grid(pairing(roles, [placed], all_reduce=all_reduce) @ rank[:, [at]].T)
 
 
@@ -163,7 +162,6 @@ def test_pack_one_class(want: Row, count: int, free: Row, links: Links) -> None:
 
 
 def test_pack_keeps_ps_with_workers() -> None:
-    """K6: what one node cannot hold is spread over the most idle nodes, ps and workers together."""
     demand = Demand((member(Role.PS, 1, n=4), workers(4, n=4)), all_reduce=False)
     assert rows_of(Selection.PACK, demand, (2, 3, 1, 3), ranks(4, 50.0)) == ((1,), (1, 1, 3, 3))
 
@@ -216,7 +214,6 @@ def test_the_paper_is_taken_where_it_is_better() -> None:
 
 
 def test_members_without_pairs_go_where_they_gain_most() -> None:
-    """Where only placed members count, the estimate is what the selection reaches; with nobody placed all is equal."""
     rank = symmetric(3, 10.0, 20.0, 30.0)
     near = Case(Demand((workers(2, n=3),), False, np.array([[5.0, 99.0, 7.0]])), cpus(1, 0, 2), rank)
     assert (near.select(Selection.SUBSET), near.estimate()) == ((((2, 2),), 14.0), 14.0)
