@@ -5,8 +5,7 @@ Small clusters are planned by brute force as well: every way to place the member
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from functools import cache
-from itertools import combinations
+from itertools import combinations, product
 from random import Random
 from typing import TypeAlias, TypeVar
 
@@ -17,8 +16,8 @@ from msgspec.structs import replace
 
 from scoring.feasibility.filters import node_allows, ports_conflict
 from scoring.feasibility.quorum import minimum_members
-from scoring.ids import NodeName
-from scoring.model import Gang, HostPort, MemberClass, Node, Pod, Resources, Role
+from scoring.ids import NodeName, ResourceName
+from scoring.model import Gang, HostPort, MemberClass, Pod, Resources, Role
 from scoring.model.policy import Policy, ScorePolicy, Selection
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import Snapshot
@@ -185,35 +184,25 @@ def test_rooms_are_never_negative(state: Snapshot, when: When) -> None:
 # -- brute force -----------------------------------------------------------------------------------------------
 
 
-def free_on(state: Snapshot) -> dict[NodeName, Counter[str]]:
-    rows = zip(state.table.names, (state.table.allocatable - state.used).tolist(), strict=True)
-    return {name: Counter[str](dict(zip(map(str, state.table.axis), amounts, strict=True))) for name, amounts in rows}
+def fits_somehow(state: Snapshot, members: Sequence[Pod]) -> bool:
+    """Whether there is any way to place the members, each tried on every node."""
+    table = state.table
+    free = [dict(zip(table.axis, amounts, strict=True)) for amounts in (table.allocatable - state.used).tolist()]
 
+    def holds(row: int, some: list[Pod]) -> bool:
+        """Whether these members fit one node together."""
+        asked, ports = Counter[ResourceName](), list[HostPort]()
+        for constraints, requests in ((m.member_class.constraints, m.requests) for m in some):
+            if not node_allows(table.nodes[row], constraints) or ports_conflict(constraints.host_ports, ports):
+                return False
+            asked.update(dict(requests))
+            ports += constraints.host_ports
+        return all(free[row].get(name, 0) >= amount for name, amount in asked.items())
 
-def fits_somehow(free: dict[NodeName, Counter[str]], members: Sequence[Pod], nodes: dict[NodeName, Node]) -> bool:
-    """Whether there is any way to place the members, tried one by one on every node."""
-
-    @cache
-    def rest(at: int, left: tuple[tuple[NodeName, tuple[tuple[str, int], ...], tuple[HostPort, ...]], ...]) -> bool:
-        """Place the members from `at` on into what is left."""
-        if at == len(members):
-            return True
-        constraints = members[at].member_class.constraints
-        for i, (name, amounts, ports) in enumerate(left):
-            have = dict(amounts)
-            asked = dict(members[at].requests.items)
-            if (
-                node_allows(nodes[name], constraints)
-                and all(have.get(r, 0) >= amount for r, amount in asked.items())
-                and not ports_conflict(constraints.host_ports, ports)
-            ):
-                less = tuple((r, amount - asked.get(r, 0)) for r, amount in amounts)  # type: ignore[call-overload]
-                then = (*left[:i], (name, less, (*ports, *constraints.host_ports)), *left[i + 1 :])
-                if rest(at + 1, then):
-                    return True
-        return False
-
-    return rest(0, tuple((name, tuple(sorted(amounts.items())), ()) for name, amounts in sorted(free.items())))
+    return any(
+        all(holds(row, [m for m, at in zip(members, places, strict=True) if at == row]) for row in {*places})
+        for places in product(range(len(free)), repeat=len(members))
+    )
 
 
 @st.composite
@@ -242,9 +231,7 @@ def small(draw: st.DrawFn) -> Snapshot:
 def test_admitted_exactly_when_there_is_a_way(state: Snapshot) -> None:
     """Up to 4 nodes × 4 pods: a gang that is first is admitted if and only if brute force places its minimum."""
     first = next(iter(state.gangs.values()))
-    nodes = {n.name: n for n in state.table.nodes}
-    want = fits_somehow(free_on(state), minimum_members(first), nodes)
-    assert want == (first.key in plan(state, POLICY, now_s=0.0).admitted)
+    assert fits_somehow(state, minimum_members(first)) == (first.key in plan(state, POLICY, now_s=0.0).admitted)
 
 
 @pytest.mark.slow
@@ -256,8 +243,7 @@ def test_never_admitted_where_there_is_no_way(state: Snapshot) -> None:
     assert first is not None
     demand = demand_of(first, POLICY)
     need = [m for _, pods in demand.need for m in pods]
-    nodes = {n.name: n for n in state.table.nodes}
-    if need and not fits_somehow(free_on(state), need, nodes):
+    if need and not fits_somehow(state, need):
         assert first.key in plan(state, POLICY, now_s=LATE_S).waiting
 
 

@@ -6,14 +6,11 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from scoring.ids import NodeName
 from scoring.model import Role
-from scoring.model.policy import ScorePolicy, Selection
+from scoring.model.policy import Selection
 from scoring.network.matrix import Floats
-from scoring.score.pairs import pair_scores
 from scoring.selection.demand import ClassDemand, Demand, on_grid, pairing
 from scoring.selection.greedy import fit
-from tests.builders import mesh
 from tests.strategies import Case
 
 PERFECT = 100.001
@@ -47,17 +44,6 @@ def rows_of(method: Selection, demand: Demand, free: Row, rank: Floats, exact_si
     found = Case(demand, cpus(*free), rank).select(method, exact_size)
     assert found is not None
     return found.rows
-
-
-@pytest.mark.parametrize("method", Selection)
-@pytest.mark.parametrize("exact_size", [0, 12])
-def test_paper_test_case_one(method: Selection, exact_size: int) -> None:
-    """PAPERS N4, zone D: of nine nodes the six without impairment are chosen, one member each: 28…32 and 36."""
-    names = [NodeName(f"node{i}") for i in range(28, 37)]
-    bad = {"node33": {"delay_ms": 10.0}, "node34": {"loss_ratio": 0.1}, "node35": {"throughput_bps": 10e6}}
-    rank = pair_scores(mesh(names, bad=bad).block(names, names), None, ScorePolicy()).rank
-    demand = Demand((workers(6, n=9),), all_reduce=True)
-    assert rows_of(method, demand, (1,) * 9, rank, exact_size) == ((0, 1, 2, 3, 4, 8),)
 
 
 GOOD = {(0, j): 5.0 for j in (1, 2, 3)}
