@@ -57,49 +57,42 @@ class RunningEntries(msgspec.Struct, frozen=True):
     owner: Ints  # (entries,): places in `gangs`
 
 
-class _RunningFootprint(msgspec.Struct, frozen=True):
-    gang: Gang
-    rows: Ints
-    amounts: Ints
-    since_s: float | None
-
-
 class RunningGangs(msgspec.Struct, eq=False):
     """Those of the snapshot that was read last: reading two thousand takes 40 ms, and an event changes one of them."""
 
     _stamp: object = None
-    _known: dict[GangKey, _RunningFootprint] = {}
-    _gangs: list[Gang] = []
+    _known: dict[GangKey, tuple[Gang, Ints, Ints, float]] = {}  # With its rows, what it has there, and since when
     _running: RunningEntries | None = None
 
     def read(self, gangs: Iterable[Gang], table: NodeTable, stamp: object) -> RunningEntries:
         """What they have on nodes; `stamp` stands for the nodes and resources. Cost: O(gangs), O(pods) of new ones."""
         measured = [gang for gang in gangs if gang.length_s is not None]
-        same = stamp == self._stamp and len(measured) == len(self._gangs)
-        if same and self._running is not None and all(map(is_, measured, self._gangs)):
-            return self._running
         known = self._known if stamp == self._stamp else {}
-        found: dict[GangKey, _RunningFootprint] = {}
+        same = stamp == self._stamp and len(measured) == len(known)
+        if same and self._running is not None and all(map(is_, measured, [gang for gang, *_ in known.values()])):
+            return self._running
+        found: dict[GangKey, tuple[Gang, Ints, Ints, float]] = {}
         for gang in measured:
             one = known.get(gang.key)
-            if one is None or one.gang is not gang:
+            if one is None or one[0] is not gang:
                 on_nodes = [pod for pod in gang.members if pod.node is not None and not pod.terminal]
-                one = _RunningFootprint(gang, *table.footprint(on_nodes), running_since_s(gang))
+                since_s = running_since_s(gang)
+                one = gang, *table.footprint(on_nodes), np.nan if since_s is None else since_s
             found[gang.key] = one
-        there = [one for one in found.values() if len(one.rows)]
-        rows = np.concatenate([np.zeros(0, np.int64), *(one.rows for one in there)])
+        there = [one for one in found.values() if len(one[1])]
+        rows = np.concatenate([np.zeros(0, np.int64), *(one[1] for one in there)])
         by_row = np.argsort(rows, kind="stable")
-        amounts = np.concatenate([np.zeros((0, len(table.axis)), np.int64), *(one.amounts for one in there)])
-        running = RunningEntries(
-            gangs=tuple(one.gang.key for one in there),
-            since_s=np.array([np.nan if one.since_s is None else one.since_s for one in there], np.float64),
-            length_s=np.array([one.gang.length_s for one in there], np.float64),
+        amounts = np.concatenate([np.zeros((0, len(table.axis)), np.int64), *(one[2] for one in there)])
+        self._stamp, self._known = stamp, found
+        self._running = RunningEntries(
+            gangs=tuple(one[0].key for one in there),
+            since_s=np.array([one[3] for one in there], np.float64),
+            length_s=np.array([one[0].length_s for one in there], np.float64),
             rows=rows[by_row],
             amounts=amounts[by_row],
-            owner=np.repeat(np.arange(len(there)), [len(one.rows) for one in there]).astype(np.int64)[by_row],
+            owner=np.repeat(np.arange(len(there)), [len(one[1]) for one in there]).astype(np.int64)[by_row],
         )
-        self._stamp, self._known, self._gangs, self._running = stamp, found, measured, running
-        return running
+        return self._running
 
 
 class Urgency(msgspec.Struct, frozen=True):

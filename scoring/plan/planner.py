@@ -56,11 +56,8 @@ def plan(
     previous = previous if previous is not None else Plan(version=-1, network_version=-1)
     cache.keep_only(snapshot.gangs)
     run = begin_run(snapshot, policy, cache)
-    # 1. Demand
     demands = cache.demands.pending(snapshot.gangs.values(), policy, run.table.index)
-    # 2. Capacity
     take_commitments(run)
-    # 3. Queue order
     order = QueueOrder(run, now_s=now_s)
     demands = order.in_order(demands)
     if policy.queue.backfill:
@@ -70,7 +67,6 @@ def plan(
     late = [place for place in range(len(demands)) if not turns.decide(place)]
     for place in late:
         turns.decide(place, again=True)
-    # 9. Result
     promise = turns.promise
     return Plan(
         snapshot.version,

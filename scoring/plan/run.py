@@ -47,10 +47,7 @@ class RunScores:
         self._common: dict[object, ScorePolicy] = {}  # The same → the policy with one reference rate for all
 
     def links(self, zones: tuple[ZoneName, ...], score: ScorePolicy) -> Links:
-        """Pair scores among the zones' nodes, ranks on the grid. Cost: as `among` when the network data is new.
-
-        Of several zones, whose pairs are many, only those are looked at that the network data links.
-        """
+        """Pair scores among the zones' nodes, ranks on the grid. Cost: when it is new as `among`, or `among_sets`."""
         if (found := self._links.get((zones, score))) is None:
             view, names, network = self._view, self._view.names(zones), self._view.snapshot.network
             made = partial(among, network, names, score)

@@ -64,7 +64,8 @@ def test_paper_literally(want: Row, count: int, allowed: list[int] | None, free:
     pairs = [float(rank[i, j]) for at, i in enumerate(want) for j in want[at + 1 :]]
     found = Case(demand, cpus(*free), rank).select(Selection.PAPER)
     assert found is not None
-    assert (found.rows, found.value) == ((want,), pytest.approx(sum(pairs)))
+    assert found.rows == (want,)
+    assert found.value == pytest.approx(sum(pairs))
     better = rows_of(Selection.SUBSET, Demand((workers(3, n=4),), True), (1, 1, 1, 1), ranks(4, 90.0, GOOD))
     assert better == ((1, 2, 3),)
 
