@@ -198,9 +198,6 @@ def test_what_is_reserved_for_a_gang(want: KeptForGang, wanted: Gang, cluster: d
     assert explained(wanted, **cluster).turn.reservation == want
 
 
-# -- zones ------------------------------------------------------------------------------------------------------------
-
-
 def test_what_zones_lack() -> None:
     wanted = gang("g", 3, cpu="2", memory="1Gi")
     zones = explained(wanted, nodes=[A1, replace(B1, ready=False)], pods=[pod("x", cpu="1", node="a1")]).zones
@@ -339,9 +336,6 @@ def test_the_score_is_that_of_the_plan() -> None:
 def test_one_member_has_no_worst_link() -> None:
     found = network_of(snapshot(NODES, gangs=[wanted := placed("n0")]), wanted)
     assert (found.score, found.worst) == (None, None)
-
-
-# -- why it waits ---------------------------------------------------------------------------------------------------
 
 
 def said(wanted: Gang, nodes: Iterable[Node], *others: Gang, pods: Iterable[Pod] = (), **fields: object) -> str:

@@ -181,8 +181,6 @@ def test_the_mask_is_the_answer_for_each_node(nodes: list[Node], constraints: Co
     assert mask.tolist() == [node_allows(on, constraints) for on in table.nodes]
 
 
-# -- host ports ------------------------------------------------------------------------------------------------
-
 PORTS = {  # case: (conflict, wanted, taken)
     "same": (True, ("TCP", "10.0.0.1", 80), ("TCP", "10.0.0.1", 80)),
     "other address": (False, ("TCP", "10.0.0.1", 80), ("TCP", "10.0.0.2", 80)),

@@ -70,9 +70,6 @@ def test_members_without_room(want: list[str], state: Snapshot, wish: Gang, wher
     assert want == lost(state, wish, **where)
 
 
-# -- against a plain recount -----------------------------------------------------------------------------------
-
-
 def recount(state: Snapshot, wish: Gang, assignment: Mapping[PodUid, NodeName]) -> set[PodUid]:
     """The same, member by member and resource by resource, without arrays."""
     members = {m.uid: m for m in wish.members if m.node is None}

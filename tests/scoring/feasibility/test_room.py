@@ -94,8 +94,6 @@ def test_sums_are_not_lost_in_a_copy() -> None:
         scatter_add(np.zeros((3, 2), np.int64, order="F"), np.array([0]), np.array([[1, 1]]))
 
 
-# -- over-committed nodes ----------------------------------------------------------------------------------------------
-
 COUNTS: dict[str, tuple[bool, list[Pod]]] = {  # case: (over-committed, pods beside one of 6 CPUs on a node of 8)
     "exactly full": (False, [pod("p", cpu="2", node="n1")]),
     "one millicore over": (True, [pod("p", cpu="2001m", node="n1")]),

@@ -27,8 +27,6 @@ def at(state: Snapshot, version: int) -> Snapshot:
     return replace(state, version=version, table=replace(state.table, version=version))
 
 
-# -- every input shows in a key --------------------------------------------------------------------------------
-
 NODES = [node(f"a{i}", zone="a", cpu="2") for i in range(3)] + [node(f"b{i}", zone="b", cpu="2") for i in range(3)]
 NET = mesh(NODES, bad={"a0": {"delay_ms": 20.0}, "b2": {"loss_ratio": 0.01}})
 OTHER_NET = replace(mesh(NODES, bad={"b1": {"delay_ms": 30.0}}), version=2)
@@ -101,9 +99,6 @@ def test_a_changing_cluster_is_planned_as_without_a_cache(
         made = plan(now, policy, now_s=1000.0 + number, previous=before, cache=cache)
         assert made == plan(now, policy, now_s=1000.0 + number, previous=before)
         before = made
-
-
-# -- bounds ----------------------------------------------------------------------------------------------------
 
 
 def test_equal_classes_are_one_key() -> None:

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -124,7 +124,6 @@ def test_a_former_place_is_given_up_whole(nodes: list[Node], waits: Gang, others
     assert plan(state, POLICY, now_s=0.0, previous=before).node_of == fresh.node_of != before.node_of
 
 
-@settings(deadline=None)
 @given(clusters())
 def test_planning_again_changes_nothing(state: Snapshot) -> None:
     first = plan(state, POLICY, now_s=0.0)
@@ -133,7 +132,6 @@ def test_planning_again_changes_nothing(state: Snapshot) -> None:
     assert again.waiting == first.waiting
 
 
-@settings(deadline=None)
 @given(clusters(), st.data())
 def test_what_is_taken_away_is_noticed(state: Snapshot, data: st.DataObject) -> None:
     first = plan(state, POLICY, now_s=0.0)
@@ -159,7 +157,6 @@ HEAVY = st.builds(
 )
 
 
-@settings(deadline=None)
 @given(clusters(), HEAVY)
 def test_a_heavier_gang_loses_nothing_to_places_kept(state: Snapshot, heavy: Gang) -> None:
     """Places of the former plan never stand in the way of a heavier gang: it is admitted to the very same nodes."""
@@ -171,7 +168,6 @@ def test_a_heavier_gang_loses_nothing_to_places_kept(state: Snapshot, heavy: Gan
     assert kept.waiting.get(heavy.key) == fresh.waiting.get(heavy.key)
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.integers(0, 4), min_size=1, max_size=4),
     st.lists(st.tuples(st.integers(1, 4), st.integers(0, 1)), min_size=1, max_size=4),
@@ -202,7 +198,6 @@ def crowded(draw: st.DrawFn) -> tuple[Snapshot, Gang]:
     return snapshot(nodes, waiting), gang("heavy", size, cpu=str(cpu), priority=9)
 
 
-@settings(deadline=None)
 @given(crowded())
 def test_no_gang_loses_to_places_kept_behind_it(case: tuple[Snapshot, Gang]) -> None:
     """As long as all gangs ahead are placed as in a fresh plan, who is admitted there is admitted with places kept."""

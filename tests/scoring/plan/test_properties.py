@@ -10,7 +10,7 @@ from random import Random
 from typing import TypeAlias, TypeVar
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -34,7 +34,6 @@ T = TypeVar("T")
 
 
 @pytest.mark.slow
-@settings(deadline=None)
 @given(clusters(), st.sampled_from([0.0, LATE_S]), st.sampled_from([0, 1, 2]))
 def test_members_go_only_where_they_may_and_room_is_given_once(state: Snapshot, now_s: float, known: int) -> None:
     """No member is sent where its constraints, its class's refusals, host ports or its gang's zones exclude it.
@@ -73,7 +72,6 @@ def test_members_go_only_where_they_may_and_room_is_given_once(state: Snapshot, 
                 assert not amount or resource not in free or taken[at][resource] <= free[resource]
 
 
-@settings(deadline=None)
 @given(clusters(), st.sampled_from([0.0, LATE_S]))
 def test_whole_or_not_at_all(state: Snapshot, now_s: float) -> None:
     """A gang that is admitted reaches its minimum set with what runs, unless it was committed before."""
@@ -94,7 +92,6 @@ def test_whole_or_not_at_all(state: Snapshot, now_s: float) -> None:
             assert zones <= before if before else zones == set(admission.zones) and len(zones) == 1
 
 
-@settings(deadline=None)
 @given(clusters(most_gangs=1))
 def test_what_no_allocatable_shows_decides_nothing(state: Snapshot) -> None:
     def asking(one: MemberClass) -> MemberClass:
@@ -112,7 +109,6 @@ def test_what_no_allocatable_shows_decides_nothing(state: Snapshot) -> None:
     assert never == too
 
 
-@settings(deadline=None)
 @given(clusters())
 def test_every_gang_with_something_to_place_is_answered(state: Snapshot) -> None:
     outcome = plan(state, POLICY, now_s=0.0)
@@ -124,7 +120,6 @@ def test_every_gang_with_something_to_place_is_answered(state: Snapshot) -> None
 
 
 @pytest.mark.slow
-@settings(deadline=None)
 @given(clusters(), st.randoms(use_true_random=False))
 def test_input_order_is_irrelevant(state: Snapshot, order: Random) -> None:
     def shuffled(some: Iterable[T]) -> list[T]:
@@ -139,7 +134,6 @@ def test_input_order_is_irrelevant(state: Snapshot, order: Random) -> None:
 
 
 @pytest.mark.slow
-@settings(deadline=None)
 @given(clusters())
 def test_commitments_are_never_moved(state: Snapshot) -> None:
     """A committed gang is told its nodes or why it cannot go on; a previous plan changes nothing of it.
@@ -164,7 +158,6 @@ def test_commitments_are_never_moved(state: Snapshot) -> None:
                 assert outcome.waiting[key].reason is Reason.INCOMPLETE or not held
 
 
-@settings(deadline=None)
 @given(clusters(), st.sampled_from(When))
 def test_rooms_are_never_negative(state: Snapshot, when: When) -> None:
     run = begin_run(state, POLICY, PlannerCache())
@@ -226,7 +219,6 @@ def small(draw: st.DrawFn) -> Snapshot:
     return snapshot(nodes, [first], network=network)
 
 
-@settings(deadline=None)
 @given(small())
 def test_admitted_exactly_when_there_is_a_way(state: Snapshot) -> None:
     """Up to 4 nodes × 4 pods: a gang that is first is admitted if and only if brute force places its minimum."""
@@ -235,7 +227,6 @@ def test_admitted_exactly_when_there_is_a_way(state: Snapshot) -> None:
 
 
 @pytest.mark.slow
-@settings(deadline=None)
 @given(clusters(zones="a", most_nodes=4, most_gangs=3))
 def test_never_admitted_where_there_is_no_way(state: Snapshot) -> None:
     first = next((demand.gang for demand in in_order(state) if demand.pending), None)
@@ -247,10 +238,6 @@ def test_never_admitted_where_there_is_no_way(state: Snapshot) -> None:
         assert first.key in plan(state, POLICY, now_s=LATE_S).waiting
 
 
-# -- the network -----------------------------------------------------------------------------------------------
-
-
-@settings(deadline=None)
 @given(st.sampled_from([Metric.DELAY, Metric.THROUGHPUT]), st.integers(0, 2))
 def test_a_better_zone_stays_chosen(metric: Metric, at: int) -> None:
     nodes = [node(f"{zone}{i}", zone=zone, cpu="1") for zone in "abc" for i in range(2)]
@@ -272,10 +259,6 @@ def test_a_better_zone_stays_chosen(metric: Metric, at: int) -> None:
     assert [o.admitted["default/g"].zones for o in outcomes] == [("abc"[at],)] * 2  # type: ignore[index]
 
 
-# -- spilling over zones ---------------------------------------------------------------------------------------
-
-
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=5), st.integers(1, 9), st.data())
 def test_a_spill_takes_the_fewest_zones(rooms: list[int], size: int, data: st.DataObject) -> None:
     """Up to five zones: a gang is spread over as few as brute force needs, and waits when all are too small."""
@@ -293,9 +276,6 @@ def test_a_spill_takes_the_fewest_zones(rooms: list[int], size: int, data: st.Da
         assert len(outcome.admitted[first.key].zones) == min(enough)
 
 
-# -- more room --------------------------------------------------------------------------------------------------
-
-
 Shapes: TypeAlias = list[tuple[int, int]]
 
 
@@ -309,7 +289,6 @@ def admitted(cpus: list[int], shapes: Shapes, *, zones: str = "a", **fields: obj
 
 
 @pytest.mark.slow
-@settings(deadline=None)
 @given(equal_gangs(), st.data())
 def test_more_room_never_unplaces_the_first_gang(case: tuple[list[int], Shapes], data: st.DataObject) -> None:
     """One kind of members, several zones: with more CPU anywhere the gang that is first stays admitted.
@@ -322,7 +301,6 @@ def test_more_room_never_unplaces_the_first_gang(case: tuple[list[int], Shapes],
     assert after >= before
 
 
-@settings(deadline=None)
 @given(equal_gangs(), st.data())
 def test_more_room_only_helps_in_the_order_of_the_queue(case: tuple[list[int], Shapes], data: st.DataObject) -> None:
     """Equal members that are all needed, one zone: with more CPU a gang is lost only if one ahead of it is won."""

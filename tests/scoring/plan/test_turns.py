@@ -31,8 +31,6 @@ def entry(state: Snapshot, name: str, *, policy: Policy = POLICY, now_s: float =
     return next(one for one in report(state, made, policy, now_s=now_s).gangs if one.gang == f"default/{name}")
 
 
-# -- states ------------------------------------------------------------------------------------------------------------
-
 NODES = [node(f"n{i}", cpu="2") for i in range(4)]
 BUSY = [pod(f"busy{i}", node=f"n{i}", cpu="2") for i in range(4)]
 
@@ -158,9 +156,6 @@ def test_a_reservation_that_runs_out_goes_behind(holds: int, leads: str) -> None
     made = plan(snapshot(EIGHT, gangs, pods=full_but()), POLICY, now_s=at_s)
     assert made.waiting[GangKey(f"default/{leads}")].rank == 1
     assert [key.partition("/")[2] for key in made.reservations] == [leads]
-
-
-# -- shares ------------------------------------------------------------------------------------------------------------
 
 
 def test_a_namespace_gets_no_more_than_its_share() -> None:

@@ -45,8 +45,6 @@ def entry(world: World, name: str) -> QueuedGang:
     return next(one for one in world.report().gangs if one.gang == f"default/{name}")
 
 
-# -- order -------------------------------------------------------------------------------------------------------------
-
 SHAPES = ((1, 12), (2, 6), (3, 4), (4, 3), (6, 2), (12, 1))
 """(members, CPU of each): each job takes all of a node of 12 CPUs; ω′ = 1, 4, 9, 16, 36, 144: the lightest first."""
 
@@ -208,9 +206,6 @@ def test_no_gang_waits_without_end(case: tuple[list[Node], list[Job], float], ho
             assert latest_s > now_s or world.started_s[job.key] <= latest_s
         world.run()
         assert len(world.started_s) == len(jobs)
-
-
-# -- clocks ------------------------------------------------------------------------------------------------------------
 
 
 def test_suspended_for_long_then_resumed() -> None:

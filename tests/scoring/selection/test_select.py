@@ -179,9 +179,6 @@ def test_careful_fit_finds_what_first_fit_cannot() -> None:
     assert found.tolist() == [[0, 1], [2, 0]]
 
 
-# -- one class ---------------------------------------------------------------------------------------------------------
-
-
 def symmetric(n: int, *upper: float, own: float = 100.001) -> Floats:
     """Ranks of the pairs above the diagonal, row by row, and of each node with itself."""
     rank = np.zeros((n, n))
