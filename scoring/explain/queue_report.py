@@ -22,16 +22,7 @@ from scoring.plan import Admission, Plan, PlannerCache, Run, Waiting, begin_run,
 from scoring.plan.demand import GangDemand
 from scoring.plan.expected_starts import ExpectedStart
 from scoring.plan.queue_order import QueueOrder, namespace_of
-from scoring.queue.states import (
-    HOLD_S,
-    QUEUE_OF,
-    JobState,
-    period,
-    running_since_s,
-    starving_from,
-    state_of,
-    waiting_since_s,
-)
+from scoring.queue.states import QUEUE_OF, JobState, held_until_s, running_since_s, state_of, waiting_since_s
 
 ExpectedStartOf = Callable[[GangKey], ExpectedStart | None]  # When a gang that waits starts
 _ORDER: Final[Mapping[str, int]] = {"STARVING": 0, "WAITING": 0, "RUNNING": 1, "COMPLETED": 2}  # state → place
@@ -289,8 +280,7 @@ def _kept(run: Run, plan: Plan, ask: GangDemand, *, starves: bool, now_s: float)
         return KeptForGang("claimed", zones_text(where), by_name(claim.assignment), held)
     if reserved is None:
         return None
-    starving_s, reserves_s = starving_from(ask.gang, run.policy.queue)
-    until_s = reserves_s + max(period(starving_s, reserves_s, now_s=now_s), 1) * HOLD_S if starves else None
+    until_s = held_until_s(ask.gang, run.policy.queue, now_s=now_s) if starves else None
     return KeptForGang("held", zones_text(reserved.zones), {}, tuple(sorted(reserved.nodes)), until_s)
 
 

@@ -58,12 +58,16 @@ def place_anywhere(run: Run, demand: GangDemand, *, now_s: float) -> Placed | No
     known = kind.refused
     if known is not None and known[0] is run.capacity.room and known[1] in (None, run.capacity.room.moment):
         return known[2]
+    outcome = place_anew(run, demand, now_s=now_s)
+    if isinstance(outcome, NoPlace) and outcome.reason is not Reason.SPILL_WAIT:  # which only a clock decides
+        kind.refused = (run.capacity.room, run.capacity.room.moment if countable(demand) else None, outcome)
+    return outcome
+
+
+def place_anew(run: Run, demand: GangDemand, *, now_s: float) -> Placed | NoPlace:
+    """Place the gang's whole minimum set and as many members more as fit beside it, or say why not."""
     outcome = place_minimum(run, demand, now_s=now_s)
-    if isinstance(outcome, NoPlace):
-        if outcome.reason is not Reason.SPILL_WAIT:  # which only a clock decides
-            kind.refused = (run.capacity.room, run.capacity.room.moment if countable(demand) else None, outcome)
-        return outcome
-    return with_more(run, demand, outcome)
+    return with_more(run, demand, outcome) if isinstance(outcome, Placed) else outcome
 
 
 def place_beside(run: Run, demand: GangDemand, placed: Placed) -> Placed:

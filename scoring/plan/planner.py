@@ -28,15 +28,7 @@ from scoring.model.snapshot import Reservation, Snapshot
 from scoring.plan.cache import PlannerCache
 from scoring.plan.demand import GangDemand, countable, whole_of
 from scoring.plan.keep_placements import LaterPlaces, keep_commitment, keep_place
-from scoring.plan.placement import (
-    asks_uncounted,
-    could_ever_start,
-    has_room,
-    kind_of,
-    place_anywhere,
-    place_minimum,
-    with_more,
-)
+from scoring.plan.placement import asks_uncounted, could_ever_start, has_room, kind_of, place_anew, place_anywhere
 from scoring.plan.queue_order import QueueOrder
 from scoring.plan.reservations import BackfillRoom, StarvationReservations, promised_first
 from scoring.plan.result import WANTS_ROOM, Admission, NoPlace, Placed, Plan, Waiting
@@ -195,8 +187,7 @@ class _Turns:
             room.open()
             found: Placed | NoPlace | None = keep_place(self._run, demand, before) if before is not None else None
             if found is None:
-                found = place_minimum(self._run, demand, now_s=self._now_s)
-                found = with_more(self._run, demand, found) if isinstance(found, Placed) else found
+                found = place_anew(self._run, demand, now_s=self._now_s)
             room.close(demand, found.nodes if isinstance(found, Placed) else None)
             if isinstance(found, Placed):
                 return found

@@ -66,6 +66,12 @@ def period(starving_s: float, reserves_s: float, *, now_s: float) -> int:
     return 1 + int((now_s - reserves_s) / HOLD_S)
 
 
+def held_until_s(gang: Gang, policy: QueuePolicy, *, now_s: float) -> float:
+    """When the hold ends that it has now or will have first; Unix seconds."""
+    starving_s, reserves_s = starving_from(gang, policy)
+    return reserves_s + max(period(starving_s, reserves_s, now_s=now_s), 1) * HOLD_S
+
+
 def leads(period: int) -> bool:
     """Whether a gang in this period goes before the other STARVING ones, or behind those that lead: in turn."""
     return period == 0 or (period > 0 and period % 2 == 1)

@@ -10,24 +10,9 @@ from msgspec.structs import replace
 
 from scoring.explain.gang import Explained, explain
 from scoring.ids import NodeName
-from scoring.model import (
-    Controller,
-    Gang,
-    GangSource,
-    HostPort,
-    Node,
-    NodeSelectorTerm,
-    Pod,
-    Policy,
-    Reason,
-    Requirement,
-    Resources,
-    Role,
-    RunRef,
-    Taint,
-    Toleration,
-)
-from scoring.model.policy import Preempting, QueuePolicy, ServicePolicy
+from scoring.model import Gang, GangSource, HostPort, Node, NodeSelectorTerm, Pod, Reason, Resources, Role
+from scoring.model.pod import Controller, Requirement, RunRef, Taint, Toleration
+from scoring.model.policy import Policy, Preempting, QueuePolicy, ServicePolicy
 from scoring.model.reasons import CauseReason
 from scoring.model.snapshot import Reservation, Snapshot
 from scoring.plan import Plan, plan
