@@ -25,6 +25,7 @@ from scoring.model.reasons import CauseReason, WaitingCause
 from scoring.plan import Plan, PlannerCache, Run, Waiting, begin_run, take_commitments
 from scoring.plan.demand import GangDemand
 from scoring.plan.expected_starts import ExpectedStart
+from scoring.plan.result import WANTS_ROOM
 from scoring.queue.states import JobState
 from scoring.queue.statuses import camel_case
 from scoring.queue.weights import is_wide
@@ -33,9 +34,7 @@ from scoring.score.zone_distance import near_problem
 NEVER: Final = frozenset({Reason.IMPOSSIBLE, Reason.NO_ALLOWED_ZONE})  # Neither time nor the end of jobs helps
 _GANGS_NAMED: Final = 2
 _MOST_WORDS: Final = 3  # Different refusals of kube-scheduler that are shown
-_WANTS_NODES: Final = frozenset(
-    {Reason.NO_ROOM, Reason.BEHIND, Reason.FILTERED, Reason.IMPOSSIBLE, Reason.RESERVED, Reason.SPILL_WAIT}
-)
+_WANTS_NODES: Final = WANTS_ROOM | {Reason.FILTERED, Reason.IMPOSSIBLE, Reason.RESERVED, Reason.SPILL_WAIT}
 _DETAIL_CHARS: Final = 400
 _WORDS_CHARS: Final = 300  # Of kube-scheduler's message
 _SPREADS: Final = ("podAntiAffinity", "topologySpreadConstraints")
@@ -179,10 +178,7 @@ def explain(
 
 
 def why_it_waits(explanation: Explained, snapshot: Snapshot) -> str:
-    """Its cause, what helps, behind which gangs it waits, and which leave for it; empty: it does not. Cost: O(gangs).
-
-    Events and conditions carry it, which people of the gang's namespace read: gangs of others are not named.
-    """
+    """Its cause, what helps, behind which gangs it waits and which leave for it; empty: it does not. Cost: O(gangs)."""
     code, cause = explanation.code, explanation.cause
     if code is None or cause is None:
         return ""

@@ -24,7 +24,6 @@ from scoring.plan.expected_starts import ExpectedStart
 from scoring.plan.queue_order import QueueOrder, namespace_of
 from scoring.queue.states import QUEUE_OF, JobState, held_until_s, running_since_s, state_of, waiting_since_s
 
-ExpectedStartOf = Callable[[GangKey], ExpectedStart | None]  # When a gang that waits starts
 _ORDER: Final[Mapping[str, int]] = {"STARVING": 0, "WAITING": 0, "RUNNING": 1, "COMPLETED": 2}  # state → place
 _NEVER_STARVE = frozenset(  # They could not start even if they were first (docs/safety.md S14)
     {
@@ -105,7 +104,7 @@ def report(
     *,
     now_s: float,
     cache: PlannerCache | None = None,
-    expected: ExpectedStartOf = lambda _: None,
+    expected: Callable[[GangKey], ExpectedStart | None] = lambda _: None,
 ) -> Queue:
     """The queue at `now_s`. Cost: O(members), about 0.1 ms a gang."""
     run = begin_run(snapshot, policy, cache or PlannerCache())

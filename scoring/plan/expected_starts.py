@@ -339,9 +339,8 @@ class _Forward:
             return self._in_the_way(demand)
         after = None  # The gang whose end on these rows is the last before the start: one that waits now, or runs
         if found.start_s > self._now_s:
-            ahead = (
-                gang for gang, room in self._ahead if room.end_s == found.start_s and room.on(found.rows) is not None
-            )
+            ends_s, rows = found.start_s, found.rows
+            ahead = (gang for gang, room in self._ahead if room.end_s == ends_s and room.on(rows) is not None)
             after = next(ahead, None) or self._endings.last_before(found.rows, found.start_s)
         self._ahead.append((key, found))
         if demand.gang.length_s is None and self._ahead_unknown is None:

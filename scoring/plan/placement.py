@@ -41,9 +41,7 @@ def kind_of(run: Run, demand: GangDemand) -> MemberSet:
         return seen[1]
     classes = tuple([(member_class, len(pods)) for member_class, pods in demand.need])
     key = (classes, demand.siblings, demand.all_reduce, demand.options)
-    known = run.kinds.by_content.get(key)
-    if known is None:
-        known = run.kinds.by_content[key] = run.view.member_set(demand.need, demand)
+    known = remember(run.kinds.by_content, key, lambda: run.view.member_set(demand.need, demand), limit=2**16)
     run.kinds.by_demand[id(demand)] = (demand, known)
     return known
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import combinations, product
 from random import Random
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import pytest
 from hypothesis import assume, given
@@ -27,8 +27,6 @@ from scoring.plan.capacity import When
 from scoring.plan.demand import demand_of
 from tests.builders import gang, mesh, node, pod, snapshot
 from tests.scoring.plan.planned import LATE_S, POLICY, clusters, equal_gangs, in_order
-
-T = TypeVar("T")
 
 # -- soundness -------------------------------------------------------------------------------------------------
 
@@ -122,7 +120,7 @@ def test_every_gang_with_something_to_place_is_answered(state: Snapshot) -> None
 @pytest.mark.slow
 @given(clusters(), st.randoms(use_true_random=False))
 def test_input_order_is_irrelevant(state: Snapshot, order: Random) -> None:
-    def shuffled(some: Iterable[T]) -> list[T]:
+    def shuffled(some: Iterable[Any]) -> list[Any]:
         listed = list(some)
         order.shuffle(listed)
         return listed
