@@ -36,7 +36,6 @@ from extender.settings.settings import Settings
 from lab.bench.child import say
 from lab.bench.scale.objects import STARVE_LIMIT_S
 from scoring.plan import Plan, PlannerCache, plan
-from scoring.plan.cache import OfNetwork
 
 _BEAT_S = 0.002
 
@@ -189,8 +188,7 @@ class Commands:
         times: dict[str, float] = {}
         for name, cache in (("plan_full_cold", PlannerCache()), ("plan_full", PlannerCache())):
             if name == "plan_full":
-                of = planner.cache.network
-                cache.network = OfNetwork(of.version, scores=dict(of.scores), pairs=of.pairs)
+                cache.network = planner.cache.borrowed().network
             runs = Runs()
             runs.timed(plan)(snapshot, planner.policy, now_s=now_s, cache=cache)
             times[f"{name}_ms"] = runs.report()["plan_max_ms"]
