@@ -105,13 +105,12 @@ class WaitingTimes(ControlLoop):
             started = gang.started or quorum_of(gang).whole
             after[key] = gang, started
             if started and (key in self._admitted_s if before is None else old is None or not old[1]):
-                metrics, since_s = self.context.telemetry, running_since_s(gang)
+                since_s, waiting_s = running_since_s(gang), waiting_since_s(gang)
                 until_s = self.context.clock.now_s() if since_s is None else since_s
-                waiting_s = waiting_since_s(gang)
                 waited_s = until_s - (gang.created_s if waiting_s is None else waiting_s)
-                metrics.gang_waited(namespace_of(gang), max(waited_s, 0.0))
+                self.context.telemetry.gang_waited(namespace_of(gang), max(waited_s, 0.0))
                 if (admitted_s := self._admitted_s.pop(key, None)) is not None:
-                    metrics.started_after(max(until_s - admitted_s, 0.0))
+                    self.context.telemetry.started_after(max(until_s - admitted_s, 0.0))
         if not self.context.acting():
             return
         for key in self._admitted_s.keys() - after.keys():
