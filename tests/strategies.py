@@ -1,14 +1,18 @@
 """Hypothesis strategies on top of the builders, of values that are realistic; unknown and old ones are common."""
 
+from typing import NamedTuple
+
 import msgspec
 import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from scoring.model import Role
-from scoring.model.policy import Ratios, ScorePolicy
+from scoring.model.policy import Ratios, ScorePolicy, Selection
 from scoring.network.matrix import METRICS, Block, Floats, Ints, Metric
-from scoring.selection.demand import ClassDemand, Demand
+from scoring.selection.demand import ClassDemand, Demand, on_grid, value_of
+from scoring.selection.greedy import quick_value
+from scoring.selection.subset import select_on_grid
 
 LOSS_RATIO = st.one_of(st.sampled_from([0.0, 0.00001, 0.001, 0.02, 0.1, 1.0]), st.floats(0.0, 1.0))
 DELAY_MS = st.one_of(st.sampled_from([0.0, 0.1, 10.0, 40.0, 500.0]), st.floats(0.0, 10_000.0))
@@ -49,10 +53,32 @@ def score_policies() -> st.SearchStrategy[ScorePolicy]:
     )
 
 
+class Chosen(NamedTuple):
+    """What a selection answers: for each class the row of each member, ascending; and its value."""
+
+    rows: tuple[tuple[int, ...], ...]
+    value: float
+
+
 class Case(msgspec.Struct, frozen=True):
+    """What a selection is asked."""
+
     demand: Demand
     free: Ints
     rank: Floats
+
+    def select(self, method: Selection, exact_size: int = 12) -> Chosen | None:
+        """The answer of this method."""
+        rank = on_grid(self.rank)
+        counts = select_on_grid(method, self.demand, self.free, rank, exact_size=exact_size)
+        if counts is None:
+            return None
+        rows = [tuple(np.arange(len(self.free)).repeat(line).tolist()) for line in counts]
+        return Chosen(tuple(rows), value_of(self.demand, counts, rank))
+
+    def estimate(self) -> float | None:
+        """The quick estimate of the best value."""
+        return quick_value(self.demand, self.free, self.rank)
 
 
 @st.composite
@@ -73,5 +99,5 @@ def cases(draw: st.DrawFn, *, most_classes: int = 3) -> Case:
         )
         for role in sorted(set(roles), key=list(Role).index)
     )
-    placed = draw(st.one_of(st.none(), arrays(float, (len(classes), n), elements=score)))
+    placed = draw(st.one_of(st.none(), arrays(float, (len(classes), n), elements=score).map(on_grid)))
     return Case(Demand(classes, Role.PS not in roles, placed), free, rank)

@@ -9,7 +9,7 @@ from extender.scheduling.held_binds import Binds
 from extender.scheduling.planner_loop import Planner
 from scoring.ids import GangKey, PodUid
 from scoring.model import Gang
-from scoring.queue.states import periods_starved
+from scoring.queue.states import period, starving_from
 
 _EVERY_S = 1.0
 _GANGS_A_STEP = 256  # Gangs whose pods are looked through between two moments for others
@@ -66,7 +66,7 @@ class Housekeeping:
         passed = False
         for number, key in enumerate(self.planner.current.waiting, start=1):
             if (gang := gangs.get(key)) is not None:
-                periods, last = periods_starved(gang, policy, now_s=now_s), before.get(key)
+                periods, last = period(*starving_from(gang, policy), now_s=now_s), before.get(key)
                 self._starved[key] = gang, periods
                 passed = passed or (last is not None and last[0] is gang and last[1] != periods)
             if number % _CLOCKS_A_STEP == 0:

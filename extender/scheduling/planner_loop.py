@@ -221,10 +221,10 @@ class Planner:
         snapshot = self.cluster.snapshot()
         if len(snapshot.table.nodes) <= _INLINE_NODES:
             return
-        scores = await asyncio.to_thread(warmed, snapshot, network, self.policy)
+        scored = await asyncio.to_thread(warmed, snapshot, network, self.policy)
 
         def take_over() -> PlannerCache:
-            self._cache.take_over(scores)
+            self._cache.network = scored
             return self._cache.borrowed()
 
         async with self._turn:  # a run of the data of before would drop them: none begins before the caller goes on

@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from scoring.explain.node_causes import committed, node_cause
-from scoring.explain.queue_report import PlaceInQueue, place_of, zones_text
+from scoring.explain.queue_report import PlaceInQueue, leaving, place_of, zones_text
 from scoring.explain.words import counted, gangs_seen_from, shown, some, two_runs
 from scoring.explain.zones import GangNetwork, ZoneVerdict, gang_network, verdicts
 from scoring.ids import GangKey, NodeName, PodUid
@@ -25,6 +25,7 @@ from scoring.model.reasons import CauseReason, WaitingCause
 from scoring.plan import Plan, PlannerCache, Run, Waiting, begin_run, take_commitments
 from scoring.plan.demand import GangDemand
 from scoring.plan.expected_starts import ExpectedStart
+from scoring.plan.result import WANTS_ROOM
 from scoring.queue.states import JobState
 from scoring.queue.statuses import camel_case
 from scoring.queue.weights import is_wide
@@ -33,9 +34,7 @@ from scoring.score.zone_distance import near_problem
 NEVER: Final = frozenset({Reason.IMPOSSIBLE, Reason.NO_ALLOWED_ZONE})  # Neither time nor the end of jobs helps
 _GANGS_NAMED: Final = 2
 _MOST_WORDS: Final = 3  # Different refusals of kube-scheduler that are shown
-_WANTS_NODES: Final = frozenset(
-    {Reason.NO_ROOM, Reason.BEHIND, Reason.FILTERED, Reason.IMPOSSIBLE, Reason.RESERVED, Reason.SPILL_WAIT}
-)
+_WANTS_NODES: Final = WANTS_ROOM | {Reason.FILTERED, Reason.IMPOSSIBLE, Reason.RESERVED, Reason.SPILL_WAIT}
 _DETAIL_CHARS: Final = 400
 _WORDS_CHARS: Final = 300  # Of kube-scheduler's message
 _SPREADS: Final = ("podAntiAffinity", "topologySpreadConstraints")
@@ -144,7 +143,7 @@ def explain(
     zones = verdicts(run, ask, closest=closest)
     turn = place_of(run, plan, ask, run.view.candidate_zones(ask), now_s=now_s)
     admission, waiting = plan.admitted.get(gang.key), plan.waiting.get(gang.key)
-    members, claim = tuple(_members(plan, ask, held, refusals)), snapshot.claims.get(gang.key)
+    members = tuple(_members(plan, ask, held, refusals))
     count = Counter(member.state for member in members)
     return Explained(
         gang=gang.key,
@@ -172,20 +171,14 @@ def explain(
         zones=zones,
         notes=(*_notes(run, ask, refusals, waiting), *notes),
         problems=(*ask.options.problems, *near_problem(ask.options.near, run.table, run.snapshot.network, run.policy)),
-        preemption=LeavingGangs(
-            makes_room=claim.givers if claim is not None else (),
-            leaves_for=next((key for key, one in sorted(snapshot.claims.items()) if gang.key in one.givers), None),
-        ),
+        preemption=LeavingGangs(*leaving(snapshot, gang.key)),
         cause=cause_of(run, plan, ask, zones, turn, refusals, notes),
         network=gang_network(run, plan, gang),
     )
 
 
 def why_it_waits(explanation: Explained, snapshot: Snapshot) -> str:
-    """Its cause, what helps, behind which gangs it waits, and which leave for it; empty: it does not. Cost: O(gangs).
-
-    Events and conditions carry it, which people of the gang's namespace read: gangs of others are not named.
-    """
+    """Its cause, what helps, behind which gangs it waits and which leave for it; empty: it does not. Cost: O(gangs)."""
     code, cause = explanation.code, explanation.cause
     if code is None or cause is None:
         return ""

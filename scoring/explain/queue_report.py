@@ -17,15 +17,13 @@ from scoring.explain.words import expected_text
 from scoring.feasibility.quorum import quorum_of
 from scoring.ids import GangKey, Namespace, NodeName, PodUid, ZoneName
 from scoring.model import Gang, GangSource, Phase, Policy, Reason, Snapshot
-from scoring.model.policy import QueuePolicy
 from scoring.model.resources import CPU, MEMORY
 from scoring.plan import Admission, Plan, PlannerCache, Run, Waiting, begin_run, take_commitments
 from scoring.plan.demand import GangDemand
 from scoring.plan.expected_starts import ExpectedStart
 from scoring.plan.queue_order import QueueOrder, namespace_of
-from scoring.queue.states import HOLD_S, QUEUE_OF, JobState, period, running_since_s, state_of, waiting_since_s
+from scoring.queue.states import QUEUE_OF, JobState, held_until_s, running_since_s, state_of, waiting_since_s
 
-ExpectedStartOf = Callable[[GangKey], ExpectedStart | None]  # When a gang that waits starts
 _ORDER: Final[Mapping[str, int]] = {"STARVING": 0, "WAITING": 0, "RUNNING": 1, "COMPLETED": 2}  # state → place
 _NEVER_STARVE = frozenset(  # They could not start even if they were first (docs/safety.md S14)
     {
@@ -106,7 +104,7 @@ def report(
     *,
     now_s: float,
     cache: PlannerCache | None = None,
-    expected: ExpectedStartOf = lambda _: None,
+    expected: Callable[[GangKey], ExpectedStart | None] = lambda _: None,
 ) -> Queue:
     """The queue at `now_s`. Cost: O(members), about 0.1 ms a gang."""
     run = begin_run(snapshot, policy, cache or PlannerCache())
@@ -115,16 +113,10 @@ def report(
     gangs = [gang for gang in snapshot.gangs.values() if gang.own and gang.source is not GangSource.NATIVE]
     asks = sorted(map(run.view.demand, gangs), key=turns.key)
     ranks = {ask.gang.key: rank for rank, ask in enumerate((one for one in asks if one.pending), start=1)}
-    claims = snapshot.claims
-    leaves_for = {key: claim.gang for claim in claims.values() for key in claim.givers}
     queued: list[QueuedGang] = []
     for ask in asks:
-        key = ask.gang.key
-        entry = queued_gang(run, plan, turns, ask, ranks.get(key), now_s=now_s)
-        if claims:
-            makes_room = claims[key].givers if key in claims else ()
-            entry = replace(entry, makes_room=makes_room, leaves_for=leaves_for.get(key))
-        if entry.reason is not None and (start := expected(key)) is not None:
+        entry = queued_gang(run, plan, turns, ask, ranks.get(ask.gang.key), now_s=now_s)
+        if entry.reason is not None and (start := expected(entry.gang)) is not None:
             entry = replace(entry, expected_start=replace(start, text=expected_text(start, now_s=now_s)))
         queued.append(entry)
     queued.sort(key=lambda one: (_ORDER[one.state], one.rank if one.rank is not None else len(asks), one.gang))
@@ -136,8 +128,8 @@ def report(
 def queued_gang(
     run: Run, plan: Plan, turns: QueueOrder, ask: GangDemand, rank: int | None, *, now_s: float
 ) -> QueuedGang:
-    """One gang of the queue, without the gangs that make room for it. Cost: O(members)."""
-    gang = ask.gang
+    """One gang of the queue. Cost: O(members + claims)."""
+    gang, (makes_room, leaves_for) = ask.gang, leaving(run.snapshot, ask.gang.key)
     waiting, admission = plan.waiting.get(gang.key), plan.admitted.get(gang.key)
     hold = plan.reservations.get(gang.key)
     reason = waiting.reason if waiting is not None and ask.pending else None
@@ -167,12 +159,19 @@ def queued_gang(
         admitted=admission is not None,
         zone=zones_text(zones),
         held_nodes=tuple(sorted(hold.nodes)) if hold is not None else (),
-        makes_room=(),
-        leaves_for=None,
+        makes_room=makes_room,
+        leaves_for=leaves_for,
         code=reason.name if reason is not None else None,
         reason=reason,
         detail=waiting.detail if waiting is not None and reason is not None else "",
     )
+
+
+def leaving(snapshot: Snapshot, key: GangKey) -> tuple[tuple[GangKey, ...], GangKey | None]:
+    """The gangs that leave for this one, and the gang for which it leaves."""
+    claim = snapshot.claims.get(key)
+    leaves_for = next((other for other, one in sorted(snapshot.claims.items()) if key in one.givers), None)
+    return claim.givers if claim is not None else (), leaves_for
 
 
 def zones_text(zones: tuple[ZoneName, ...]) -> str | None:
@@ -258,36 +257,29 @@ def place_of(run: Run, plan: Plan, ask: GangDemand, allowed: tuple[ZoneName, ...
         **{name: value for name, value in asdict(entry).items() if name in PlaceInQueue.__struct_fields__},
         of=len(ranked),
         ahead=Ahead(waiting, len(waiting), admitted, len(admitted), starting),
-        reservation=_kept(run.snapshot, plan, ask, run.policy.queue, starves=starves, now_s=now_s),
+        reservation=_kept(run, plan, ask, starves=starves, now_s=now_s),
     )
 
 
-def _kept(
-    snapshot: Snapshot, plan: Plan, ask: GangDemand, policy: QueuePolicy, *, starves: bool, now_s: float
-) -> KeptForGang | None:
+def _kept(run: Run, plan: Plan, ask: GangDemand, *, starves: bool, now_s: float) -> KeptForGang | None:
     key = ask.gang.key
     names = {pod.uid: str(pod.name) for pod in ask.gang.members}
 
     def by_name(places: Mapping[PodUid, NodeName]) -> dict[str, NodeName]:
         return {names.get(uid, str(uid)): node for uid, node in sorted(places.items())}
 
-    if (commitment := snapshot.commitments.get(key)) is not None:
-        table = snapshot.table
-        zones = {table.nodes[table.index[n]].zone for n in commitment.assignment.values() if n in table.index}
-        return KeptForGang("committed", zones_text(tuple(sorted(zones))), by_name(commitment.assignment))
+    if (commitment := run.snapshot.commitments.get(key)) is not None:
+        zones = run.view.zones_of(commitment.assignment.values())
+        return KeptForGang("committed", zones_text(zones), by_name(commitment.assignment))
     if (admission := plan.admitted.get(key)) is not None:
         return KeptForGang("planned", zones_text(admission.zones), by_name(admission.members))
-    reserved, claim = plan.reservations.get(key), snapshot.claims.get(key)
+    reserved, claim = plan.reservations.get(key), run.snapshot.claims.get(key)
     if claim is not None:
         where, held = (reserved.zones, tuple(sorted(reserved.nodes))) if reserved else ((), ())
         return KeptForGang("claimed", zones_text(where), by_name(claim.assignment), held)
     if reserved is None:
         return None
-    until_s, since_s = None, waiting_since_s(ask.gang)
-    if starves and since_s is not None:
-        starving_s = since_s + policy.starve_limit_s
-        reserves_s = max(starving_s, since_s + policy.reserve_after_s)
-        until_s = reserves_s + max(period(starving_s, reserves_s, now_s=now_s), 1) * HOLD_S
+    until_s = held_until_s(ask.gang, run.policy.queue, now_s=now_s) if starves else None
     return KeptForGang("held", zones_text(reserved.zones), {}, tuple(sorted(reserved.nodes)), until_s)
 
 

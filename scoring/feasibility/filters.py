@@ -34,17 +34,19 @@ def allowed_nodes(table: NodeTable, constraints: Constraints) -> NDArray[np.bool
         return mask
     if constraints.node_selector or constraints.affinity is not None:
         return np.array([node_allows(node, constraints) for node in table.nodes], np.bool_)
-    # Most pods name no labels, and nodes of one kind have equal taints: each set of taints is looked at once.
-    cordon, kinds = _tolerated((_UNSCHEDULABLE,), constraints), {node.taints for node in table.nodes}
-    tolerates = {taints: _tolerated(taints, constraints) for taints in kinds}
-    runs = [node.ready and not node.leaving and (cordon or not node.unschedulable) for node in table.nodes]
-    return np.array(runs, np.bool_) & np.array([tolerates[node.taints] for node in table.nodes], np.bool_)
+    # Most pods name no labels, and nodes of one kind have equal taints: each kind is looked at once.
+    kinds = [(node.ready, node.leaving, node.unschedulable, node.taints) for node in table.nodes]
+    allows = {kind: node_allows(node, constraints) for kind, node in dict(zip(kinds, table.nodes, strict=True)).items()}
+    return np.array([allows[kind] for kind in kinds], np.bool_)
 
 
 def node_allows(node: Node, constraints: Constraints) -> bool:
     """Whether a pod with `constraints` may run on `node`, leaving aside room and host ports."""
     taints = (*node.taints, _UNSCHEDULABLE) if node.unschedulable else node.taints
-    if not node.ready or node.leaving or (taints and not _tolerated(taints, constraints)):
+    for taint in taints:
+        if taint.effect in _KEEPS_OUT and not any(_tolerates(one, taint) for one in constraints.tolerations):
+            return False
+    if not node.ready or node.leaving:
         return False
     if not constraints.node_selector and constraints.affinity is None:
         return True
@@ -105,11 +107,6 @@ def ports_conflict(wanted: Iterable[HostPort], taken: Iterable[HostPort]) -> boo
     """Whether a wanted host port is taken: same protocol and port, and equal addresses or one of them all addresses."""
     pairs = ((a, b) for a, b in product(wanted, taken) if a.port == b.port and a.protocol == b.protocol)
     return any(one.ip == other.ip or _ANY_IP in (one.ip, other.ip) for one, other in pairs)
-
-
-def _tolerated(taints: Iterable[Taint], constraints: Constraints) -> bool:
-    some = (taint for taint in taints if taint.effect in _KEEPS_OUT)
-    return all(any(_tolerates(one, taint) for one in constraints.tolerations) for taint in some)
 
 
 def _tolerates(toleration: Toleration, taint: Taint) -> bool:

@@ -82,8 +82,6 @@ def in_another_zone(snapshot: Snapshot, gang: Gang, assignment: Mapping[PodUid, 
 
 def _ports_taken(snapshot: Snapshot, node: NodeName, pods: Iterable[Pod], others: Iterable[Pod]) -> bool:
     """Whether a host port of `pods` is taken on the node, will be by `others`, or is asked for twice."""
-    if not any(pod.member_class.constraints.host_ports for pod in pods):
-        return False
     taken: list[HostPort] = [*snapshot.host_ports.get(node, ())]
     taken += [port for pod in others for port in pod.member_class.constraints.host_ports]
     for pod in pods:

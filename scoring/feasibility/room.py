@@ -57,14 +57,14 @@ def scatter_add(total: Ints, rows: Ints, amounts: Ints) -> None:
 class Room:
     """Free amounts (nodes, resources) of one planner run; the only mutable thing in a run, and private to it."""
 
-    __slots__ = ("_asked", "_begun", "_changed", "_counts", "_since", "_table", "free")
+    __slots__ = ("_asked", "_begun", "_changed", "_counts", "_since", "free", "table")
 
     def __init__(self, free: Ints) -> None:
         self.free = np.array(free, np.int64, order="C")
         self._changed: list[int] = []
         self._counts: dict[bytes, tuple[Ints, int]] = {}  # Request → its counts, and how many changes they know of
         self._since: tuple[int, int, Ints] = (0, 0, np.zeros(0, np.int64))  # Rows of the changes between two numbers
-        self._table: NodeTable | None = None
+        self.table: NodeTable | None = None
         self._asked = -1  # Number of changes when something was counted last
         self._begun = 0  # Changes before the run
 
@@ -72,8 +72,8 @@ class Room:
     def after(cls, before: "Room | None", table: NodeTable, free: Ints) -> "Room":
         """The room of the next run, which counts again only on nodes that changed; `before` has to count anew."""
         room = cls(free)
-        room._table = table
-        old = before._table if before is not None else None
+        room.table = table
+        old = before.table if before is not None else None
         if before is None or old is None or old.axis != table.axis or not len(before.free) or not len(free):
             return room
         counts = {key: (there, seen - before._begun) for key, (there, seen) in before._counts.items()}

@@ -24,8 +24,6 @@ import msgspec
 from scoring.ids import JobKey, PodUid
 from scoring.model import GangSource, Phase, Pod, Role, RunRef
 
-_NOT_READ: Mapping[str, int] = {}
-
 
 class Runs(NamedTuple):
     """The pods under one gang's name, run by run; each in the order given."""
@@ -56,9 +54,7 @@ class _Part(msgspec.Struct):
         self.bound_s = min(self.bound_s, pod.created_s if pod.scheduled_s is None else pod.scheduled_s)
 
 
-def runs_of(
-    pods: Sequence[Pod], *, least: Callable[[], int] = lambda: 1, wanted: Mapping[str, int] = _NOT_READ
-) -> Runs:
+def runs_of(pods: Sequence[Pod], *, least: Callable[[], int] = lambda: 1, wanted: Mapping[str, int] = {}) -> Runs:
     """Part the pods under one gang's name. Cost: O(n), and O(parts²) where several controllers are involved.
 
     `least` gives the gang's minimum; `wanted`: controller's uid → how many pods it wants, unless one of a CronJob's.

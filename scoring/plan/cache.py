@@ -6,17 +6,17 @@ emptied at their limit, pair scores count by pairs, what is of older network dat
 gangs goes with them (`keep_only`).
 """
 
-from collections.abc import Callable, Collection, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from operator import is_
 from typing import TypeVar
 
 import msgspec
 import numpy as np
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 from numpy.typing import NDArray
 
 from scoring.feasibility.room import Room
-from scoring.ids import GangKey, ZoneName
+from scoring.ids import GangKey, NodeName, ZoneName
 from scoring.model import Constraints, Gang, MemberClass
 from scoring.model.policy import Policy
 from scoring.model.snapshot import NodeTable
@@ -30,9 +30,7 @@ from scoring.selection.demand import on_grid
 
 MOST_PAIRS = 32_000_000  # Pairs whose scores are kept: half a gigabyte. A single larger zone is kept alone.
 _GONE = 32  # Gangs that may be gone before anything is forgotten
-_TABLES = 4
-_LAYOUTS = 4  # Layouts remembered: plans of two snapshots may take turns
-_OF_NETWORK = ("scores", "toward", "distances", "outlooks", "means", "crossings", "measured")
+_TABLES = 4  # Node tables remembered: plans of two snapshots may take turns
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 S = TypeVar("S", Links, LinkPoints)
@@ -40,12 +38,12 @@ S = TypeVar("S", Links, LinkPoints)
 
 def remember(table: dict[K, T], key: K, make: Callable[[], T], *, limit: int = 4096) -> T:
     """Look `key` up, or make and keep its value; the table is emptied when it holds `limit` entries."""
-    if key not in table:
+    if (value := table.get(key)) is None:
         value = make()
         if len(table) >= limit:
             table.clear()
         table[key] = value
-    return table[key]
+    return value
 
 
 class RunningEntries(msgspec.Struct, frozen=True):
@@ -59,49 +57,42 @@ class RunningEntries(msgspec.Struct, frozen=True):
     owner: Ints  # (entries,): places in `gangs`
 
 
-class _RunningFootprint(msgspec.Struct, frozen=True):
-    gang: Gang
-    rows: Ints
-    amounts: Ints
-    since_s: float | None
-
-
 class RunningGangs(msgspec.Struct, eq=False):
     """Those of the snapshot that was read last: reading two thousand takes 40 ms, and an event changes one of them."""
 
     _stamp: object = None
-    _known: dict[GangKey, _RunningFootprint] = {}
-    _gangs: list[Gang] = []
+    _known: dict[GangKey, tuple[Gang, Ints, Ints, float]] = {}  # With its rows, what it has there, and since when
     _running: RunningEntries | None = None
 
     def read(self, gangs: Iterable[Gang], table: NodeTable, stamp: object) -> RunningEntries:
         """What they have on nodes; `stamp` stands for the nodes and resources. Cost: O(gangs), O(pods) of new ones."""
         measured = [gang for gang in gangs if gang.length_s is not None]
-        same = stamp == self._stamp and len(measured) == len(self._gangs)
-        if same and self._running is not None and all(map(is_, measured, self._gangs)):
-            return self._running
         known = self._known if stamp == self._stamp else {}
-        found: dict[GangKey, _RunningFootprint] = {}
+        same = stamp == self._stamp and len(measured) == len(known)
+        if same and self._running is not None and all(map(is_, measured, [gang for gang, *_ in known.values()])):
+            return self._running
+        found: dict[GangKey, tuple[Gang, Ints, Ints, float]] = {}
         for gang in measured:
             one = known.get(gang.key)
-            if one is None or one.gang is not gang:
+            if one is None or one[0] is not gang:
                 on_nodes = [pod for pod in gang.members if pod.node is not None and not pod.terminal]
-                one = _RunningFootprint(gang, *table.footprint(on_nodes), running_since_s(gang))
+                since_s = running_since_s(gang)
+                one = gang, *table.footprint(on_nodes), np.nan if since_s is None else since_s
             found[gang.key] = one
-        there = [one for one in found.values() if len(one.rows)]
-        rows = np.concatenate([np.zeros(0, np.int64), *(one.rows for one in there)])
+        there = [one for one in found.values() if len(one[1])]
+        rows = np.concatenate([np.zeros(0, np.int64), *(one[1] for one in there)])
         by_row = np.argsort(rows, kind="stable")
-        amounts = np.concatenate([np.zeros((0, len(table.axis)), np.int64), *(one.amounts for one in there)])
-        running = RunningEntries(
-            gangs=tuple(one.gang.key for one in there),
-            since_s=np.array([np.nan if one.since_s is None else one.since_s for one in there], np.float64),
-            length_s=np.array([one.gang.length_s for one in there], np.float64),
+        amounts = np.concatenate([np.zeros((0, len(table.axis)), np.int64), *(one[2] for one in there)])
+        self._stamp, self._known = stamp, found
+        self._running = RunningEntries(
+            gangs=tuple(one[0].key for one in there),
+            since_s=np.array([one[3] for one in there], np.float64),
+            length_s=np.array([one[0].length_s for one in there], np.float64),
             rows=rows[by_row],
             amounts=amounts[by_row],
-            owner=np.repeat(np.arange(len(there)), [len(one.rows) for one in there]).astype(np.int64)[by_row],
+            owner=np.repeat(np.arange(len(there)), [len(one[1]) for one in there]).astype(np.int64)[by_row],
         )
-        self._stamp, self._known, self._gangs, self._running = stamp, found, measured, running
-        return running
+        return self._running
 
 
 class Urgency(msgspec.Struct, frozen=True):
@@ -116,48 +107,64 @@ class Urgency(msgspec.Struct, frozen=True):
     tail: tuple[object, ...]  # End of its sort key: weight, creation, name, as the policy's order has them
 
 
+class Layout(msgspec.Struct, frozen=True, eq=False):
+    """Which nodes there are, in which zones: most events change neither, and leave the same objects."""
+
+    names: tuple[NodeName, ...]
+    zones: Mapping[ZoneName, Ints]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Layout) and self.names is other.names and self.zones is other.zones
+
+    def __hash__(self) -> int:
+        return id(self.names)
+
+
 class OfTable(msgspec.Struct, frozen=True):
     """What follows from a node table alone."""
 
-    allowed: dict[Constraints, NDArray[np.bool_]]  # Constraints → nodes that they let through
-    ever: dict[MemberClass, Ints]  # Class → how many of its members could ever fit each zone
-    vectors: dict[MemberClass, Ints]  # Class → its request over the table's axis
+    allowed: dict[Constraints, NDArray[np.bool_]] = {}  # Constraints → nodes that they let through
+    vectors: dict[MemberClass, Ints] = {}  # Class → its request over the table's axis
+
+
+class OfNetwork(msgspec.Struct):
+    """What follows from one version of the network data. A run keeps its own: runs of two versions may take turns."""
+
+    version: int = 0
+    scores: dict[Hashable, Links] = {}  # Node names, score policy → pair scores, ranks on the grid (`on_grid`)
+    toward: dict[Hashable, LinkPoints] = {}  # Node names, ends, score policy → the same from nodes to a few others
+    pairs: int = 0  # In `scores` and `toward`
+    distances: dict[Hashable, dict[ZoneName, float]] = {}  # Node table version, near, configured ones → of each zone
+    outlooks: dict[Hashable, Floats] = {}  # Layout, score policy → mean points of each node towards its zone's others
+    means: dict[Hashable, float] = {}  # Names of two zones' nodes, score policy → mean points between them
+    crossings: dict[Layout, Crossings] = {}  # Layout → which endpoints lead from zone to zone
+    measured: dict[Layout, NDArray[np.bool_]] = {}  # Layout → which nodes are measured anywhere
+
+    def links(self, table: dict[Hashable, S], key: Hashable, make: Callable[[], S]) -> S:
+        """Look pair scores up in `scores` or `toward`, or make and keep them."""
+        if key not in table:
+            made = make()
+            if self.pairs + made.points.size > MOST_PAIRS:
+                self.scores.clear()
+                self.toward.clear()
+                self.pairs = 0
+            self.pairs += made.points.size
+            table[key] = replace(made, rank=on_grid(made.rank))
+        return table[key]
 
 
 class PlannerCache(msgspec.Struct, weakref=True):
     """Tables of reusable results. Not shared between threads."""
 
-    # -- of gangs, by their keys; all hold the demand they belong to -------------------------------------------------
     demands: KnownDemands = msgspec.field(default_factory=KnownDemands)
     urgencies: dict[GangKey, Urgency] = {}
     scale: tuple[NodeTable | None, Scale] = (None, Scale({}))  # A node table, and the totals of it
     kinds: MemberSets = msgspec.field(default_factory=MemberSets)
     running: RunningGangs = msgspec.field(default_factory=RunningGangs)  # What gangs of known length have on nodes
-
-    # -- of nodes -----------------------------------------------------------------------------------------------------
     tables: dict[int, OfTable] = {}  # By the node table's version
     room: Room | None = None  # That of the last run, for what it counted
-    empty_room: tuple[NodeTable | None, Room | None] = (None, None)  # And the room of its nodes if no pod ran there
-    layouts: dict[int, tuple[object, object]] = {}  # layout → the names and zones that it stands for, kept alive
-    next_layout: int = 0
-
-    # -- of network data: their version begins each key beside what is named, as runs of two versions may take turns --
-    network_version: int = 0
-    scores: dict[Hashable, Links] = {}  # node names, score policy → pair scores, ranks on the grid (`on_grid`)
-    toward: dict[Hashable, LinkPoints] = {}  # node names, ends, score policy → the same from nodes to a few others
-    pairs: int = 0  # Pairs in `scores` and `toward`
-    distances: dict[Hashable, dict[ZoneName, float]] = {}  # node table version, near, configured ones → of each zone
-    outlooks: dict[Hashable, Floats] = {}  # layout, score policy → mean points of each node towards its zone's others
-    means: dict[Hashable, float] = {}  # names of two zones' nodes, score policy → mean points between them
-    crossings: dict[Hashable, Crossings] = {}  # layout → which endpoints lead from zone to zone
-    measured: dict[Hashable, NDArray[np.bool_]] = {}  # layout → which nodes are measured anywhere
-
-    def renew(self, network_version: int) -> None:
-        """Drop what was computed from other network data."""
-        if network_version != self.network_version:
-            self.network_version, self.pairs = network_version, 0
-            for name in _OF_NETWORK:
-                getattr(self, name).clear()
+    empty_room: Room | None = None  # And the room of its nodes if no pod ran there
+    network: OfNetwork = msgspec.field(default_factory=OfNetwork)
 
     def keep_only(self, gangs: Collection[GangKey]) -> None:
         """Forget gangs that are gone, once these are many. Cost: O(known gangs), then."""
@@ -166,62 +173,23 @@ class PlannerCache(msgspec.Struct, weakref=True):
             self.demands.known = {key: one for key, one in known.items() if key in gangs}
             self.urgencies = {key: one for key, one in self.urgencies.items() if key in gangs}
 
-    def take_over(self, warmed: "PlannerCache") -> None:
-        """Use the pair scores of `warmed`, and drop what was computed from other network data."""
-        self.renew(warmed.network_version)
-        self.scores, self.toward, self.pairs = warmed.scores, warmed.toward, warmed.pairs
-        for layout, (names, zones) in warmed.layouts.items():
-            found = warmed.crossings.get((warmed.network_version, layout))
-            if found is not None:
-                self.crossings[warmed.network_version, self.layout(names, zones)] = found
-
     def borrowed(self) -> "PlannerCache":
         """A cache that begins with what is known here of nodes, demands and network. Cost: copying references."""
-        known = self.tables.items()
-        made = PlannerCache(
+        network = {name: dict(one) for name, one in asdict(self.network).items() if isinstance(one, dict)}
+        return PlannerCache(
             demands=replace(self.demands, known=dict(self.demands.known)),
-            tables={version: OfTable(dict(of.allowed), dict(of.ever), dict(of.vectors)) for version, of in known},
-            layouts=dict(self.layouts),
-            next_layout=self.next_layout,
-            network_version=self.network_version,
-            pairs=self.pairs,
+            tables={version: OfTable(dict(of.allowed), dict(of.vectors)) for version, of in self.tables.items()},
+            network=replace(self.network, **network),
         )
-        for name in _OF_NETWORK:
-            setattr(made, name, dict(getattr(self, name)))
-        return made
 
-    def links(self, key: Hashable, make: Callable[[], Links]) -> Links:
-        """Look pair scores up, or make and keep them."""
-        return self._scored(self.scores, key, lambda: replace(made := make(), rank=on_grid(made.rank)))
-
-    def links_toward(self, key: Hashable, make: Callable[[], LinkPoints]) -> LinkPoints:
-        """The same towards a few nodes."""
-        return self._scored(self.toward, key, lambda: replace(made := make(), rank=on_grid(made.rank)))
-
-    def _scored(self, table: dict[Hashable, S], key: Hashable, make: Callable[[], S]) -> S:
-        if key not in table:
-            made = make()
-            if self.pairs + made.points.size > MOST_PAIRS:
-                self.scores.clear()
-                self.toward.clear()
-                self.pairs = 0
-            self.pairs += made.points.size
-            table[key] = made
-        return table[key]
-
-    def layout(self, names: object, zones: object) -> int:
-        """A number for which nodes there are, in which zones; most events change neither."""
-        for number, known in self.layouts.items():
-            if known[0] is names and known[1] is zones:
-                return number
-        if len(self.layouts) >= _LAYOUTS:
-            self.layouts.pop(next(iter(self.layouts)))
-        self.next_layout += 1
-        self.layouts[self.next_layout] = (names, zones)
-        return self.next_layout
+    def of_network(self, version: int) -> OfNetwork:
+        """What follows from this network data; that of other data is dropped."""
+        if version != self.network.version:
+            self.network = OfNetwork(version)
+        return self.network
 
     def of_table(self, table: NodeTable) -> OfTable:
         """What follows from a node table alone."""
         if table.version not in self.tables and len(self.tables) >= _TABLES:
             self.tables.pop(next(iter(self.tables)))
-        return self.tables.setdefault(table.version, OfTable({}, {}, {}))
+        return self.tables.setdefault(table.version, OfTable())

@@ -17,7 +17,7 @@ from scoring.model import Gang, HostPort, MemberClass, Role
 from scoring.model.policy import Policy, ScorePolicy, ZonePolicy
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import Ints
-from scoring.plan.cache import PlannerCache, remember
+from scoring.plan.cache import Layout, PlannerCache, remember
 from scoring.plan.demand import ByClass, GangDemand, MemberSet
 from scoring.selection.demand import ClassDemand, Demand
 
@@ -27,15 +27,14 @@ class ClusterView:
 
     def __init__(self, snapshot: Snapshot, policy: Policy, cache: PlannerCache) -> None:
         self.snapshot, self.policy, self.cache = snapshot, policy, cache
-        cache.renew(snapshot.network.version)
         self.table = table = snapshot.table
-        self.layout = cache.layout(table.names, table.zones)  # Stands for these in the cache's keys
-        self.zones: tuple[ZoneName, ...] = tuple(self.table.zones)
+        self.of_table, self.of_network = cache.of_table(table), cache.of_network(snapshot.network.version)
+        self.layout = Layout(table.names, table.zones)
+        self.zones: tuple[ZoneName, ...] = tuple(table.zones)
         self._named = tuple([zone for zone in self.zones if zone != NO_ZONE])
-        self.zone_number = np.zeros(len(self.table.nodes), np.int64)  # (nodes,): index of each node's zone in `zones`
-        for number, rows in enumerate(self.table.zones.values()):
+        self.zone_number = np.zeros(len(table.nodes), np.int64)  # (nodes,): index of each node's zone in `zones`
+        for number, rows in enumerate(table.zones.values()):
             self.zone_number[rows] = number
-        self.of_table = cache.of_table(snapshot.table)
         self._names: dict[tuple[ZoneName, ...], tuple[NodeName, ...]] = {}
         self._columns: dict[tuple[ZoneName, ...], Ints] = {}
 
@@ -84,15 +83,17 @@ class ClusterView:
 
     def columns(self, zones: tuple[ZoneName, ...]) -> Ints:
         """Where these zones are among all, in their order."""
-        if zones not in self._columns:
-            self._columns[zones] = np.array([self.zones.index(zone) for zone in zones], np.int64)
-        return self._columns[zones]
+        return remember(self._columns, zones, lambda: np.array([self.zones.index(zone) for zone in zones], np.int64))
 
     def names(self, zones: tuple[ZoneName, ...]) -> tuple[NodeName, ...]:
         """Names of the zones' nodes, in the order of `rows`."""
-        if zones not in self._names:
-            self._names[zones] = tuple([self.table.names[row] for row in self.rows(zones).tolist()])
-        return self._names[zones]
+        names = self.table.names
+        return remember(self._names, zones, lambda: tuple([names[row] for row in self.rows(zones).tolist()]))
+
+    def by_zone(self, counts: Ints, rows: Ints | None = None) -> Ints:
+        """(zones,): the sums of what each node has, or each of `rows`."""
+        zone_number = self.zone_number if rows is None else self.zone_number[rows]
+        return np.bincount(zone_number, weights=counts, minlength=len(self.zones)).astype(np.int64)
 
     def zones_of(self, nodes: Iterable[NodeName]) -> tuple[ZoneName, ...]:
         """Zones of those of `nodes` that exist, sorted."""
@@ -168,8 +169,7 @@ class Capacity:
 
     def demand(self, members: MemberSet, when: When = When.NOW) -> Demand:
         """The members over all nodes, as selections want them; but for host ports that they want of each other's."""
-        view = self._view
-        asked = [ClassDemand(one.role, view.vector(one), self.mask(one, when), n) for one, n in members.classes]
+        asked = [ClassDemand(mc.role, self._view.vector(mc), self.mask(mc, when), n) for mc, n in members.classes]
         return Demand(tuple(asked), members.all_reduce)
 
     def counts(self, member_class: MemberClass) -> Ints:
@@ -187,7 +187,7 @@ class Capacity:
         for member_class, count in classes:
             request = self._view.vector(member_class)
             mask = self.mask(member_class, When.NOW if refusals else When.EMPTY)
-            able &= self._by_zone(np.where(mask, self.room.counts(request), 0)) >= count
+            able &= self._view.by_zone(np.where(mask, self.room.counts(request), 0)) >= count
         return able
 
     def zone_rooms(self, members: MemberSet, when: When = When.NOW) -> Ints:
@@ -211,26 +211,20 @@ class Capacity:
         moment, known = self.room.moment, self._now.get(member_class)
         if known is None or known[0] != moment:
             fits = self._allowed_counts(member_class, self.room.counts(self._view.vector(member_class)), When.NOW)
-            self._now[member_class] = known = (moment, fits, self._by_zone(fits))
+            self._now[member_class] = known = (moment, fits, self._view.by_zone(fits))
         return known[1:]
 
     def zone_counts(self, member_class: MemberClass, when: When = When.NOW) -> Ints:
-        """Members that fit each zone. Cost: O(nodes), but for what could ever fit, which is kept from run to run."""
+        """Members that fit each zone. Cost: O(nodes), NOW only after a change."""
         if when is When.NOW:
             return self._counted(member_class)[1]
         if when is When.AT_START:
             rows = self.rows_taken()
             return self.zone_counts_if(member_class, rows, self.start[rows], when)
-
-        def ever() -> Ints:
-            cache, table = self._view.cache, self._view.table
-            known, room = cache.empty_room
-            if known is not table or room is None:
-                room = Room.after(room, table, table.allocatable)
-                cache.empty_room = (table, room)
-            return self._by_zone(self._allowed_counts(member_class, room.counts(self._view.vector(member_class)), when))
-
-        return remember(self._view.of_table.ever, member_class, ever)
+        cache, table, request = self._view.cache, self._view.table, self._view.vector(member_class)
+        if cache.empty_room is None or cache.empty_room.table is not table:
+            cache.empty_room = Room.after(cache.empty_room, table, table.allocatable)
+        return self._view.by_zone(self._allowed_counts(member_class, cache.empty_room.counts(request), when))
 
     def zone_counts_if(self, member_class: MemberClass, rows: Ints, free: Ints, when: When = When.NOW) -> Ints:
         """Members that would fit each zone, if `free` (rows, resources) were free on these rows. Cost: O(rows)."""
@@ -238,17 +232,11 @@ class Capacity:
         if member_class.constraints.host_ports:  # its nodes are others from moment to moment. Cost: O(nodes)
             counts = self.room.counts(request).copy()
             counts[rows] = fit_counts(free, request)
-            return self._by_zone(self._allowed_counts(member_class, counts, when))
+            return self._view.by_zone(self._allowed_counts(member_class, counts, when))
         fits, sums = self._counted(member_class)
         there = np.where(self.mask(member_class)[rows], fit_counts(free, request), 0)
-        view = self._view
-        more = np.bincount(view.zone_number[rows], weights=there - fits[rows], minlength=len(view.zones))
-        return sums + more.astype(np.int64)
+        return sums + self._view.by_zone(there - fits[rows], rows)
 
     def _allowed_counts(self, member_class: MemberClass, counts: Ints, when: When) -> Ints:
         fits = np.where(self.mask(member_class, when), counts, 0)
         return np.minimum(fits, 1) if member_class.constraints.host_ports else fits
-
-    def _by_zone(self, fits: Ints) -> Ints:
-        view = self._view
-        return np.bincount(view.zone_number, weights=fits, minlength=len(view.zones)).astype(np.int64)

@@ -70,13 +70,10 @@ class Without:
             request, allowed = run.view.vector(member_class), run.capacity.mask(bare if ports else member_class).copy()
             allowed[np.array(held, np.int64)] = False
             fits = np.where(allowed, fit_counts(self.free, request), 0)
-            self.classes.append(CountedClass(len(pods), request, allowed, fits, self._by_zone(fits, self.zone_of)))
+            self.classes.append(CountedClass(len(pods), request, allowed, fits, run.view.by_zone(fits)))
         zones: Group = tuple(run.view.columns(run.view.candidate_zones(ask)).tolist())
-        self.groups: list[Group] = [(zone,) for zone in zones]
-        """Each zone for itself, and at last all, if the gang may be spread over several"""
         self.spread = ask.options.zone_policy is ZonePolicy.PREFERRED and len(zones) > 1
-        if self.spread:
-            self.groups.append(zones)
+        self.groups: list[Group] = [*((zone,) for zone in zones), *([zones] if self.spread else [])]
         able = np.logical_or.reduce([one.allowed for one in self.classes])
         self.reached: NDArray[np.bool_] = np.isin(self.zone_of, zones) & able  # where some member could go
 
@@ -86,10 +83,10 @@ class Without:
 
     def sums(self, rows: Ints, amounts: Ints) -> list[Ints]:
         """How many members of each class fit each zone once `amounts` are free on `rows`, which are all different."""
-        free, zones = self.free[rows] + amounts, self.zone_of[rows]
+        free, by_zone = self.free[rows] + amounts, self.run.view.by_zone
         there = [np.where(one.allowed[rows], fit_counts(free, one.request), 0) for one in self.classes]
         counted = zip(self.classes, there, strict=True)
-        return [one.sums + self._by_zone(fits - one.fits[rows], zones) for one, fits in counted]
+        return [one.sums + by_zone(fits - one.fits[rows], rows) for one, fits in counted]
 
     def missing(self, group: Group, sums: Sequence[Ints]) -> int:
         """How many members of the gang would have no place in these zones together, at least."""
@@ -115,6 +112,3 @@ class Without:
         take_members(run, self._claimed)
         run.capacity.take_nodes(self._held)  # What is, or becomes, free there as well
         return run
-
-    def _by_zone(self, fits: Ints, zones: Ints) -> Ints:
-        return np.bincount(zones, weights=fits, minlength=len(self.run.zones)).astype(np.int64)

@@ -73,12 +73,10 @@ class MemberSet(msgspec.Struct, eq=False):
     allowed: tuple[ZoneName, ...]  # Zones that it may use
     columns: Ints  # Of these, among all of the run's, ascending
     home: frozenset[ZoneName]  # Zones of members that have a node
-    refused: tuple[object, object, NoPlace] | None = None
-    """Whose room it is about, at which moment, and the answer to the first gang that was refused; no moment: room only
-    shrinks during a run, so it holds for all of them in the same words"""
+    refused: tuple[object, object, NoPlace] | None = None  # Of which room, at which moment (`None`: any later one), how
     could_fit: bool | None = None  # Whether it would fit the empty cluster, once that was looked at
     tiers: dict[tuple[ZoneName, ...], tuple[ScorePolicy, list[ZoneName], list[ZoneName]]] = {}
-    """Zones with room → what the best of them are compared by, these, and those that come after them in any case"""
+    """Zones with room → what the best of them are compared by, these, and those that come after them"""
 
 
 class MemberSets(msgspec.Struct):
@@ -156,8 +154,7 @@ def _by_class(pods: Iterable[Pod]) -> ByClass:
 class KnownDemands(msgspec.Struct):
     """What gangs ask for, kept for as long as a gang is the same object, and the same members' nodes are gone."""
 
-    known: dict[GangKey, tuple[Gang, Policy, int, GangDemand, bool]] = {}
-    """gang → gang, policy and number of the nodes that its demand is of, the demand, whether to plan it"""
+    known: dict[GangKey, tuple[Gang, Policy, int, GangDemand, bool]] = {}  # With `_number`, and whether to plan it
     _nodes: Mapping[NodeName, int] = {}  # Those asked about last
     _number: int = 0  # Another one each time that these are others: a demand must not keep the nodes of its day alive
 

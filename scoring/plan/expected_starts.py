@@ -36,7 +36,7 @@ from scoring.queue.states import running_since_s
 from scoring.selection.demand import Demand, at_rows, rooms
 from scoring.selection.greedy import fit
 
-ROUNDING_S: Final = 0.001  # What ends are rounded to: the same end, found at two moments, is the same number
+_ROUNDING_S: Final = 0.001  # What ends are rounded to: the same end, found at two moments, is the same number
 MOST: Final = 64  # Gangs in the order of the queue; of those behind them it is not known
 _MOST_TRIES: Final = 64  # Moments that are looked at beside promises to others
 
@@ -240,7 +240,7 @@ def promised_start(
             best, limit_s = found, found.start_s
             sooner = _likely(run, kind, endings, limit_s)
             zones = [zone for zone in zones if zone in sooner]
-    if best is not None and best is former and best.start_s > first_s + ROUNDING_S:
+    if best is not None and best is former and best.start_s > first_s + _ROUNDING_S:
         # It is late: all that the members could take there is kept. Fewer of its nodes, or other places on them, may do
         # at last, and what others were given of the rest would make it later when that moment is late as well.
         sizes, over = table.allocatable[best.rows], at_rows(run.capacity.demand(kind, When.AT_START), best.rows)
@@ -266,7 +266,7 @@ def _likely(run: Run, kind: MemberSet, endings: Endings, before_s: float) -> lis
     """The allowed zones with room before this moment, as far as counting shows."""
     free, able = run.capacity.room.free + endings.freed_before(before_s), np.ones(len(run.zones), np.bool_)
     for one in run.capacity.demand(kind, When.AT_START).classes:
-        able &= np.bincount(run.view.zone_number, weights=rooms(one, free), minlength=len(run.zones)) >= one.count
+        able &= run.view.by_zone(rooms(one, free)) >= one.count
     return [zone for zone, at in zip(kind.allowed, kind.columns, strict=True) if able[at]]
 
 
@@ -285,8 +285,7 @@ class ExpectedStart(msgspec.Struct, frozen=True):
     """When a gang is expected to start, or why that is not known."""
 
     start_s: float | None = None  # Unix seconds; null: it is not known.
-    after: GangKey | None = None
-    """The gang whose end it waits for last; where nothing is known, the gang that is in the way."""
+    after: GangKey | None = None  # Whose end it waits for last; where nothing is known, the gang that is in the way.
     promised: bool = False  # The plan has promised it a start: gangs that come later do not delay it.
     unknown: str | None = None  # NEVER, NOT_FOR_ROOM, LENGTH, RESERVED, OTHERS or FAR (docs/explanation/queue.md).
     text: str = ""  # The same as a sentence.
@@ -340,9 +339,8 @@ class _Forward:
             return self._in_the_way(demand)
         after = None  # The gang whose end on these rows is the last before the start: one that waits now, or runs
         if found.start_s > self._now_s:
-            ahead = (
-                gang for gang, room in self._ahead if room.end_s == found.start_s and room.on(found.rows) is not None
-            )
+            ends_s, rows = found.start_s, found.rows
+            ahead = (gang for gang, room in self._ahead if room.end_s == ends_s and room.on(rows) is not None)
             after = next(ahead, None) or self._endings.last_before(found.rows, found.start_s)
         self._ahead.append((key, found))
         if demand.gang.length_s is None and self._ahead_unknown is None:

@@ -5,8 +5,7 @@ The places of later gangs are spared while a displaced gang is placed, so that i
 own while there is room elsewhere; the last ones are given up first. They keep no gang ahead from being admitted.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -41,28 +40,26 @@ class LaterPlaces:
         """`gang`, which had a place, is next: this is no longer one of a later gang."""
         self._next = self._turn[gang] + 1
 
-    def tries(self) -> Iterator[int]:
-        """How many of the last places to give up, try by try: none, 1, 2, 4, … but never all."""
-        yield 0
-        number = 1
-        while number < len(self._places) - self._next:
-            yield number
-            number *= 2
+    def move_aside(self, demand: GangDemand, *, now_s: float) -> Placed | None:
+        """A gang that lost its place takes one that no gang has, else that of as few and as late gangs as suffice.
 
-    @contextmanager
-    def spared(self, *, but_last: int) -> Iterator[None]:
-        """Hide the room of these places for a while, except the last `but_last` ones."""
+        Else each that is moved would move the next, and one pod's event would cost a full plan.
+        """
         if self._footprints is None:
-            self._footprints = [_footprint(self._run, demand, before.members) for demand, before in self._places]
-        amounts = np.zeros_like(self._run.capacity.start)
-        for one in self._footprints[self._next : len(self._footprints) - but_last]:
-            if one is not None:
-                scatter_add(amounts, one.rows, one.amounts)
-        self._run.capacity.room.shift(amounts)
-        try:
-            yield
-        finally:
-            self._run.capacity.room.shift(-amounts)
+            self._footprints = [_footprint(self._run, one, before.members) for one, before in self._places]
+        room, last = self._run.capacity.room, 0  # So many of the last places are given up: none, 1, 2, 4, … never all
+        while demand.need and (not last or last < len(self._places) - self._next):
+            spared = np.zeros_like(room.free)
+            for one in self._footprints[self._next : len(self._footprints) - last]:
+                if one is not None:
+                    scatter_add(spared, one.rows, one.amounts)
+            room.shift(spared)
+            outcome = place_minimum(self._run, demand, now_s=now_s) if has_room(self._run, demand) else None
+            room.shift(-spared)
+            if isinstance(outcome, Placed):
+                return with_more(self._run, demand, outcome)
+            last = 2 * last or 1
+        return None
 
 
 def keep_commitment(run: Run, demand: GangDemand) -> Placed | NoPlace:
@@ -86,23 +83,6 @@ def keep_place(run: Run, demand: GangDemand, before: Admission) -> Placed | None
         return Placed(before.zones, before.members if len(nodes) == len(before.members) else nodes, before.score)
     placed = place_beside(run, demand, Placed(before.zones, nodes, before.score))
     return placed if placed.nodes else None  # those that had a place run by now, the rest is looked at again
-
-
-def move_aside(run: Run, demand: GangDemand, later: LaterPlaces, *, now_s: float) -> Placed | None:
-    """A gang that lost its place takes another one that no gang has, else that of as few and as late gangs as suffice.
-
-    Else each that is moved would move the next, and one pod's event would cost a full plan.
-    """
-    if not demand.need:
-        return None
-    for left_out in later.tries():
-        with later.spared(but_last=left_out):
-            if not has_room(run, demand):
-                continue
-            outcome = place_minimum(run, demand, now_s=now_s)
-        if isinstance(outcome, Placed):
-            return with_more(run, demand, outcome)
-    return None
 
 
 def _footprint(run: Run, demand: GangDemand, members: Mapping[PodUid, NodeName]) -> _Footprint | None:

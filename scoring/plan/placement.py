@@ -10,8 +10,8 @@ Steps for a gang's minimum set:
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
-from itertools import combinations, islice
+from functools import cache, partial
+from itertools import islice
 
 import numpy as np
 from msgspec.structs import replace
@@ -28,7 +28,7 @@ from scoring.plan.demand import ByClass, GangDemand, MemberSet, countable
 from scoring.plan.result import NoPlace, Placed
 from scoring.plan.run import Run
 from scoring.queue.states import waiting_since_s
-from scoring.score.zone_distance import fewest_zones, mean_between, rank_zones, zone_distances
+from scoring.score.zone_distance import Between, fewest_zones, mean_between, rank_zones, zone_distances
 
 _SPREADS_TRIED = 16  # Sets of zones that are searched for one gang; classes rarely compete so that the first one fails
 _MOST_TOGETHER = 4_000  # Nodes of all allowed zones up to which they are tried together as the last resort
@@ -41,9 +41,7 @@ def kind_of(run: Run, demand: GangDemand) -> MemberSet:
         return seen[1]
     classes = tuple([(member_class, len(pods)) for member_class, pods in demand.need])
     key = (classes, demand.siblings, demand.all_reduce, demand.options)
-    known = run.kinds.by_content.get(key)
-    if known is None:
-        known = run.kinds.by_content[key] = run.view.member_set(demand.need, demand)
+    known = remember(run.kinds.by_content, key, lambda: run.view.member_set(demand.need, demand), limit=2**16)
     run.kinds.by_demand[id(demand)] = (demand, known)
     return known
 
@@ -58,12 +56,16 @@ def place_anywhere(run: Run, demand: GangDemand, *, now_s: float) -> Placed | No
     known = kind.refused
     if known is not None and known[0] is run.capacity.room and known[1] in (None, run.capacity.room.moment):
         return known[2]
+    outcome = place_anew(run, demand, now_s=now_s)
+    if isinstance(outcome, NoPlace) and outcome.reason is not Reason.SPILL_WAIT:  # which only a clock decides
+        kind.refused = (run.capacity.room, run.capacity.room.moment if countable(demand) else None, outcome)
+    return outcome
+
+
+def place_anew(run: Run, demand: GangDemand, *, now_s: float) -> Placed | NoPlace:
+    """Place the gang's whole minimum set and as many members more as fit beside it, or say why not."""
     outcome = place_minimum(run, demand, now_s=now_s)
-    if isinstance(outcome, NoPlace):
-        if outcome.reason is not Reason.SPILL_WAIT:  # which only a clock decides
-            kind.refused = (run.capacity.room, run.capacity.room.moment if countable(demand) else None, outcome)
-        return outcome
-    return with_more(run, demand, outcome)
+    return with_more(run, demand, outcome) if isinstance(outcome, Placed) else outcome
 
 
 def place_beside(run: Run, demand: GangDemand, placed: Placed) -> Placed:
@@ -155,7 +157,6 @@ def _spread_or_wait(
         if (left_s := run.policy.spill_wait_s - (now_s - since_s)) > 0.0:
             return NoPlace(Reason.SPILL_WAIT, f"may be spread over zones in {left_s:.0f} s")
     for zones in _sets_to_try(run, kind) if preferred else ():
-        run.scores.compare(zones, kind.score)
         if (placed := _place_in(run, demand.need, kind, zones)) is not None:
             return placed
     if run.snapshot.exclusions and run.capacity.zones_for(kind.classes, refusals=False)[kind.columns].any():
@@ -224,8 +225,8 @@ def _place_in(run: Run, members: ByClass, member_set: MemberSet, zones: tuple[Zo
         return None
     nodes: dict[PodUid, NodeName] = {}
     used: set[ZoneName] = set()
-    for (member_class, pods), chosen in zip(members, selected.rows, strict=True):
-        at: list[int] = rows.take(chosen).tolist() if chosen else []
+    for (member_class, pods), chosen in zip(members, selected, strict=True):
+        at: list[int] = rows.take(chosen).tolist()
         used |= run.capacity.take_rows(member_class, at)
         nodes.update(zip([pod.uid for pod in pods], [run.table.names[row] for row in at], strict=True))
     points = run.search.mean_points(member_set, zones, selected)
@@ -252,9 +253,8 @@ def _by_network(
         near, distances, network = demand.options.near, None, run.snapshot.network
         if near is not None:
             configured = tuple((zone, *row.items()) for zone, row in run.policy.zone_distance_ms.items())
-            key = (network.version, run.table.version, near, configured)
             look = partial(zone_distances, near, run.table, network, run.policy)
-            distances = remember(run.cache.distances, key, look)
+            distances = remember(run.view.of_network.distances, (run.table.version, near, configured), look)
         ranks = rank_zones(zones, options=demand.options, distances=distances)
         best = [zone for *rank, zone in ranks if rank == [*ranks[0][:2]]]
         common = run.scores.common_reference(best, kind.score) if len(best) > 1 else kind.score
@@ -271,9 +271,7 @@ def _sets_to_try(run: Run, kind: MemberSet) -> list[tuple[ZoneName, ...]]:
     fits = run.capacity.zone_fits(kind)
     rooms = {zone: fits[:, run.zones.index(zone)].tolist() for zone in kind.allowed}
     counts = [count for _, count in kind.classes]
-    home = tuple(sorted(kind.home))
-    between = _between(run, [zone for zone in kind.allowed if any(rooms[zone]) or zone in home], kind.score)
-    found = fewest_zones(rooms, counts, between=lambda a, b: between[min(a, b), max(a, b)], home=home)
+    found = fewest_zones(rooms, counts, between=_between(run, kind.score), home=tuple(sorted(kind.home)))
     sets = list(islice(found, _SPREADS_TRIED))
     # Counts per class do not see that classes compete for the same nodes: all zones together are the last try.
     return [*sets, _together(run, kind.allowed, fits)] if sets else []
@@ -292,24 +290,19 @@ def _together(run: Run, allowed: Sequence[ZoneName], fits: Ints) -> tuple[ZoneNa
     return tuple(zone for zone in allowed if zone in chosen)
 
 
-def _between(run: Run, zones: Sequence[ZoneName], score: ScorePolicy) -> dict[tuple[ZoneName, ZoneName], float]:
-    """Mean points between each two of `zones`, the smaller name first."""
-    network, cache = run.snapshot.network, run.cache
-    known = None if network.estimates else run.scores.crossings()
-    means: dict[tuple[ZoneName, ZoneName], float] = {}
-    place = {zone: i for i, zone in enumerate(run.zones)}
-    unknown: float | None = None
-    for pair in combinations(sorted(zones), 2):
-        at = (place[pair[0]], place[pair[1]])
-        one, other = (run.view.names((zone,)) for zone in pair)
-        if known is not None and at not in known:
-            if unknown is None:
-                unknown = mean_between(network, one[:1], other[:1], score, across={})
-            means[pair] = unknown
-            continue
-        key = (network.version, one, other, score)
-        if key not in cache.means:
-            across = known[at] if known is not None else None
-            cache.means[key] = mean_between(network, one, other, score, across=across)
-        means[pair] = cache.means[key]
-    return means
+def _between(run: Run, score: ScorePolicy) -> Between:
+    """Mean points between two zones; zones that nothing links are worth what any two nodes without data are."""
+    network, means = run.snapshot.network, run.view.of_network.means
+    links = None if network.estimates else run.scores.crossings()
+
+    @cache
+    def between(one: ZoneName, other: ZoneName) -> float:
+        low, high = sorted((run.zones.index(one), run.zones.index(other)))
+        names, ends = (run.view.names((run.zones[at],)) for at in (low, high))
+        if links is not None and (low, high) not in links:
+            return remember(means, score, partial(mean_between, network, names[:1], ends[:1], score, across={}))
+        across = links[low, high] if links is not None else None
+        look = partial(mean_between, network, names, ends, score, across=across)
+        return remember(means, (names, ends, score), look, limit=2**16)
+
+    return between

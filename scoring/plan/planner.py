@@ -21,24 +21,14 @@ worthless; and a run after one event costs little. A gang ahead may take a kept 
 that does not do any more, make a gang be placed again.
 """
 
-from collections.abc import Mapping
-
 from scoring.ids import GangKey
 from scoring.model.policy import Policy, Preempting, ZonePolicy
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import Reservation, Snapshot
 from scoring.plan.cache import PlannerCache
 from scoring.plan.demand import GangDemand, countable, whole_of
-from scoring.plan.keep_placements import LaterPlaces, keep_commitment, keep_place, move_aside
-from scoring.plan.placement import (
-    asks_uncounted,
-    could_ever_start,
-    has_room,
-    kind_of,
-    place_anywhere,
-    place_minimum,
-    with_more,
-)
+from scoring.plan.keep_placements import LaterPlaces, keep_commitment, keep_place
+from scoring.plan.placement import asks_uncounted, could_ever_start, has_room, kind_of, place_anew, place_anywhere
 from scoring.plan.queue_order import QueueOrder
 from scoring.plan.reservations import BackfillRoom, StarvationReservations, promised_first
 from scoring.plan.result import WANTS_ROOM, Admission, NoPlace, Placed, Plan, Waiting
@@ -58,11 +48,8 @@ def plan(
     previous = previous if previous is not None else Plan(version=-1, network_version=-1)
     cache.keep_only(snapshot.gangs)
     run = begin_run(snapshot, policy, cache)
-    # 1. Demand
     demands = cache.demands.pending(snapshot.gangs.values(), policy, run.table.index)
-    # 2. Capacity
     take_commitments(run)
-    # 3. Queue order
     order = QueueOrder(run, now_s=now_s)
     demands = order.in_order(demands)
     if policy.queue.backfill:
@@ -72,7 +59,7 @@ def plan(
     late = [place for place in range(len(demands)) if not turns.decide(place)]
     for place in late:
         turns.decide(place, again=True)
-    # 9. Result
+    promise = turns.promise
     return Plan(
         snapshot.version,
         snapshot.network.version,
@@ -80,8 +67,8 @@ def plan(
         turns.waiting,
         node_of={uid: node for one in turns.admitted.values() for uid, node in one.members.items()},
         partial=frozenset(one.gang.key for one in demands if one.partial),
-        reservations=turns.reservations,
-        promise=turns.promise,
+        reservations=turns.reserved.made | ({promise.gang: promise} if promise is not None else {}),
+        promise=promise,
     )
 
 
@@ -95,23 +82,15 @@ class _Turns:
         ends_are_known = any(gang.length_s is not None for gang in run.snapshot.gangs.values())
         backfills = run.policy.queue.backfill and ends_are_known
         self._room = BackfillRoom(run, previous.promise, now_s=now_s) if backfills else None
-        self._reserved: StarvationReservations | None = None  # Made for the first gang that room is kept for
+        self.reserved = StarvationReservations(run, previous.reservations)
+        # Gangs that ask for the same → a moment of the room, and what `_by_end_times` made of which refusal then
         self._by_ends: dict[object, tuple[object, NoPlace, NoPlace]] = {}
-        """Gangs that ask for the same → a moment of the room, and what `_by_end_times` made of which refusal then"""
+        # Gangs that are placed in their turn or not at all, and those about which more than room decides
         self._never_late = {*self._before, *run.snapshot.commitments, *run.snapshot.claims, *order.aged}
-        """Gangs that are placed in their turn or not at all"""
         self._apart = {*self._never_late, *previous.admitted, *run.snapshot.backing_off_until_s}
-        """Gangs about which more than room decides"""
         self._moment: object = run.capacity.room.moment  # Of the room, when one of the others was looked at last
         self.admitted: dict[GangKey, Admission] = {}
         self.waiting: dict[GangKey, Waiting] = {}
-
-    @property
-    def reservations(self) -> Mapping[GangKey, Reservation]:
-        """Room that is kept for gangs that wait."""
-        starving = self._reserved.made if self._reserved is not None else {}
-        promise = self.promise
-        return starving if promise is None else {**starving, promise.gang: promise}
 
     @property
     def promise(self) -> Reservation | None:
@@ -189,9 +168,7 @@ class _Turns:
         run, before, now_s = self._run, self._before.get(demand.gang.key), self._now_s
         if demand.gang.key in run.snapshot.commitments:
             return keep_commitment(run, demand)
-        kept = keep_place(run, demand, before) if before is not None else None
-        if kept is None and before is not None:
-            kept = move_aside(run, demand, self._later, now_s=now_s)
+        kept = before and (keep_place(run, demand, before) or self._later.move_aside(demand, now_s=now_s))
         return kept or place_anywhere(run, demand, now_s=now_s)
 
     def _by_end_times(self, room: BackfillRoom, demand: GangDemand, refused: NoPlace) -> Placed | NoPlace:
@@ -210,8 +187,7 @@ class _Turns:
             room.open()
             found: Placed | NoPlace | None = keep_place(self._run, demand, before) if before is not None else None
             if found is None:
-                found = place_minimum(self._run, demand, now_s=self._now_s)
-                found = with_more(self._run, demand, found) if isinstance(found, Placed) else found
+                found = place_anew(self._run, demand, now_s=self._now_s)
             room.close(demand, found.nodes if isinstance(found, Placed) else None)
             if isinstance(found, Placed):
                 return found
@@ -233,8 +209,4 @@ class _Turns:
             return refused
         claim = self._run.snapshot.claims.get(demand.gang.key)
         starving = demand.gang.key in self._order.aged and self._order.may_reserve(demand)
-        if self._reserved is None and (claim is not None or starving):
-            self._reserved = StarvationReservations(self._run, self._previous.reservations)
-        if self._reserved is None:
-            return refused
-        return self._reserved.reserve(demand, refused, claim, starving=starving)
+        return self.reserved.reserve(demand, refused, claim, starving=starving)

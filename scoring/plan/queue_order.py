@@ -34,8 +34,8 @@ from scoring.plan.cache import Urgency
 from scoring.plan.demand import ByClass, GangDemand
 from scoring.plan.placement import could_ever_start
 from scoring.plan.run import Run
-from scoring.queue.states import leads, period, waiting_since_s
-from scoring.queue.weights import Scale, Weight, load_of
+from scoring.queue.states import leads, period, starving_from
+from scoring.queue.weights import Scale, Weight
 
 Turn: TypeAlias = tuple[int, float]
 """-1: others leave for it; 0: STARVING; 1: STARVING, its time is up; 2: WAITING. Then since when it starves."""
@@ -186,13 +186,11 @@ class QueueOrder:
         policy, gang = self._run.policy, demand.gang
         known = self._run.cache.urgencies.get(gang.key)
         if known is None or known.demand is not demand or known.scale is not self._scale or known.policy is not policy:
-            word, since_s = demand.options.weight, waiting_since_s(gang)
+            word = demand.options.weight
             given = None if word is None else Weight(word.numerator, word.denominator, given=True)
-            weight = given or self._scale.weight(load_of(gang))
-            limit_s = float("inf") if since_s is None else since_s + self.policy.starve_limit_s
-            reserves_s = limit_s if since_s is None else max(limit_s, since_s + self.policy.reserve_after_s)
+            weight = given or self._scale.weight(gang)
             heaviest_first = () if self.policy.order is Order.FIFO else weight.key
             tail = (*heaviest_first, gang.created_s, gang.key)
-            known = Urgency(demand, policy, self._scale, weight, limit_s, reserves_s, tail)
+            known = Urgency(demand, policy, self._scale, weight, *starving_from(gang, self.policy), tail)
             self._run.cache.urgencies[gang.key] = known
         return known

@@ -90,8 +90,7 @@ class StarvationReservations:
             self._claimed[demand.gang.key] = self._keep(demand, rows, room, claims=True)
             givers = ", ".join(claim.givers) or "others"
             return NoPlace(refused.reason, f"{refused.detail}; {givers} made room for it, or are about to")
-        resources = resource_class(demand)
-        if starving and resources not in self._kept:
+        if starving and (resources := resource_class(demand)) not in self._kept:
             held = self._former(demand, kind)
             held = self._best(demand, kind) if held is None else held
             if held is not None and len(held):

@@ -17,10 +17,8 @@ class Admission(msgspec.Struct, frozen=True):
     gang: GangKey
     rank: int  # Place in the order of this run, 1 first
     zones: tuple[ZoneName, ...]  # One zone, or several for a gang that was spread after its wait
-    members: Mapping[PodUid, NodeName]
-    """Every pending member that has a place: the minimum first, then as many more as fit."""
-    score: float | None
-    """Mean points (0..100) over the pairs of members that talk to each other; `None` when there is no such pair."""
+    members: Mapping[PodUid, NodeName]  # Pending members that have a place: the minimum first, then as many as fit
+    score: float | None  # Mean points (0..100) over the pairs of members that talk; `None`: there is no such pair
     committed: bool = False  # Taken over from a commitment (docs/safety.md S4), not decided in this run
 
 
@@ -41,8 +39,7 @@ class Plan(msgspec.Struct, frozen=True):
     admitted: Mapping[GangKey, Admission] = {}
     waiting: Mapping[GangKey, Waiting] = {}
     node_of: Mapping[PodUid, NodeName] = {}  # Every admitted member that is not bound yet → its planned node
-    partial: frozenset[GangKey] = frozenset()
-    """Gangs of which some members have a node and others of the minimum set do not."""
+    partial: frozenset[GangKey] = frozenset()  # Of these some members have a node, and others of the minimum do not
     reservations: Mapping[GangKey, Reservation] = {}  # Waiting gang → what is reserved for it
     promise: Reservation | None = None  # That of `reservations` with a promised start
 

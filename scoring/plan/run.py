@@ -19,15 +19,15 @@ from scoring.model import MemberClass, Role
 from scoring.model.policy import Policy, ScorePolicy, Selection
 from scoring.model.snapshot import NodeTable, Snapshot
 from scoring.network.matrix import Floats, Ints, NetworkMatrix
-from scoring.plan.cache import PlannerCache, remember
+from scoring.plan.cache import OfNetwork, PlannerCache, remember
 from scoring.plan.capacity import Capacity, ClusterView, When
 from scoring.plan.demand import MemberSet, MemberSets
 from scoring.plan.result import Admission
 from scoring.score.pairs import LinkPoints, Links, among, among_sets, toward
 from scoring.score.zone_distance import Crossings, crossings
-from scoring.selection import select_on_grid
-from scoring.selection.demand import Demand, Selected, at_rows, in_places, on_grid, placed_gain, rooms
+from scoring.selection.demand import Demand, at_rows, in_places, on_grid, pairing, rooms
 from scoring.selection.greedy import fit, quick_value
+from scoring.selection.subset import select_on_grid
 
 _MOST_DEMANDS = 8192
 _FEW = 512
@@ -42,28 +42,20 @@ class RunScores:
 
     def __init__(self, view: ClusterView) -> None:
         self._view = view
-        self._number: dict[object, int] = {}  # (zones, score policy) → stands for them in keys: both are slow to hash
-        self._links: dict[int, Links] = {}  # Number → pair scores
-        self._ranks: dict[int, Floats] = {}  # Number → rank of all pairs
-        self._common: dict[object, ScorePolicy] = {}  # (zones, score policy) → it with one reference rate for all
+        self._links: dict[object, Links] = {}  # (zones, score policy) → pair scores; names are slow to hash
+        self._ranks: dict[object, Floats] = {}  # The same → rank of all pairs
+        self._common: dict[object, ScorePolicy] = {}  # The same → the policy with one reference rate for all
 
     def links(self, zones: tuple[ZoneName, ...], score: ScorePolicy) -> Links:
-        """Pair scores among the zones' nodes, ranks on the grid. Cost: as `among` when the network data is new."""
-        number = self._number.setdefault((zones, score), len(self._number))
-        if number not in self._links:
-            names, network = self._view.names(zones), self._view.snapshot.network
+        """Pair scores among the zones' nodes, ranks on the grid. Cost: when it is new as `among`, or `among_sets`."""
+        if (found := self._links.get((zones, score))) is None:
+            view, names, network = self._view, self._view.names(zones), self._view.snapshot.network
             made = partial(among, network, names, score)
-            self._links[number] = self._view.cache.links((network.version, names, score), made)
-        return self._links[number]
-
-    def compare(self, zones: tuple[ZoneName, ...], score: ScorePolicy) -> None:
-        """Make `links` ready, quicker than all pairs for several zones."""
-        view, names, network = self._view, self._view.names(zones), self._view.snapshot.network
-        key = (network.version, names, score)
-        if key not in view.cache.scores and len(zones) > 1 and not network.estimates:
-            sets = view.zone_number[view.rows(zones)]
-            view.cache.links(key, partial(among_sets, network, names, sets, self.crossings(), score))
-        self.links(zones, score)
+            if len(zones) > 1 and not network.estimates:
+                made = partial(among_sets, network, names, view.zone_number[view.rows(zones)], self.crossings(), score)
+            found = view.of_network.links(view.of_network.scores, (names, score), made)
+            self._links[zones, score] = found
+        return found
 
     def common_reference(self, zones: Sequence[ZoneName], score: ScorePolicy) -> ScorePolicy:
         """One reference rate for all zones compared: by its own best, a slow zone would look as good as a fast one."""
@@ -78,9 +70,9 @@ class RunScores:
 
     def crossings(self) -> Crossings:
         """What leads from zone to zone, by their places in the run's `zones`; looked for when it is new."""
-        view, network = self._view, self._view.snapshot.network
-        look = partial(crossings, network, view.table.index, view.zone_number)
-        return remember(view.cache.crossings, (network.version, view.layout), look, limit=2)
+        view = self._view
+        look = partial(crossings, view.snapshot.network, view.table.index, view.zone_number)
+        return remember(view.of_network.crossings, view.layout, look, limit=2)
 
     def connected(self, ends: Collection[NodeName]) -> NDArray[np.bool_]:
         """(nodes,): nodes that may be linked to some of `ends` otherwise than one that is measured nowhere."""
@@ -94,7 +86,7 @@ class RunScores:
             return anywhere
 
         at = [index[node] for node in ends]
-        found = remember(view.cache.measured, (network.version, view.layout), measured, limit=2).copy()
+        found = remember(view.of_network.measured, view.layout, measured, limit=2).copy()
         if not network.estimates:
             near = set(number[at].tolist())
             linked = {zone for pair in self.crossings() if not near.isdisjoint(pair) for zone in pair}
@@ -104,28 +96,20 @@ class RunScores:
 
     def whole_rank(self, zones: tuple[ZoneName, ...], score: ScorePolicy) -> Floats:
         """The rank of all pairs (n, n) of the zones' nodes. Not to be written. Cost: O(n²) the first time."""
-        number = self._number.setdefault((zones, score), len(self._number))
-        if number not in self._ranks:
-            self._ranks[number] = self.links(zones, score).rank_among(None)
-        return self._ranks[number]
+        return remember(self._ranks, (zones, score), lambda: self.links(zones, score).rank_among(None))
 
     def toward(self, names: tuple[NodeName, ...], ends: tuple[NodeName, ...], score: ScorePolicy) -> LinkPoints:
         """Pair scores between `names` and `ends`, shape (names, ends)."""
-        network = self._view.snapshot.network
-        key, made = (network.version, names, ends, score), partial(toward, network, names, ends, score)
-        return self._view.cache.links_toward(key, made)
+        of, made = self._view.of_network, partial(toward, self._view.snapshot.network, names, ends, score)
+        return of.links(of.toward, (names, ends, score), made)
 
     def anchors(self, members: MemberSet, zones: tuple[ZoneName, ...], score: ScorePolicy) -> Floats | None:
-        """Gain (classes, nodes) towards the placed siblings, as `select` wants it; `None`: there are none."""
+        """`Demand.placed` of the placed siblings; `None`: there are none."""
         if not members.siblings:
             return None
         rank = self.toward(self._view.names(zones), tuple(node for _, node in members.siblings), score).rank
-        return placed_gain(
-            [member_class.role for member_class, _ in members.classes],
-            all_reduce=members.all_reduce,
-            placed=[role for role, _ in members.siblings],
-            rank=rank,
-        )
+        roles, others = [one.role for one, _ in members.classes], [role for role, _ in members.siblings]
+        return pairing(roles, others, all_reduce=members.all_reduce) @ rank.T
 
 
 class NodeSearch:
@@ -136,15 +120,14 @@ class NodeSearch:
         self._estimates: dict[object, tuple[int, dict[ZoneName, float | None]]] = {}
         """(demand, score policy) → a moment of the room, and zone → its estimate then"""
 
-    def place(self, member_set: MemberSet, zones: tuple[ZoneName, ...]) -> Selected | None:
-        """Choose a node (as an index into `rows(zones)`) for every member of the demand, or `None`."""
+    def place(self, member_set: MemberSet, zones: tuple[ZoneName, ...]) -> list[list[int]] | None:
+        """Choose a node (as an index into `rows(zones)`) for every member of the demand, class by class, or `None`."""
         method, exact_size = member_set.method, self._view.policy.exact_zone_size
         packs = method is Selection.PACK  # for which more counts than how many members each node can hold
         demand, free, rank, rows = self._prepare(member_set, zones, member_set.score, as_places=not packs)
-        found = select_on_grid(method, demand, free, rank, exact_size=exact_size)
-        if found is None or rows is None:
-            return found
-        return Selected(tuple(tuple(rows[list(chosen)].tolist()) for chosen in found.rows), found.value)
+        counts = select_on_grid(method, demand, free, rank, exact_size=exact_size)
+        rows = np.arange(len(free)) if rows is None else rows
+        return None if counts is None else [rows.repeat(line).tolist() for line in counts]
 
     def fits_empty(self, member_set: MemberSet, zones: tuple[ZoneName, ...]) -> bool:
         """Whether the demand fits the zones when no pod runs there; without zones it does not."""
@@ -176,9 +159,11 @@ class NodeSearch:
         """A quick estimate of the best value in the zone, comparable between zones; `None`: there is no room."""
         return quick_value(*self._prepare(member_set, (zone,), score)[:3])
 
-    def mean_points(self, member_set: MemberSet, zones: tuple[ZoneName, ...], selected: Selected) -> float | None:
+    def mean_points(
+        self, member_set: MemberSet, zones: tuple[ZoneName, ...], selected: Sequence[Sequence[int]]
+    ) -> float | None:
         """Mean points over the pairs that talk, placed siblings in the zones included; `None`: there is none."""
-        chosen = zip(member_set.classes, selected.rows, strict=True)
+        chosen = zip(member_set.classes, selected, strict=True)
         ends = [(member_class.role, row) for (member_class, _), rows in chosen for row in rows]
         fresh = len(ends)
         local = {name: row for row, name in enumerate(self._view.names(zones))} if member_set.siblings else {}
@@ -316,8 +301,8 @@ def take_members(run: Run, members: Iterable[tuple[MemberClass, NodeName]]) -> N
         run.capacity.take_rows(member_class, rows)
 
 
-def warmed(snapshot: Snapshot, network: NetworkMatrix, policy: Policy) -> PlannerCache:
-    """A cache with the pair scores inside every zone, as plans will ask for them, and what is measured between zones.
+def warmed(snapshot: Snapshot, network: NetworkMatrix, policy: Policy) -> OfNetwork:
+    """The pair scores inside every zone, as plans will ask for them, and what is measured between zones.
 
     Made in a thread while the old data answers, as 5,000 nodes take 0.2 s. Cost: O(measured² of each zone + pairs).
     """
@@ -328,4 +313,4 @@ def warmed(snapshot: Snapshot, network: NetworkMatrix, policy: Policy) -> Planne
             scores.links((zone,), score)
     if not network.estimates:
         scores.crossings()
-    return view.cache
+    return view.of_network

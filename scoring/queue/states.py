@@ -11,9 +11,10 @@ All is derived from API objects and the moment: a restart changes neither a stat
 """
 
 from enum import StrEnum
+from math import inf
 from typing import Final
 
-from scoring.feasibility.quorum import Quorum, quorum_of
+from scoring.feasibility.quorum import Quorum
 from scoring.model import Gang, Phase, Role
 from scoring.model.policy import QueuePolicy
 
@@ -23,14 +24,10 @@ HOLD_S: Final = 7200.0  # Room is reserved for a STARVING gang for so long; then
 class JobState(StrEnum):
     """State of a gang, as in the paper."""
 
-    WAITING = "WAITING"
-    """It has not started."""
-    STARVING = "STARVING"
-    """It could have started for longer than STARVELIMIT, had there been room: it goes first."""
-    RUNNING = "RUNNING"
-    """Its minimum has or had nodes; losing or shrinking members never sends it back."""
-    COMPLETED = "COMPLETED"
-    """Its workers are done."""
+    WAITING = "WAITING"  # It has not started.
+    STARVING = "STARVING"  # It could have started for longer than STARVELIMIT, had there been room: it goes first.
+    RUNNING = "RUNNING"  # Its minimum has or had nodes; losing or shrinking members never sends it back.
+    COMPLETED = "COMPLETED"  # Its workers are done.
 
 
 QUEUE_OF = dict(zip(JobState, ("WQ", "WQ", "RQ", "FQ"), strict=True))  # The paper's: waiting, running, finished
@@ -49,28 +46,30 @@ def waiting_since_s(gang: Gang) -> float | None:
     return sorted(born)[gang.min_member - 1]
 
 
-def periods_starved(gang: Gang, policy: QueuePolicy, *, now_s: float) -> int:
+def starving_from(gang: Gang, policy: QueuePolicy) -> tuple[float, float]:
+    """From when it starves, and from when room may be reserved for it, Unix seconds; infinite: it has too few pods."""
+    if (since_s := waiting_since_s(gang)) is None:
+        return inf, inf
+    return since_s + policy.starve_limit_s, since_s + max(policy.starve_limit_s, policy.reserve_after_s)
+
+
+def period(starving_s: float, reserves_s: float, *, now_s: float) -> int:
     """-1: the clock has not reached STARVELIMIT; 0: it has, but nothing may be reserved yet; then 1, 2, …, a hold each.
 
     A hold is `HOLD_S`. Whenever this changes, time alone may change the order and the reservations.
 
-    >>> from tests.builders import gang
-    >>> policy = QueuePolicy(starve_limit_s=60.0, reserve_after_s=90.0)
-    >>> [periods_starved(gang("g", 1), policy, now_s=now_s) for now_s in (59.0, 60.0, 90.0, 7289.0, 7290.0)]
+    >>> [period(60.0, 90.0, now_s=now_s) for now_s in (59.0, 60.0, 90.0, 7289.0, 7290.0)]
     [-1, 0, 1, 1, 2]
     """
-    since_s = waiting_since_s(gang)
-    if since_s is None:
-        return -1
-    starving_s = since_s + policy.starve_limit_s
-    return period(starving_s, max(starving_s, since_s + policy.reserve_after_s), now_s=now_s)
-
-
-def period(starving_s: float, reserves_s: float, *, now_s: float) -> int:
-    """The same for one that starves from `starving_s`, and for which room may be reserved from `reserves_s`."""
     if now_s < reserves_s:
         return 0 if now_s >= starving_s else -1
     return 1 + int((now_s - reserves_s) / HOLD_S)
+
+
+def held_until_s(gang: Gang, policy: QueuePolicy, *, now_s: float) -> float:
+    """When the hold ends that it has now or will have first; Unix seconds."""
+    starving_s, reserves_s = starving_from(gang, policy)
+    return reserves_s + max(period(starving_s, reserves_s, now_s=now_s), 1) * HOLD_S
 
 
 def leads(period: int) -> bool:
@@ -92,8 +91,3 @@ def running_since_s(gang: Gang) -> float | None:
     """When the last of the minimum that is bound now got its node, Unix seconds; `None`: not known. O(n log n)."""
     got_nodes = sorted(p.scheduled_s for p in gang.members if p.scheduled_s is not None and p.node is not None)
     return got_nodes[gang.min_member - 1] if len(got_nodes) >= gang.min_member else None
-
-
-def has_started(gang: Gang) -> bool:
-    """Whether its wait is over: all of its minimum has nodes, or had. Cost: O(n log n)."""
-    return gang.started or quorum_of(gang).whole

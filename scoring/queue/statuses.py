@@ -21,20 +21,13 @@ from scoring.model import Gang, GangSource, GroupStatus, Phase, Pod, Reason
 class GroupPhase(StrEnum):
     """`status.phase` of a PodGroup, as we write it."""
 
-    PENDING = "Pending"
-    """Fewer pods exist than must run, or what they say of their gang cannot be used."""
-    PRE_SCHEDULING = "PreScheduling"
-    """All needed pods exist; the gang waits for its turn and for room."""
-    SCHEDULING = "Scheduling"
-    """It has been given its places, or some members have nodes and others not."""
-    SCHEDULED = "Scheduled"
-    """minMember members have nodes, fewer run yet."""
-    RUNNING = "Running"
-    """minMember members run or have succeeded."""
-    FINISHED = "Finished"
-    """minMember members have succeeded."""
-    FAILED = "Failed"
-    """Members failed, and the pods that are left are too few."""
+    PENDING = "Pending"  # Fewer pods exist than must run, or what they say of their gang cannot be used.
+    PRE_SCHEDULING = "PreScheduling"  # All needed pods exist; the gang waits for its turn and for room.
+    SCHEDULING = "Scheduling"  # It has been given its places, or some members have nodes and others not.
+    SCHEDULED = "Scheduled"  # minMember members have nodes, fewer run yet.
+    RUNNING = "Running"  # minMember members run or have succeeded.
+    FINISHED = "Finished"  # minMember members have succeeded.
+    FAILED = "Failed"  # Members failed, and the pods that are left are too few.
 
 
 POD_GROUPED = frozenset({GangSource.POD_GROUP, GangSource.ANNOTATION})  # Their gangs a coscheduling PodGroup may size

@@ -78,15 +78,6 @@ class Weight(msgspec.Struct, frozen=True, eq=False):
         return -self.omega_prime, self
 
 
-class Load(msgspec.Struct, frozen=True):
-    """What a gang's weight follows from, apart from the cluster's totals: these change with every node that comes."""
-
-    workers: int  # w_min: how many workers the gang cannot do without; at least 1
-    asked: tuple[tuple[ResourceName, int], ...]  # (resource of the formula, of all counted together), by name, no zeros
-    counted: int  # Pods through whose number `asked` is divided
-    needed: tuple[tuple[ResourceName, int, int], ...] = ()  # Resource, of it the minimum together, its largest member
-
-
 class Scale(msgspec.Struct, frozen=True):
     """The cluster's totals."""
 
@@ -100,35 +91,27 @@ class Scale(msgspec.Struct, frozen=True):
         together, most = table.allocatable.sum(axis=0).tolist(), table.allocatable.max(axis=0).tolist()
         return cls(dict(zip(table.axis, zip(together, most, strict=True), strict=True)))
 
-    def weight(self, load: Load) -> Weight:
-        """The weight of a gang of this load."""
-        for name, together, one in load.needed:
-            total, most = self.sizes.get(name, (0, 0))
-            if together > total or one > most:
+    def weight(self, gang: Gang) -> Weight:
+        """The gang's weight. Cost: O(n log n) in members."""
+        members = gang.members  # the minimum set; of a gang whose last members have failed, all there were
+        if len(members) != gang.min_member or any(p.deleting or p.phase is Phase.FAILED for p in members):
+            members = minimum_members(gang) or members
+        together, most = _sums(members)
+        for name, amount in together.items():
+            total, largest = self.sizes.get(name, (0, 0))
+            if amount > total or most[name] > largest:
                 return Weight(0)
+        counted = tuple([pod for pod in members if pod.role is Role.WORKER]) or members
         share, whole = 0, 1
-        for name, asked in load.asked:
-            total, _ = self.sizes.get(name, (0, 0))
-            if not total:
-                return Weight(0)
-            share, whole = share * total + asked * whole, whole * total
-        return Weight(load.workers * load.counted * whole, share) if share else Weight(0)
-
-
-def load_of(gang: Gang) -> Load:
-    """What the gang's weight follows from. Cost: O(n log n) in members."""
-    members = gang.members  # the minimum set; of a gang whose last members have failed, all there were
-    if len(members) != gang.min_member or any(p.deleting or p.phase is Phase.FAILED for p in members):
-        members = minimum_members(gang) or members
-    counted = tuple([pod for pod in members if pod.role is Role.WORKER]) or members
-    together, most = _sums(members)
-    of_workers = together if len(counted) == len(members) else _sums(counted)[0]
-    asked = [item for item in sorted(of_workers.items()) if item[0] in (CPU, MEMORY) or is_extended(item[0])]
-    needed = [(name, amount, most[name]) for name, amount in sorted(together.items())]
-    leaders = len({(p.role, p.index, p.name if p.index is None else "") for p in gang.members if p.role in LEADERS})
-    if not any(pod.role is Role.WORKER for pod in gang.members):
-        leaders = 0  # a gang that is all masters, or of unknown roles: every member works
-    return Load(max(gang.min_member - leaders, 1), tuple(asked), len(counted), tuple(needed))
+        for name, asked in (together if len(counted) == len(members) else _sums(counted)[0]).items():
+            if name in (CPU, MEMORY) or is_extended(name):
+                total, _ = self.sizes.get(name, (0, 0))
+                share, whole = share * total + asked * whole, whole * total
+        leaders = len({(p.role, p.index, p.name if p.index is None else "") for p in gang.members if p.role in LEADERS})
+        if not any(pod.role is Role.WORKER for pod in gang.members):
+            leaders = 0  # a gang that is all masters, or of unknown roles: every member works
+        workers = max(gang.min_member - leaders, 1)  # w_min: how many the gang cannot do without
+        return Weight(workers * len(counted) * whole, share) if share else Weight(0)
 
 
 def _sums(members: Iterable[Pod]) -> tuple[dict[ResourceName, int], dict[ResourceName, int]]:

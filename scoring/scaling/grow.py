@@ -174,7 +174,6 @@ class _Growth:
             self._refusals[key] = JobRefusal(key, No.NO_ROOM)
             return
         ask = self._shares.trimmed(replace(demand, need=(), more=((pods[0].member_class, pods),)))
-        run.scores.compare(zones, run.view.score(ask))
         near = [(pods[0].role, node) for node in had.values()]
         placed = place_more(run, ask, zones, near) if ask.more else None
         if placed is not None:

@@ -33,19 +33,12 @@ class Demand(msgspec.Struct, frozen=True):
 
     classes: tuple[ClassDemand, ...]
     all_reduce: bool  # True: the job has no ps and every pair of members counts
-    placed: Floats | None = None  # Built by `placed_gain`; `None`: no member has a node yet
+    placed: Floats | None = None  # Sums of the ranks of their pairs; `None`: no member has a node yet
 
     @property
     def size(self) -> int:
         """Members to place."""
         return sum(one.count for one in self.classes)
-
-
-class Selected(msgspec.Struct, frozen=True):
-    """An answer: for each class of the demand the node row of each member, ascending; and its value."""
-
-    rows: tuple[tuple[int, ...], ...]
-    value: float  # Sum of rank over the pairs that count, including those with members that already have a node
 
 
 def in_places(room: Ints, count: int, *, all_reduce: bool, placed: Floats | None = None) -> tuple[Demand, Ints]:
@@ -63,19 +56,16 @@ def pairs_count(one: Role, other: Role, *, all_reduce: bool) -> bool:
     return all_reduce or ((one is Role.PS) != (other is Role.PS))
 
 
+def pairing(roles: Sequence[Role], others: Sequence[Role], *, all_reduce: bool) -> Floats:
+    """(roles, others) of 0 and 1: between which pairs count."""
+    table = [[float(pairs_count(role, other, all_reduce=all_reduce)) for other in others] for role in roles]
+    return np.array(table).reshape(len(roles), len(others))
+
+
 def links(demand: Demand) -> Floats:
     """(classes, classes) of 0 and 1: between which classes pairs count."""
     roles = [one.role for one in demand.classes]
-    return np.array([[float(pairs_count(a, b, all_reduce=demand.all_reduce)) for b in roles] for a in roles])
-
-
-def placed_gain(roles: Sequence[Role], *, all_reduce: bool, placed: Sequence[Role], rank: Floats) -> Floats:
-    """`Demand.placed`: per class and candidate node the rank to placed members that count as its pairs, summed.
-
-    `rank` is (n, len(placed)): candidate node × node of each placed member (the same node is perfect).
-    """
-    weight = [[float(pairs_count(role, other, all_reduce=all_reduce)) for other in placed] for role in roles]
-    return np.array(weight).reshape(len(roles), len(placed)) @ rank.T
+    return pairing(roles, roles, all_reduce=demand.all_reduce)
 
 
 def rooms(one: ClassDemand, free: Ints) -> Ints:
@@ -99,6 +89,13 @@ def at_rows(demand: Demand, rows: Ints) -> Demand:
     """The same demand over a part of the nodes, in the order given."""
     classes = tuple(ClassDemand(one.role, one.request, one.allowed[rows], one.count) for one in demand.classes)
     return Demand(classes, demand.all_reduce, None if demand.placed is None else demand.placed[:, rows])
+
+
+def back(counts: Ints, rows: Ints, n: int) -> Ints:
+    """Of a placement on some rows (classes, rows) the one on all (classes, n)."""
+    full = np.zeros((len(counts), n), np.int64)
+    full[:, rows] = counts
+    return full
 
 
 def value_of(demand: Demand, counts: Ints, rank: Floats) -> float:

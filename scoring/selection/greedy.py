@@ -148,9 +148,6 @@ def quick_value(demand: Demand, free: Ints, rank: Floats) -> float | None:
 
     `rank` need not be on the grid, but only then equal sets have equal values. Cost: O(n²) once, O(n) per node used.
     """
-    wanted = [one for one in demand.classes if one.count]
-    if not wanted:
-        return 0.0
     if not len(free):
         return None
     if len(demand.classes) == 1:

@@ -16,7 +16,7 @@ import numpy as np
 
 from scoring.model import Role
 from scoring.network.matrix import Floats, Ints
-from scoring.selection.demand import Demand, at_rows, links, rooms, value_of, values_of
+from scoring.selection.demand import Demand, at_rows, back, links, rooms, value_of, values_of
 from scoring.selection.greedy import choose_starts, different, fit, grow, improve
 
 GROW_BUDGET = 1_000_000  # Start × node × round steps of the search for one class
@@ -81,26 +81,20 @@ def pack(demand: Demand, free: Ints, rank: Floats) -> Ints | None:
         plans = np.array(found, np.int64).reshape(len(found), len(demand.classes), len(free))
     if not len(plans):
         plain = fit(demand, free)
-        return None if plain is None else _back(plain, order, n)
+        return None if plain is None else back(plain, order, n)
     used = np.count_nonzero(plans.any(axis=1), axis=1)
     by_value = np.lexsort((-values_of(demand, plans, rank), used))
     kept = different(plans, by_value[used[by_value] == used.min()], most=KEPT)
     better = [improve(demand, plans[at], free, rank, most=MOST_MOVES, keep_nodes=True) for at in kept]
     best = min(better, key=lambda plan: (np.count_nonzero(plan.any(axis=0)), -value_of(demand, plan, rank)))
-    return _back(best, order, n)
+    return back(best, order, n)
 
 
 def pack_idle(demand: Demand, free: Ints) -> Ints | None:
     """Without any network: the nodes that take most members, then the most idle, each filled ps first."""
     order = _idle_first(demand, free)
     found = _fill_nodes(at_rows(demand, order), free[order], None, first=None)
-    return fit(demand, free) if found is None else _back(found, order, len(free))
-
-
-def _back(counts: Ints, order: Ints, n: int) -> Ints:
-    full = np.zeros((len(counts), n), np.int64)
-    full[:, order] = counts
-    return full
+    return fit(demand, free) if found is None else back(found, order, len(free))
 
 
 def _idle_first(demand: Demand, free: Ints) -> Ints:

@@ -1,4 +1,7 @@
-"""The default selection: the placement with the highest sum of pair scores that can be found in a millisecond or few.
+"""The selections by name; the default: the placement with the highest sum of pair scores found in a millisecond or few.
+
+Rule for all: all members or none, never beyond what is free, only on allowed nodes, the same input always gives the
+same answer. Rows are in the order of node names, so ties are decided by name.
 
 Steps: 1 leave out nodes without room; 2 no network data: pack; 3 few placements: try all (zones of a dozen nodes are
 common); 4 greedy from every start, or around the ps; 5 improve the best by moves; 6 compare with `paper`, whose greedy
@@ -17,8 +20,9 @@ from math import prod
 import numpy as np
 
 from scoring.model import Role
+from scoring.model.policy import Selection
 from scoring.network.matrix import Floats, Ints
-from scoring.selection.demand import Demand, at_rows, links, rooms, value_of, values_of
+from scoring.selection.demand import Demand, at_rows, back, in_places, links, rooms, value_of, values_of
 from scoring.selection.greedy import (
     batch_rooms,
     choose_starts,
@@ -30,7 +34,7 @@ from scoring.selection.greedy import (
     order_by_request,
     whole,
 )
-from scoring.selection.published import pack_idle, paper
+from scoring.selection.published import pack, pack_idle, paper
 
 GROW_BUDGET = 1_500_000  # Start × node × round steps of one greedy search: about 3 ms
 KEPT = 2  # Different greedy results that are improved
@@ -42,6 +46,23 @@ STAR_KEPT = 6  # Different placements whose ps are placed again around their wor
 STAR_ROUNDS = 4  # Times that this is done at most; it rarely changes anything after two
 
 
+def select_on_grid(method: Selection, demand: Demand, free: Ints, rank: Floats, *, exact_size: int) -> Ints | None:
+    """Members per class and node (classes, n) by `method`; `None`: they do not fit by it.
+
+    `free` is (n, r) and may be negative; `rank` (n, n) is symmetric with a perfect diagonal (`PairScores.rank`), and is
+    `on_grid`, as is `demand.placed`. `subset` and `pack` find a place whenever first fit finds one, and for a single
+    class whenever there is one; `subset` tries all placements of sets up to `exact_size` nodes when these are few.
+    """
+    if not len(free):
+        return None
+    if method is Selection.PACK:
+        return pack(demand, free, rank)
+    if len(demand.classes) == 1:
+        room = rooms(demand.classes[0], free)
+        demand, free = in_places(room, demand.size, all_reduce=demand.all_reduce, placed=demand.placed)
+    return paper(demand, free, rank) if method is Selection.PAPER else subset(demand, free, rank, exact_size=exact_size)
+
+
 def subset(demand: Demand, free: Ints, rank: Floats, *, exact_size: int) -> Ints | None:
     """Members per class and node (classes, n); `None`: no place, nor by `fit`. Ties by row order."""
     open_rows = np.flatnonzero(np.any([rooms(one, free) for one in demand.classes], axis=0))
@@ -51,11 +72,7 @@ def subset(demand: Demand, free: Ints, rank: Floats, *, exact_size: int) -> Ints
         return _search(demand, free, rank, exact_size)
     inner, block = at_rows(demand, open_rows), rank.take(open_rows, axis=0).take(open_rows, axis=1)
     found = _search(inner, free[open_rows], block, exact_size)
-    if found is None:
-        return None
-    counts = np.zeros((len(demand.classes), len(free)), np.int64)
-    counts[:, open_rows] = found
-    return counts
+    return None if found is None else back(found, open_rows, len(free))
 
 
 def _search(demand: Demand, free: Ints, rank: Floats, exact_size: int) -> Ints | None:

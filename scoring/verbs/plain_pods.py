@@ -24,7 +24,7 @@ from scoring.model.policy import QueuePolicy
 from scoring.model.resources import PODS
 from scoring.network.matrix import Ints
 from scoring.plan.cache import remember
-from scoring.queue.states import leads, periods_starved
+from scoring.queue.states import leads, period, starving_from
 
 SYSTEM_PRIORITY = 2_000_000_000  # PriorityClass system-…: these pods keep the cluster alive, nothing is held from them
 _NO_LIMIT = np.iinfo(np.int64).max
@@ -35,7 +35,7 @@ def kept_from_plain(
 ) -> dict[GangKey, Reservation]:
     """Those of `reservations` that plain pods have to leave alone now. Cost: O(members of their gangs)."""
     gangs = {key: snapshot.gangs[key] for key in reservations if key in snapshot.gangs}
-    ours = {key for key, gang in gangs.items() if leads(periods_starved(gang, policy, now_s=now_s))}
+    ours = {key for key, gang in gangs.items() if leads(period(*starving_from(gang, policy), now_s=now_s))}
     return {key: reserved for key, reserved in reservations.items() if key in ours or key in snapshot.claims}
 
 

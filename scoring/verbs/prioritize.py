@@ -100,8 +100,8 @@ def _network_points(run: Run, plan: Plan, pod: Pod, gang: Gang | None) -> Floats
     ends = tuple(sorted({node for _, node in siblings_of(plan, pod, gang) if node in table.index}))
     points = np.zeros(len(table.nodes))
     if not ends:
-        key = (network.version, run.view.layout, score)
-        return remember(run.cache.outlooks, key, partial(_outlook, run, score), limit=64)
+        outlooks, key = run.view.of_network.outlooks, (run.view.layout, score)
+        return remember(outlooks, key, partial(_outlook, run, score), limit=64)
     names: Sequence[NodeName] = table.names
     rows: Ints | slice = slice(None)
     own = run.scores.connected(ends)

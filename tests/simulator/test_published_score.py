@@ -9,7 +9,7 @@ from lab.simulator.policies.published_score import PublishedScores, published_po
 from scoring.ids import NodeName
 from scoring.model.policy import Order, Policy, QueuePolicy, Selection
 from scoring.network.matrix import NetworkMatrix
-from scoring.plan import plan
+from scoring.plan import PlannerCache, plan
 from tests.builders import gang, mesh, node, snapshot
 
 NAMES = [NodeName("a"), NodeName("b")]
@@ -53,6 +53,7 @@ def test_the_papers_test_case_by_its_own_score_and_selection() -> None:
     network, wanted = mesh(names, bad=bad), gang("job", 6)
     state = snapshot([node(name, zone="D", cpu="1") for name in names], [wanted], network=network)
     policy = Policy(selection=Selection.PAPER, queue=QueuePolicy(order=Order.FIFO))
-    made = plan(state, policy, now_s=0.0, cache=PublishedScores(network=network))
+    cache = PlannerCache(network=PublishedScores(version=network.version, data=network))
+    made = plan(state, policy, now_s=0.0, cache=cache)
     assert sorted(made.admitted[wanted.key].members.values()) == [*names[:5], names[8]]
     assert np.isclose(made.admitted[wanted.key].score or 0.0, 63.0)

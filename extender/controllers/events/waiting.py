@@ -17,12 +17,13 @@ from extender.controllers.events.recorder import Happening
 from extender.runtime.slices import Steps, Worker
 from scoring.explain.gang import NEVER, explain, why_it_waits
 from scoring.explain.words import duration_text, expected_text
+from scoring.feasibility.quorum import quorum_of
 from scoring.ids import GangKey
 from scoring.model import Gang, GangSource, Reason
 from scoring.plan import Plan, PlannerCache
 from scoring.plan.expected_starts import ExpectedStart, expected_starts
 from scoring.plan.queue_order import namespace_of
-from scoring.queue.states import has_started, running_since_s, waiting_since_s
+from scoring.queue.states import running_since_s, waiting_since_s
 from scoring.queue.statuses import camel_case
 
 EACH_S: Final = 5.0
@@ -101,16 +102,15 @@ class WaitingTimes(ControlLoop):
             if old is not None and old[0] is gang:
                 after[key] = old
                 continue
-            started = has_started(gang)
+            started = gang.started or quorum_of(gang).whole
             after[key] = gang, started
             if started and (key in self._admitted_s if before is None else old is None or not old[1]):
-                metrics, since_s = self.context.telemetry, running_since_s(gang)
+                since_s, waiting_s = running_since_s(gang), waiting_since_s(gang)
                 until_s = self.context.clock.now_s() if since_s is None else since_s
-                waiting_s = waiting_since_s(gang)
                 waited_s = until_s - (gang.created_s if waiting_s is None else waiting_s)
-                metrics.gang_waited(namespace_of(gang), max(waited_s, 0.0))
+                self.context.telemetry.gang_waited(namespace_of(gang), max(waited_s, 0.0))
                 if (admitted_s := self._admitted_s.pop(key, None)) is not None:
-                    metrics.started_after(max(until_s - admitted_s, 0.0))
+                    self.context.telemetry.started_after(max(until_s - admitted_s, 0.0))
         if not self.context.acting():
             return
         for key in self._admitted_s.keys() - after.keys():

@@ -188,8 +188,7 @@ class Commands:
         times: dict[str, float] = {}
         for name, cache in (("plan_full_cold", PlannerCache()), ("plan_full", PlannerCache())):
             if name == "plan_full":
-                cache.renew(snapshot.network.version)
-                cache.scores, cache.pairs = dict(planner.cache.scores), planner.cache.pairs
+                cache.network = planner.cache.borrowed().network
             runs = Runs()
             runs.timed(plan)(snapshot, planner.policy, now_s=now_s, cache=cache)
             times[f"{name}_ms"] = runs.report()["plan_max_ms"]

@@ -125,6 +125,6 @@ class PaperN(Planned):
 
     def decide(self, state: State) -> Advice:
         """As the planner does, with the scores of the network that is there."""
-        if not isinstance(self._cache, PublishedScores):
-            self._cache = PublishedScores(network=state.network)
+        if getattr(self._cache.network, "data", None) is not state.network:
+            self._cache.network = PublishedScores(version=state.network.version, data=state.network)
         return super().decide(state)

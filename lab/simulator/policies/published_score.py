@@ -5,13 +5,12 @@ Why: the paper fixes neither units nor weights, and does not cap the bandwidth t
 """
 
 from collections.abc import Callable, Hashable
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
-from scoring.ids import NodeName
 from scoring.network.matrix import Block, Floats, Metric, NetworkMatrix
-from scoring.plan import PlannerCache
+from scoring.plan.cache import OfNetwork, S
 from scoring.score.pairs import LinkPoints, Links
 
 
@@ -33,22 +32,20 @@ def published_points(forward: Block, backward: Block) -> Floats:
     return np.where(forward.same | backward.same.T, best, points)
 
 
-class PublishedScores(PlannerCache, kw_only=True):
-    """A planner's cache that has these scores in place of netgang's."""
+class PublishedScores(OfNetwork, kw_only=True):
+    """A planner's cache of network data that has these scores in place of netgang's."""
 
-    network: NetworkMatrix
+    data: NetworkMatrix
 
-    def links(self, key: Hashable, make: Callable[[], Links]) -> Links:
-        """Of all pairs of the nodes that the key names. Cost: O(nodes²) the first time."""
+    def links(self, table: dict[Hashable, S], key: Hashable, make: Callable[[], S]) -> S:
+        """Of the pairs that the key names. Cost: O(nodes²) the first time."""
         del make
-        _, names, _ = cast(tuple[int, tuple[NodeName, ...], object], key)
-        block = self.network.block(names, names)
-        points = published_points(block, block)
-        return super().links(key, lambda: Links(np.arange(len(names)), -1, points, points, None))
-
-    def links_toward(self, key: Hashable, make: Callable[[], LinkPoints]) -> LinkPoints:
-        """The same towards a few nodes."""
-        del make
-        _, names, ends, _ = cast(tuple[int, tuple[NodeName, ...], tuple[NodeName, ...], object], key)
-        points = published_points(self.network.block(names, ends), self.network.block(ends, names))
-        return super().links_toward(key, lambda: LinkPoints(points, points))
+        names, *ends, _ = cast(tuple[Any, ...], key)
+        if not ends:
+            block = self.data.block(names, names)
+            points = published_points(block, block)
+            made: LinkPoints | Links = Links(np.arange(len(names)), -1, points, points, None)
+        else:
+            points = published_points(self.data.block(names, ends[0]), self.data.block(ends[0], names))
+            made = LinkPoints(points, points)
+        return super().links(table, key, lambda: cast(S, made))

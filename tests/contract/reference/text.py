@@ -18,7 +18,7 @@ class Told(NamedTuple):
 
 @cache
 def told(cls: type) -> tuple[Told, ...]:
-    """The attributes of a class that are assigned in its body, with the docstrings below them."""
+    """The attributes of a class that are assigned in its body, with the comment beside or the docstring below each."""
     source = textwrap.dedent(inspect.getsource(cls))
     lines = source.splitlines()
     [tree] = ast.parse(source).body
@@ -31,7 +31,8 @@ def told(cls: type) -> tuple[Told, ...]:
         above = lines[statement.lineno - 2].strip()
         group = above.removeprefix("# ").rstrip(".") if above.startswith("# ") else group
         below = tree.body[place + 1] if place + 1 < len(tree.body) else None
-        found.append(Told(statement.targets[0].id, group, _paragraphs(below)))
+        beside = tuple(filter(None, [lines[statement.lineno - 1].partition("  # ")[2]]))
+        found.append(Told(statement.targets[0].id, group, beside or _paragraphs(below)))
     return tuple(found)
 
 

@@ -10,24 +10,9 @@ from msgspec.structs import replace
 
 from scoring.explain.gang import Explained, explain
 from scoring.ids import NodeName
-from scoring.model import (
-    Controller,
-    Gang,
-    GangSource,
-    HostPort,
-    Node,
-    NodeSelectorTerm,
-    Pod,
-    Policy,
-    Reason,
-    Requirement,
-    Resources,
-    Role,
-    RunRef,
-    Taint,
-    Toleration,
-)
-from scoring.model.policy import Preempting, QueuePolicy, ServicePolicy
+from scoring.model import Gang, GangSource, HostPort, Node, NodeSelectorTerm, Pod, Reason, Resources, Role
+from scoring.model.pod import Controller, Requirement, RunRef, Taint, Toleration
+from scoring.model.policy import Policy, Preempting, QueuePolicy, ServicePolicy
 from scoring.model.reasons import CauseReason
 from scoring.model.snapshot import Reservation, Snapshot
 from scoring.plan import Plan, plan
@@ -70,7 +55,6 @@ def asking(wanted: Gang, resource: str) -> Gang:
 
 
 def refused(of: Gang, *nodes: str) -> dict[str, Any]:
-    """Nodes that kube-scheduler's own filters refused to the gang's pods."""
     return {"exclusions": {of.members[0].member_class: frozenset(map(NodeName, nodes))}}
 
 
@@ -96,67 +80,52 @@ NEXT_RUN = replace(
 )
 
 CASES: dict[str, Case] = {
-    "six of nine nodes are cordoned": Case(
-        CauseReason.UNAVAILABLE,
+    "six of nine nodes are cordoned": Case(CauseReason.UNAVAILABLE,
         ("6 of 9 nodes of zone a are cordoned", "has room for 3 of 5 pods", "kubectl uncordon a0 a1 a2 …"),
         gang("g", 5), [*some_are(6, 9, unschedulable=True), *row(1, zone="b", cpu="1")]),
-    "one node is cordoned": Case(
-        CauseReason.UNAVAILABLE, ("1 of 2 nodes of zone a is cordoned", "kubectl uncordon a0"),
+    "one node is cordoned": Case(CauseReason.UNAVAILABLE, ("1 of 2 nodes of zone a is cordoned", "kubectl uncordon a0"),
         gang("g", 2), some_are(1, 2, unschedulable=True)),
-    "nodes are not ready": Case(
-        CauseReason.UNAVAILABLE, ("2 of 3 nodes of zone a are not ready", "kubectl describe node"),
-        G3, some_are(2, 3, ready=False)),
-    "nodes are about to be removed": Case(
-        CauseReason.UNAVAILABLE, ("2 of 3 nodes of zone a are out of service or about to be removed",),
-        G3, some_are(2, 3, leaving=True)),
-    "a taint that the pods do not tolerate": Case(
-        CauseReason.TAINT,
+    "nodes are not ready": Case(CauseReason.UNAVAILABLE,
+        ("2 of 3 nodes of zone a are not ready", "kubectl describe node"), G3, some_are(2, 3, ready=False)),
+    "nodes are about to be removed": Case(CauseReason.UNAVAILABLE,
+        ("2 of 3 nodes of zone a are out of service or about to be removed",), G3, some_are(2, 3, leaving=True)),
+    "a taint that the pods do not tolerate": Case(CauseReason.TAINT,
         ("2 of 3 nodes of zone a have taint dedicated=ml:NoSchedule, which the pods do not tolerate", "toleration"),
         G3, some_are(2, 3, taints=[ML])),
-    "two things at once: the greater first": Case(
-        CauseReason.TAINT,
+    "two things at once: the greater first": Case(CauseReason.TAINT,
         ("2 of 4 nodes of zone a have taint dedicated=ml:NoSchedule", "; 1 of 4 nodes of zone a is co"),
         gang("g", 4), [*some_are(2, 3, taints=[ML]), node("a9", cpu="1", unschedulable=True)]),
-    "the nodes with its label are cordoned, and other zones lack the label": Case(
-        CauseReason.UNAVAILABLE, ("1 of 1 node of zone a is cordoned", "kubectl uncordon a0"),
-        gang("g", 1, node_selector={"pool": "ml"}),
+    "the nodes with its label are cordoned, and other zones lack the label": Case(CauseReason.UNAVAILABLE,
+        ("1 of 1 node of zone a is cordoned", "kubectl uncordon a0"), gang("g", 1, node_selector={"pool": "ml"}),
         [*row(1, labels={"pool": "ml"}, unschedulable=True), *row(2, zone="b", taints=[ML])]),
-    "the taint is tolerated, the node cordoned": Case(
-        CauseReason.UNAVAILABLE, ("1 of 1 node of zone a is cordoned",),
+    "the taint is tolerated, the node cordoned": Case(CauseReason.UNAVAILABLE, ("1 of 1 node of zone a is cordoned",),
         gang("g", 1, tolerations=[Toleration("dedicated", "Exists")]), row(1, taints=[ML], unschedulable=True)),
-    "nodeSelector: a value misspelt": Case(
-        CauseReason.LABEL, ("No node of the cluster has label disk=sdd", "did you mean disk=ssd?"),
-        gang("g", 1, node_selector={"disk": "sdd"}), row(2, labels={"disk": "ssd"})),
-    "nodeSelector: a value unlike all": Case(
-        CauseReason.LABEL, ("label disk=tape", "nodes have disk=nvme, disk=ssd"),
-        gang("g", 1, node_selector={"disk": "tape"}),
+    "nodeSelector: a value misspelt": Case(CauseReason.LABEL, ("No node of the cluster has label disk=sdd",
+        "did you mean disk=ssd?"), gang("g", 1, node_selector={"disk": "sdd"}), row(2, labels={"disk": "ssd"})),
+    "nodeSelector: a value unlike all": Case(CauseReason.LABEL,
+        ("label disk=tape", "nodes have disk=nvme, disk=ssd"), gang("g", 1, node_selector={"disk": "tape"}),
         [node("a", labels={"disk": "ssd"}), node("b", labels={"disk": "nvme"})]),
-    "nodeSelector: a key misspelt": Case(
-        CauseReason.LABEL, ("label accelarator=a100", "did you mean accelerator?"),
+    "nodeSelector: a key misspelt": Case(CauseReason.LABEL, ("label accelarator=a100", "did you mean accelerator?"),
         gang("g", 1, node_selector={"accelarator": "a100"}), row(1, labels={"accelerator": "a100"})),
     "node affinity that no node meets": Case(
         CauseReason.LABEL, ("No node of the cluster has label gpu In (a100, h100)",),
         gang("g", 1, affinity=(NodeSelectorTerm((Requirement("gpu", "In", ("a100", "h100")),)),)), row(1)),
-    "the label exists, on nodes of another zone": Case(
-        CauseReason.LABEL, ("No node of zone a has label disk=ssd", "nodes of other zones do"),
-        gang("g", 1, node_selector={"disk": "ssd"}, options={"zones": "a"}),
-        [*row(1), *row(1, zone="b", labels={"disk": "ssd"})]),
-    "the label exists, on nodes without a zone": Case(
-        CauseReason.LABEL,
+    "the label exists, on nodes of another zone": Case(CauseReason.LABEL,
+        ("No node of zone a has label disk=ssd", "nodes of other zones do"), gang("g", 1,
+        node_selector={"disk": "ssd"}, options={"zones": "a"}), [*row(1), *row(1, zone="b", labels={"disk": "ssd"})]),
+    "the label exists, on nodes without a zone": Case(CauseReason.LABEL,
         ("of zone a has label pool=ml", "nodes without zone label topology.kubernetes.io/zone do", "Give these nodes"),
         gang("g", 1, node_selector={"pool": "ml"}), [*row(1), node("n", zone="", labels={"pool": "ml"})]),
     "too few nodes have the label": Case(
         CauseReason.LABEL, ("2 of 3 nodes of zone a lack labels of the pods' nodeSelector",),
         gang("g", 3, node_selector={"disk": "ssd"}), [*row(1, cpu="1", labels={"disk": "ssd"}), *row(3, cpu="1")[1:]]),
-    "an extended resource that no node has": Case(
-        "Uncounted", ("shows nvidia.com/gpus (did you mean nvidia.com/gpu?)", "Correct the resource's name"),
-        MISSPELT, row(1, gpu=4), rest=refused(MISSPELT, "a0")),
+    "an extended resource that no node has": Case("Uncounted", ("shows nvidia.com/gpus (did you mean nvidia.com/gpu?)",
+        "Correct the resource's name"), MISSPELT, row(1, gpu=4), rest=refused(MISSPELT, "a0")),
     "a pod larger than the largest node": Case(
         CauseReason.TOO_LARGE, ("Each pod asks for cpu 32; the largest node has 16", "Ask for at most 16 cpu"),
         gang("g", 1, cpu="32"), [*row(1, cpu="8"), *row(1, zone="b", cpu="16")]),
-    "a pod larger than the largest node with its label": Case(
-        CauseReason.TOO_LARGE, ("the largest node that it may use has 8",),
-        gang("g", 1, cpu="16", node_selector={"disk": "ssd"}),
+    "a pod larger than the largest node with its label": Case(CauseReason.TOO_LARGE,
+        ("the largest node that it may use has 8",), gang("g", 1, cpu="16", node_selector={"disk": "ssd"}),
         [node("a0", cpu="8", labels={"disk": "ssd"}), node("a1", cpu="64")]),
     "larger nodes are outside netgang.io/zones": Case(
         CauseReason.TOO_LARGE, ("the largest node that it may use has 8; nodes outside netgang.io/zones have 64",),
@@ -167,65 +136,52 @@ CASES: dict[str, Case] = {
     "each kind of member fits the empty zone, all of them do not": Case(
         CauseReason.ZONE_TOO_SMALL, ("Even empty, zone a has room for each kind of its pods, not for all of them at",),
         PS_AND_WORKERS, row(2, cpu="16")),
-    "netgang.io/zones leaves out a free zone": Case(
-        CauseReason.ZONES_EXCLUDED,
+    "netgang.io/zones leaves out a free zone": Case(CauseReason.ZONES_EXCLUDED,
         ("Annotation netgang.io/zones=a leaves out zone b, which has room for all 3 pods", "or remove it"),
         gang("g", 3, options={"zones": "a"}), [*row(1), *row(1, zone="b")], pods=BUSY),
-    "netgang.io/zones leaves out a free zone, and nodes without a zone are free": Case(
-        CauseReason.ZONES_EXCLUDED, ("leaves out zone b, which has room for its pod",),
-        gang("g", 1, options={"zones": "a"}), [*row(1), node("n", zone=""), *row(1, zone="b")],
-        pods=[pod("other", cpu="8", node="a0", scheduler_name="x")]),
-    "netgang.io/zones names no zone of the cluster": Case(
-        "NoAllowedZone", ("names zone-aa", "did you mean zone-a?"),
-        gang("g", 1, options={"zones": "zone-aa"}), row(1, zone="zone-a")),
-    "netgang.io/zones names a node": Case(
-        "NoAllowedZone", ("names a0", "a0 is a node of zone a", "Correct annotation netgang.io/zones"),
-        gang("g", 1, options={"zones": "a0"}), row(1)),
-    "a host port is taken": Case(
-        CauseReason.PORT, ("Host port 8080 is taken on 1 of 1 node of zone a", "Drop hostPort"),
-        with_ports(gang("g", 1), 8080), row(1),
-        rest={"host_ports": {NodeName("a0"): frozenset({HostPort("TCP", "0.0.0.0", 8080)})}}),
+    "netgang.io/zones leaves out a free zone, and nodes without a zone are free": Case(CauseReason.ZONES_EXCLUDED,
+        ("leaves out zone b, which has room for its pod",), gang("g", 1, options={"zones": "a"}),
+        [*row(1), node("n", zone=""), *row(1, zone="b")], pods=[pod("other", cpu="8", node="a0", scheduler_name="x")]),
+    "netgang.io/zones names no zone of the cluster": Case("NoAllowedZone",
+        ("names zone-aa", "did you mean zone-a?"), gang("g", 1, options={"zones": "zone-aa"}), row(1, zone="zone-a")),
+    "netgang.io/zones names a node": Case("NoAllowedZone", ("names a0", "a0 is a node of zone a",
+        "Correct annotation netgang.io/zones"), gang("g", 1, options={"zones": "a0"}), row(1)),
+    "a host port is taken": Case(CauseReason.PORT,
+        ("Host port 8080 is taken on 1 of 1 node of zone a", "Drop hostPort"), with_ports(gang("g", 1), 8080),
+        row(1), rest={"host_ports": {NodeName("a0"): frozenset({HostPort("TCP", "0.0.0.0", 8080)})}}),
     "more pods with a host port than nodes": Case(
         CauseReason.PORT, ("Each pod has host port 8080, so one fits a node, and zone a has 1 node for 2 pods",),
         with_ports(gang("g", 2), 8080), row(1)),
     "the limit of pods of a node": Case(
         CauseReason.NO_ROOM, ("2 more places for pods would do", "raise maxPods of the kubelets"),
         gang("g", 2), row(1, pods=2), pods=[pod(f"o{i}", cpu="0", node="a0") for i in range(2)]),
-    "running pods take the room": Case(
-        CauseReason.NO_ROOM,
+    "running pods take the room": Case(CauseReason.NO_ROOM,
         ("Too little room is free: zone a has room for 1 of 3 pods (cpu 1 each), 2 more cpu would do",),
         G3, row(1), pods=BUSY),
-    "running pods leave each worker 12 of 16 cpu, beside a ps": Case(
-        CauseReason.NO_ROOM, ("zone a has room for 0 of 2 pods (cpu 16, memory 6Gi each)", "more cpu would do"),
-        PS_AND_WORKERS, row(2, cpu="17"),
-        pods=[pod(f"o{i}", cpu=f"{5 - i}", node=f"a{i}", scheduler_name="x") for i in range(2)]),
-    "running pods leave each worker 6Gi of 8Gi": Case(
-        CauseReason.NO_ROOM, ("zone a has room for 0 of 2 pods", "more memory would do"),
-        gang("g", 2, memory="8Gi"), row(2, memory="8Gi"),
+    "running pods leave each worker 12 of 16 cpu, beside a ps": Case(CauseReason.NO_ROOM,
+        ("zone a has room for 0 of 2 pods (cpu 16, memory 6Gi each)", "more cpu would do"), PS_AND_WORKERS,
+        row(2, cpu="17"), pods=[pod(f"o{i}", cpu=f"{5 - i}", node=f"a{i}", scheduler_name="x") for i in range(2)]),
+    "running pods leave each worker 6Gi of 8Gi": Case(CauseReason.NO_ROOM,
+        ("zone a has room for 0 of 2 pods", "more memory would do"), gang("g", 2, memory="8Gi"), row(2, memory="8Gi"),
         pods=[pod(f"o{i}", cpu="1", memory="1500Mi", node=f"a{i}", scheduler_name="x") for i in range(2)]),
-    "neither resource alone would do": Case(
-        CauseReason.NO_ROOM, ("more cpu, 2Gi more memory would do",),
-        gang("g", 1, cpu="8", memory="8Gi"), row(1, memory="8Gi"),
-        pods=[pod("other", cpu="2", memory="2Gi", node="a0", scheduler_name="x")]),
-    "running pods take the room of the nodes with its label": Case(
-        CauseReason.NO_ROOM, ("Too little room is free: zone a has room for 0 of 1 pod",),
-        gang("g", 1, node_selector={"pool": "ml"}), [*row(1, labels={"pool": "ml"}), *row(2, zone="b")],
-        pods=[pod("other", cpu="8", node="a0", scheduler_name="x")]),
+    "neither resource alone would do": Case(CauseReason.NO_ROOM,
+        ("more cpu, 2Gi more memory would do",), gang("g", 1, cpu="8", memory="8Gi"),
+        row(1, memory="8Gi"), pods=[pod("other", cpu="2", memory="2Gi", node="a0", scheduler_name="x")]),
+    "running pods take the room of the nodes with its label": Case(CauseReason.NO_ROOM,
+        ("Too little room is free: zone a has room for 0 of 1 pod",), gang("g", 1, node_selector={"pool": "ml"}), [*row(
+        1, labels={"pool": "ml"}), *row(2, zone="b")], pods=[pod("other", cpu="8", node="a0", scheduler_name="x")]),
     "running pods take the room, and one node is cordoned besides": Case(
         CauseReason.NO_ROOM, ("3 more cpu would do; 1 of 2 nodes of zone a is cordoned",),
         gang("g", 4), [*row(1), node("a1", cpu="1", unschedulable=True)], pods=BUSY),
     "no gang leaves for one so wide": Case(
         CauseReason.NO_ROOM, ("Too little room is free", "no gang leaves for it by service level"),
         gang("g", 8), row(1), pods=BUSY, policy=Policy(preemption=Preempting.LEVELS, service=ServicePolicy())),
-    "gangs ahead were given the room": Case(
-        CauseReason.AHEAD, ("1 gang ahead of it in the queue was given that room", "netgang queue"),
-        gang("g", 1, cpu="8", created_s=9.0), row(1), [gang("f", 1, cpu="8", priority=1)]),
-    "the room is committed to a gang that starts": Case(
-        CauseReason.AHEAD, ("committed to 1 gang that is starting",),
+    "gangs ahead were given the room": Case(CauseReason.AHEAD, ("1 gang ahead of it in the queue was given that room",
+        "netgang queue"), gang("g", 1, cpu="8", created_s=9.0), row(1), [gang("f", 1, cpu="8", priority=1)]),
+    "the room is committed to a gang that starts": Case(CauseReason.AHEAD, ("committed to 1 gang that is starting",),
         gang("g", 1, cpu="8"), row(1), [(STARTING := gang("s", 1, cpu="8", namespace="secret"))],
         rest={"commitments": {"secret/s": {str(STARTING.members[0].uid): "a0"}}}),
-    "it waits for one zone": Case(
-        "SpillWait", ("has room for 8 of 9 pods", "may be spread over zones in 300 s"),
+    "it waits for one zone": Case("SpillWait", ("has room for 8 of 9 pods", "may be spread over zones in 300 s"),
         gang("g", 9, options={"zone-policy": "preferred"}), [*row(1), *row(1, zone="b")]),
     "the namespace has its share": Case(
         "OverShare", ("The gang's namespace would have more than its share of the cluster: ", "have its share raised"),
@@ -236,35 +192,29 @@ CASES: dict[str, Case] = {
     "anti-affinity on more nodes than there are": Case(
         CauseReason.ZONE_TOO_SMALL, ("3 pods must be on different nodes (podAntiAffinity)", "waiting does not help"),
         APART, row(2), rest=refused(APART, "a0", "a1")),
-    "topology spread on more nodes than there are": Case(
-        CauseReason.ZONE_TOO_SMALL, ("(topologySpreadConstraints)", "waiting does not help"),
-        SPREAD, row(2), rest=refused(SPREAD, "a0", "a1")),
-    "devices that kube-scheduler counts": Case(
-        "Uncounted", ("shows resourceClaims", "cannot allocate all claims"),
-        CLAIMS, row(1), rest=refused(CLAIMS, "a0")),
+    "topology spread on more nodes than there are": Case(CauseReason.ZONE_TOO_SMALL,
+        ("(topologySpreadConstraints)", "waiting does not help"), SPREAD, row(2), rest=refused(SPREAD, "a0", "a1")),
+    "devices that kube-scheduler counts": Case("Uncounted",
+        ("shows resourceClaims", "cannot allocate all claims"), CLAIMS, row(1), rest=refused(CLAIMS, "a0")),
     "a PersistentVolumeClaim is missing": Case(
         CauseReason.UNPLACEABLE, ("A claim of 1 of 1 pod is missing or not bound", VOLUME, "Create the claim"),
         gang("g", 1, obstacle=VOLUME), row(1)),
-    "a ResourceClaim is missing": Case(
-        CauseReason.UNPLACEABLE, ('resourceclaim "gpu" not found', "Create the claim"),
+    "a ResourceClaim is missing": Case(CauseReason.UNPLACEABLE, ('resourceclaim "gpu" not found', "Create the claim"),
         gang("g", 1, obstacle='resourceclaim "gpu" not found'), row(1)),
     "kube-scheduler refuses the pod itself": Case(
         CauseReason.UNPLACEABLE, ("kube-scheduler places 1 of 1 pod on no node: a plugin says no",),
         gang("g", 1, obstacle="a plugin says no"), row(1)),
-    "a foreign scheduling gate": Case(
-        CauseReason.GATE,
+    "a foreign scheduling gate": Case(CauseReason.GATE,
         ("2 pods of 2 wait for another controller to remove scheduling gate kueue.x-k8s.io/admission",),
         gang("g", 2, gates=("kueue.x-k8s.io/admission",)), row(1)),
-    "too few members": Case(
-        CauseReason.PODS_MISSING, ("2 of 3 pods exist; 1 more must exist before it starts", "lower min-available"),
-        gang("g", 2, min_member=3), row(1)),
+    "too few members": Case(CauseReason.PODS_MISSING, ("2 of 3 pods exist; 1 more must exist before it starts",
+        "lower min-available"), gang("g", 2, min_member=3), row(1)),
     "too few members of a PodGroup": Case(
         CauseReason.PODS_MISSING, ("1 of 2 pods exist", "or lower minMember of the PodGroup"),
         replace(gang("g", 1, min_member=2), source=GangSource.POD_GROUP), row(1)),
-    "too few members of a job of the training operator": Case(
-        CauseReason.PODS_MISSING, ("why PyTorchJob g has not made them", "schedulingPolicy.minAvailable"),
-        replace(gang("g", members=[replace(pod("g-0", gang="g"), owner=TRAINING)], min_member=2),
-            source=GangSource.POD_GROUP), row(1)),
+    "too few members of a job of the training operator": Case(CauseReason.PODS_MISSING,
+        ("why PyTorchJob g has not made them", "schedulingPolicy.minAvailable"), replace(gang("g",
+        members=[replace(pod("g-0", gang="g"), owner=TRAINING)], min_member=2), source=GangSource.POD_GROUP), row(1)),
     "members are still being deleted": Case(
         CauseReason.PODS_MISSING, ("1 of 2 pods exist, 1 pod of it still being deleted",),
         gang("g", members=[pod("g-0", gang="g"), pod("g-1", gang="g", deleting=True)]), row(1)),
@@ -277,26 +227,20 @@ CASES: dict[str, Case] = {
     "different schedulers": Case(
         "MixedSchedulers", ("The gang's pods name different schedulers: netgang, other.", "schedulerName"),
         replace(gang("g", 1), problem=Reason.MIXED_SCHEDULERS, problem_detail="netgang, other"), row(1)),
-    "different priorities": Case(
-        "MixedPriorities", ("The gang's pods have different priorities: 0, 10.", "priorityClassName"),
-        replace(gang("g", 1), problem=Reason.MIXED_PRIORITIES, problem_detail="0, 10"), row(1)),
-    "labels that contradict each other": Case(
-        "InvalidGroup", ("bad or contradict each other: min-available 2 and 3",),
+    "different priorities": Case("MixedPriorities", ("The gang's pods have different priorities: 0, 10.",
+        "priorityClassName"), replace(gang("g", 1), problem=Reason.MIXED_PRIORITIES, problem_detail="0, 10"), row(1)),
+    "labels that contradict each other": Case("InvalidGroup", ("bad or contradict each other: min-available 2 and 3",),
         replace(gang("g", 1), problem=Reason.INVALID_GROUP, problem_detail="min-available 2 and 3"), row(1)),
-    "it backs off": Case(
-        "BackingOff", ("not all its pods came to start in time; the next try is in 20 s", "AdmissionLapsed"),
-        gang("g", 1), row(1), rest={"backing_off_until_s": {"default/g": 20.0}}),
+    "it backs off": Case("BackingOff", ("not all its pods came to start in time; the next try is in 20 s",
+        "AdmissionLapsed"), gang("g", 1), row(1), rest={"backing_off_until_s": {"default/g": 20.0}}),
     "it backs off, and its pods can never be on so few nodes": Case(
         CauseReason.ZONE_TOO_SMALL, ("3 pods must be on different nodes (podAntiAffinity)", "waiting does not help"),
         APART, row(2), rest={"backing_off_until_s": {"default/g": 20.0}}),
-    "room that others leave is reserved": Case(
-        "Reserved", ("The room is reserved for a gang",),
+    "room that others leave is reserved": Case("Reserved", ("The room is reserved for a gang",),
         gang("g", 1, cpu="8"), row(2), [BIG], [pod("late", cpu="8", node="a1")], rest={"claims": {BIG.key: LEFT}}),
-    "an earlier run has not ended": Case(
-        "OtherRun", ("the pods of new wait until its pods have ended", "a gang name of its own"),
-        NEXT_RUN, row(1)),
-    "pods beyond the minimum": Case(
-        "Surplus", ("The gang runs, no room for members beyond min-available",),
+    "an earlier run has not ended": Case("OtherRun",
+        ("the pods of new wait until its pods have ended", "a gang name of its own"), NEXT_RUN, row(1)),
+    "pods beyond the minimum": Case("Surplus", ("The gang runs, no room for members beyond min-available",),
         gang("g", members=[bound(pod("g-0", gang="g", cpu="8"), "a0"), pod("g-1", gang="g")], min_member=1), row(1)),
 }  # fmt: skip
 

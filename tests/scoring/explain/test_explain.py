@@ -198,9 +198,6 @@ def test_what_is_reserved_for_a_gang(want: KeptForGang, wanted: Gang, cluster: d
     assert explained(wanted, **cluster).turn.reservation == want
 
 
-# -- zones ------------------------------------------------------------------------------------------------------------
-
-
 def test_what_zones_lack() -> None:
     wanted = gang("g", 3, cpu="2", memory="1Gi")
     zones = explained(wanted, nodes=[A1, replace(B1, ready=False)], pods=[pod("x", cpu="1", node="a1")]).zones
@@ -341,9 +338,6 @@ def test_one_member_has_no_worst_link() -> None:
     assert (found.score, found.worst) == (None, None)
 
 
-# -- why it waits ---------------------------------------------------------------------------------------------------
-
-
 def said(wanted: Gang, nodes: Iterable[Node], *others: Gang, pods: Iterable[Pod] = (), **fields: object) -> str:
     state: Snapshot = snapshot(nodes, [wanted, *others], pods=pods, **fields)  # type: ignore[arg-type]
     made = plan(state, Policy(), now_s=0.0)
@@ -360,9 +354,6 @@ MIXED = gang("g", members=[pod("g-0", gang="g", cpu="3"), pod("g-1", gang="g", c
 
 
 SENTENCES: dict[str, tuple[str, Gang, list[Node], list[Gang], dict[str, Any]]] = {  # case: (sentence, …: more; cluster)
-    "how much is missing in the zone with most room, and what one member asks for": (
-        "Too little room is free: zone b has room for 2 of 3 pods (cpu 1 each), 1 more cpu would do.",
-        THREE, [A, B], [], FULL),
     "members that ask for different things have room one by one": (
         "Too little room is free: zone a has room for each of its pods, not for all at once: 1 more cpu would do.",
         MIXED, [node("a1", zone="a", cpu="5")], [], HALF_BUSY),
@@ -370,9 +361,6 @@ SENTENCES: dict[str, tuple[str, Gang, list[Node], list[Gang], dict[str, Any]]] =
     "room went to gangs ahead in its zones: two are named": (
         "There is room for it, and 3 gangs ahead of it in the queue were given that room. netgang queue shows the "
         "order. Planned ahead of it: default/f0, default/f1 and 1 more.", LATE, [A], AHEAD, {}),
-    "with `preferred` how long it will not be spread": (
-        "…It waits for room in one zone, and may be spread over zones in 300 s.",
-        gang("g", 4, options={"zone-policy": "preferred"}), [A, B], [], {}),
     "nothing of a gang that does not wait": ("", gang("g", 2), [A, B], [], {}),
 }  # fmt: skip
 

@@ -170,7 +170,6 @@ NODES = st.builds(
 
 @given(NODES, CONSTRAINTS)
 def test_agrees_with_the_upstream_rules(on: Node, constraints: Constraints) -> None:
-    """On objects that the API server accepts the answer is that of kube-scheduler's own filters."""
     assert upstream(on, constraints) == node_allows(on, constraints)
 
 
@@ -181,8 +180,6 @@ def test_the_mask_is_the_answer_for_each_node(nodes: list[Node], constraints: Co
     assert mask.dtype == np.bool_
     assert mask.tolist() == [node_allows(on, constraints) for on in table.nodes]
 
-
-# -- host ports ------------------------------------------------------------------------------------------------
 
 PORTS = {  # case: (conflict, wanted, taken)
     "same": (True, ("TCP", "10.0.0.1", 80), ("TCP", "10.0.0.1", 80)),

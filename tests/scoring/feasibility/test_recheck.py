@@ -43,9 +43,8 @@ CASES = {  # case: (members that lost their place, snapshot, gang, members' node
         snapshot([node("n0", memory="1Gi")], pods=[pod("x", cpu="0", memory="2Gi", node="n0")]), PAIR, {"g_0": "n0"}),
     "a resource that no allocatable shows is not counted": ([], snapshot(TWO), gang("g", 1, gpu=1), {"g_0": "n0"}),
     "a member that is gone takes no room": ([], snapshot(TWO), gang("g", 1), {"g_0": "n1", "g_1": "n1"}),
-    "a bound member is counted on its node already": ([],
-        snapshot([node("n0", cpu="1")], [gang("g", members=[bound(PAIR.members[0], "n0")])]),
-        gang("g", members=[bound(PAIR.members[0], "n0")]), {"g_0": "n0"}),
+    "a bound member is counted on its node already": ([], snapshot([node("n0", cpu="1")], [gang("g",
+        members=[bound(PAIR.members[0], "n0")])]), gang("g", members=[bound(PAIR.members[0], "n0")]), {"g_0": "n0"}),
     "another gang is committed there": (["g-0"],
         snapshot(TWO, [PAIR, gang("h", 1)], commitments={"default/h": {"uid-default-h-0": "n1"}}), PAIR, {"g_0": "n1"}),
     "another gang is committed elsewhere": ([],
@@ -54,18 +53,14 @@ CASES = {  # case: (members that lost their place, snapshot, gang, members' node
         snapshot(TWO, [PAIR], commitments={"default/h": {"uid-default-h-0": "n1"}}), PAIR, {"g_0": "n1"}),
     "a committed member that nobody knows yet": ([],
         snapshot(TWO, [PAIR, gang("h", 1)], commitments={"default/h": {"uid-default-h-7": "n1"}}), PAIR, {"g_0": "n1"}),
-    "a committed member takes what is counted of its request": (["g-0"],
-        snapshot(TWO, [PAIR, gang("h", 1, gpu=1)], commitments={"default/h": {"uid-default-h-0": "n1"}}), PAIR,
-        {"g_0": "n1"}),
-    "the host port is taken": (["g-0"],
-        snapshot(TWO, host_ports={NodeName("n0"): frozenset({HostPort("TCP", "10.0.0.1", 80)})}), PORTED,
-        {"g_0": "n0", "g_1": "n1"}),
+    "a committed member takes what is counted of its request": (["g-0"], snapshot(TWO,
+        [PAIR, gang("h", 1, gpu=1)], commitments={"default/h": {"uid-default-h-0": "n1"}}), PAIR, {"g_0": "n1"}),
+    "the host port is taken": (["g-0"], snapshot(TWO,
+        host_ports={NodeName("n0"): frozenset({HostPort("TCP", "10.0.0.1", 80)})}), PORTED, {"g_0": "n0", "g_1": "n1"}),
     "two members want the same host port": (["g-0", "g-1"], snapshot(TWO), PORTED, {"g_0": "n0", "g_1": "n0"}),
-    "another gang is committed to the host port": (["g-0"], snapshot(
-            TWO,
-            [PORTED, gang("h", members=[dressed(pod("h-0", gang="h"), host_ports=(WEB,))])],
-            commitments={"default/h": {"uid-default-h-0": "n0"}},
-        ), PORTED, {"g_0": "n0"}),
+    "another gang is committed to the host port": (["g-0"],
+        snapshot(TWO, [PORTED, gang("h", members=[dressed(pod("h-0", gang="h"), host_ports=(WEB,))])],
+        commitments={"default/h": {"uid-default-h-0": "n0"}},), PORTED, {"g_0": "n0"}),
 }  # fmt: skip
 
 
@@ -73,9 +68,6 @@ CASES = {  # case: (members that lost their place, snapshot, gang, members' node
 def test_members_without_room(want: list[str], state: Snapshot, wish: Gang, where: dict[str, str]) -> None:
     """All that is known counts: pods, commitments, host ports, the node's state, and the gang's other members."""
     assert want == lost(state, wish, **where)
-
-
-# -- against a plain recount -----------------------------------------------------------------------------------
 
 
 def recount(state: Snapshot, wish: Gang, assignment: Mapping[PodUid, NodeName]) -> set[PodUid]:
@@ -125,7 +117,6 @@ MEMBERS = st.builds(
 
 @st.composite
 def states(draw: st.DrawFn) -> tuple[Snapshot, Gang, dict[PodUid, NodeName]]:
-    """Small clusters, a gang at bind, and another one that is committed."""
     nodes = [
         node(f"n{i}", cpu=str(draw(st.integers(1, 4))), gpu=draw(st.integers(0, 2)), ready=draw(st.integers(0, 5)) > 0)
         for i in range(draw(st.integers(1, 3)))
@@ -133,7 +124,6 @@ def states(draw: st.DrawFn) -> tuple[Snapshot, Gang, dict[PodUid, NodeName]]:
     names = st.sampled_from([*(n.name for n in nodes), NodeName("gone")])
 
     def one(name: str) -> Gang:
-        """A gang of up to four different members, of which some run."""
         members = []
         for i, shape in enumerate(draw(st.lists(MEMBERS, min_size=1, max_size=4))):
             member = replace(pod(f"{name}-{i}", gang=name), member_class=shape.member_class)

@@ -14,7 +14,6 @@ from tests.builders import node, pod, snapshot
 
 
 def test_members_that_ask_for_nothing_fit_without_end() -> None:
-    """No request, no limit: even where everything is overdrawn."""
     assert (fit_counts(np.array([[-5], [0]]), np.array([0])) > 10**9).all()
 
 
@@ -95,8 +94,6 @@ def test_sums_are_not_lost_in_a_copy() -> None:
         scatter_add(np.zeros((3, 2), np.int64, order="F"), np.array([0]), np.array([[1, 1]]))
 
 
-# -- over-committed nodes ----------------------------------------------------------------------------------------------
-
 COUNTS: dict[str, tuple[bool, list[Pod]]] = {  # case: (over-committed, pods beside one of 6 CPUs on a node of 8)
     "exactly full": (False, [pod("p", cpu="2", node="n1")]),
     "one millicore over": (True, [pod("p", cpu="2001m", node="n1")]),
@@ -122,7 +119,6 @@ def test_what_counts(over: bool, pods: list[Pod]) -> None:
 
 
 def test_each_resource_is_named_with_its_amounts() -> None:
-    """In the resource's own unit, and with all pods of the node."""
     pods = [pod("b", cpu="5", memory="20Gi", node="n1"), pod("a", cpu="4", memory="20Gi", node="n1")]
     [one] = overcommits([node("n1")], pods)
     assert {each.resource: (each.requested, each.allocatable) for each in one.excess} == {

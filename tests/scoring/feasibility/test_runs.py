@@ -112,7 +112,6 @@ def test_two_jobs_of_which_neither_is_a_run() -> None:
 
 
 def test_executors_are_of_their_driver() -> None:
-    """Pods that a pod controls are no run of their own."""
     driver = of(DRIVER, "driver", node="n1", work="pi")
     executor = new(RunRef(driver.uid, "Pod", "driver"), "executor", work="driver")
     assert split(driver, executor) == ["driver executor", "", ""]

@@ -20,23 +20,24 @@ TAINT = Taint("k", "v", "NoSchedule")
 
 
 def dressed(member: Pod, **constraints: object) -> Pod:
-    """The same pod with other constraints."""
     changed = replace(member.member_class.constraints, **constraints)
     return replace(member, member_class=replace(member.member_class, constraints=changed))
 
 
 def ported(member: Pod, port: int, ip: str = "0.0.0.0") -> Pod:
-    """The same pod, with one more host port."""
     return dressed(member, host_ports=(*member.member_class.constraints.host_ports, HostPort("TCP", ip, port)))
 
 
 def row(count: int, *, zone: str = "a", cpu: str = "1", prefix: str = "n") -> list[Node]:
-    """Equal nodes of one zone."""
     return [node(f"{prefix}{i}", zone=zone, cpu=cpu) for i in range(count)]
 
 
+def zoned(*, cpu: str = "1", **counts: int) -> list[Node]:
+    """Zone → so many equal nodes, named by their zone."""
+    return [one for zone, count in counts.items() for one in row(count, zone=zone, prefix=zone, cpu=cpu)]
+
+
 def planned(nodes: Iterable[Node], *gangs: Gang, now_s: float = 0.0, policy: Policy = POLICY, **fields: object) -> Plan:
-    """Plan these gangs on these nodes."""
     return plan(snapshot(nodes, gangs, **fields), policy, now_s=now_s)  # type: ignore[arg-type]
 
 
@@ -120,42 +121,6 @@ def _gang(draw: st.DrawFn, name: str, nodes: list[Node]) -> Gang:
     )
 
 
-@st.composite
-def crowded(draw: st.DrawFn) -> Snapshot:
-    """Clusters that are nearly full: jobs that run, some with workers to spare, plain pods, and gangs that wait."""
-    cpus = draw(st.lists(st.integers(2, 4), min_size=2, max_size=5))
-    nodes = [node(f"n{i}", zone=draw(st.sampled_from("ab")), cpu=str(cpu)) for i, cpu in enumerate(cpus)]
-    free = dict(enumerate(cpus))
-
-    def settled(name: str, most: int) -> list[Pod]:
-        found: list[Pod] = []
-        for i in range(draw(st.integers(1, most))):
-            where = draw(st.integers(0, len(cpus) - 1))
-            if free[where]:
-                free[where] -= 1
-                member = pod(f"{name}-{i}", gang=name, role=Role.WORKER, index=i, scheduled_s=1.0)
-                found.append(bound(member, f"n{where}"))
-        return found
-
-    running = [(f"r{i}", settled(f"r{i}", 4)) for i in range(draw(st.integers(0, 3)))]
-    jobs = [gang(name, members=some, min_member=draw(st.integers(1, len(some)))) for name, some in running if some]
-    plain = [replace(one, group=None, scheduler_name="x") for one in settled("plain", 4)]
-    waiting = [
-        gang(
-            f"w{i}",
-            draw(st.integers(1, 4)),
-            cpu=str(draw(st.integers(1, 2))),
-            priority=draw(st.integers(0, 1)),
-            created_s=float(draw(st.integers(0, 3))),
-            namespace=draw(st.sampled_from(["default", "team"])),
-            options={"zone-policy": draw(st.sampled_from(["required", "required", "preferred"]))},
-        )
-        for i in range(draw(st.integers(1, 3)))
-    ]
-    backing = {waiting[0].key: 500.0} if draw(st.integers(0, 4)) == 0 else {}
-    return snapshot(nodes, [*jobs, *waiting], pods=plain, backing_off_until_s=backing)
-
-
 def equal_gangs() -> st.SearchStrategy[tuple[list[int], list[tuple[int, int]]]]:
     """CPUs of nodes, and (minimum, size) of gangs whose members all ask for one CPU."""
     shape = st.integers(1, 5).flatmap(lambda size: st.tuples(st.integers(1, size), st.just(size)))
@@ -163,6 +128,5 @@ def equal_gangs() -> st.SearchStrategy[tuple[list[int], list[tuple[int, int]]]]:
 
 
 def in_order(state: Snapshot) -> list[GangDemand]:
-    """The demands in queue order."""
     run = begin_run(state, POLICY, PlannerCache())
     return sorted(map(run.view.demand, state.gangs.values()), key=QueueOrder(run, now_s=0.0).key)

@@ -1,11 +1,12 @@
 """Random runs of a small cluster with back-fill: what each promised gang was promised first, and when it started.
 
-Many of them: `python -m tests.scoring.plan.random_runs 10000 [--says limit] [--order fifo]`.
+Many of them: `python -m tests.scoring.plan.random_runs 10000 [--first 500]`.
 """
 
 import argparse
 import sys
 from collections.abc import Callable
+from itertools import product
 from random import Random
 from typing import Final
 
@@ -42,15 +43,13 @@ class Found(msgspec.Struct, frozen=True):
     """Of one promise."""
 
     gang: str
-    late_s: float
-    """By how much the gang started later than it was promised first; below 0: sooner"""
+    late_s: float  # By how much the gang started later than it was promised first; below 0: sooner
     error_s: float
     """By how much a gang outlived the end that was expected of it, at most: of those that ran when the promise was
     made, or were given room until the promised gang started"""
 
 
 def run(seed: int, says: str, order: Order = Order.FIFO) -> list[Found]:
-    """One run to its end: its promises."""
     chance = Random(f"{seed} {says}")
     zones = chance.choice(("a", "ab"))
     nodes = [node(f"{zone}{at}", zone=zone, cpu=str(chance.choice((2, 4)))) for zone in zones for at in range(3)]
@@ -103,17 +102,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Random runs with promised starts")
     parser.add_argument("runs", type=int)
     parser.add_argument("--first", type=int, default=0, help="seed of the first run")
-    parser.add_argument("--says", action="append", choices=list(SAYS))
-    parser.add_argument("--order", action="append", choices=[Order.FIFO, Order.WEIGHT])
     options = parser.parse_args()
     seeds, failed = range(options.first, options.first + options.runs), False
-    for says in options.says or SAYS:
-        for order in map(Order, options.order or (Order.FIFO, Order.WEIGHT)):
-            promised, wrong = broken(seeds, says, order)
-            failed |= bool(wrong)
-            counts = f"{len(seeds)} runs, {promised} promises, {len(wrong)} broken"
-            sys.stdout.write(f"{says} {order}: {counts} {wrong[:3]}\n")
-            sys.stdout.flush()
+    for says, order in product(SAYS, (Order.FIFO, Order.WEIGHT)):
+        promised, wrong = broken(seeds, says, order)
+        failed |= bool(wrong)
+        counts = f"{len(seeds)} runs, {promised} promises, {len(wrong)} broken"
+        sys.stdout.write(f"{says} {order}: {counts} {wrong[:3]}\n")
+        sys.stdout.flush()
     sys.exit(failed)
 
 

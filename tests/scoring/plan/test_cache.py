@@ -12,7 +12,7 @@ from scoring.model import Gang, HostPort
 from scoring.model.policy import Policy, QueuePolicy, Ratios, ScorePolicy, Selection, ZonePolicy
 from scoring.model.snapshot import Snapshot
 from scoring.plan import PlannerCache, plan
-from scoring.plan.cache import remember
+from scoring.plan.cache import Layout, OfNetwork, remember
 from scoring.plan.run import warmed
 from scoring.score.pairs import Links, among
 from tests.builders import gang, mesh, node, pod, snapshot
@@ -27,8 +27,6 @@ def at(state: Snapshot, version: int) -> Snapshot:
     return replace(state, version=version, table=replace(state.table, version=version))
 
 
-# -- every input shows in a key --------------------------------------------------------------------------------
-
 NODES = [node(f"a{i}", zone="a", cpu="2") for i in range(3)] + [node(f"b{i}", zone="b", cpu="2") for i in range(3)]
 NET = mesh(NODES, bad={"a0": {"delay_ms": 20.0}, "b2": {"loss_ratio": 0.01}})
 OTHER_NET = replace(mesh(NODES, bad={"b1": {"delay_ms": 30.0}}), version=2)
@@ -39,12 +37,10 @@ CLASS = WANTED.members[0].member_class
 
 
 def state(wanted: Gang = WANTED, **fields: object) -> Snapshot:
-    """Two zones and one gang."""
     return snapshot(NODES, [wanted], network=NET, **fields)  # type: ignore[arg-type]
 
 
 def excluding(*names: str) -> dict[str, Any]:
-    """Learned refusals of these nodes."""
     return {"exclusions": {CLASS: frozenset(NodeName(n) for n in names)}}
 
 
@@ -78,7 +74,6 @@ CHANGES: dict[str, tuple[Snapshot, Policy]] = {  # what differs from (state(), P
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_whatever_changes_between_two_runs(change: tuple[Snapshot, Policy]) -> None:
-    """Two runs that differ in any one input plan with a shared cache as they do alone."""
     cache, before = PlannerCache(), (state(), POLICY)
     for now in (before, change, before):
         assert plan(*now, now_s=0.0, cache=cache) == plan(*now, now_s=0.0)
@@ -106,9 +101,6 @@ def test_a_changing_cluster_is_planned_as_without_a_cache(
         before = made
 
 
-# -- bounds ----------------------------------------------------------------------------------------------------
-
-
 def test_equal_classes_are_one_key() -> None:
     """Objects differ, content is what counts, also of a copy with a part replaced."""
     one, equal, other = pod("a").member_class, pod("b").member_class, pod("c", cpu="2").member_class
@@ -119,7 +111,6 @@ def test_equal_classes_are_one_key() -> None:
 
 
 def test_tables_are_emptied_at_their_limit() -> None:
-    """A table holds at most `limit` values, and forgets all at once."""
     table: dict[int, int] = {}
     for i in range(5):
         assert remember(table, i, lambda i=i: i * i, limit=3) == i * i  # type: ignore[misc]
@@ -130,12 +121,11 @@ def test_tables_are_emptied_at_their_limit() -> None:
 def test_scores_count_by_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Scores are kept until their pairs exceed the bound; one larger block is kept alone."""
     monkeypatch.setattr("scoring.plan.cache.MOST_PAIRS", 20)
-    cache = PlannerCache()
+    cache = OfNetwork()
 
     def links(size: int) -> Links:
-        """Scores of a block of size × size pairs, kept under its size."""
         nodes = [node(f"n{i}") for i in range(size)]
-        return cache.links(size, lambda: among(mesh(nodes), [one.name for one in nodes], POLICY.score))
+        return cache.links(cache.scores, size, lambda: among(mesh(nodes), [one.name for one in nodes], POLICY.score))
 
     links(2), links(4)
     assert (set(cache.scores), cache.pairs) == ({2, 4}, 20)
@@ -147,13 +137,12 @@ def test_scores_count_by_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_older_network_data_is_dropped() -> None:
-    """With a new network version everything computed from the former one goes: it can never be asked for again."""
     cache = PlannerCache()
     plan(state(), POLICY, now_s=0.0, cache=cache)
-    assert cache.scores
+    before = cache.network
+    assert before.pairs == sum(links.points.size for links in before.scores.values()) > 0
     plan(replace(state(), network=replace(NET, version=9)), POLICY, now_s=0.0, cache=cache)
-    assert {key[0] for key in cache.scores} == {9}  # type: ignore[index]
-    assert cache.pairs == sum(links.points.size for links in cache.scores.values())
+    assert (cache.network.version, cache.network is before) == (9, False)
 
 
 def test_what_is_kept_of_gangs_goes_with_them() -> None:
@@ -166,7 +155,6 @@ def test_what_is_kept_of_gangs_goes_with_them() -> None:
 
 
 def test_a_demand_is_derived_again_only_when_it_can_differ() -> None:
-    """The same gang under the same policy has the same demand, also when other nodes came and went."""
     cache = PlannerCache()
     index, fewer = state().table.index, snapshot(NODES[:3]).table.index
     known = cache.demands.of(WANTED, POLICY, index)
@@ -178,34 +166,19 @@ def test_a_demand_is_derived_again_only_when_it_can_differ() -> None:
     assert cache.demands.of(runs, POLICY, index) == there
 
 
-# -- layouts -----------------------------------------------------------------------------------------------------
-
-
 def test_a_layout_stands_for_nodes_and_zones_whatever_else_changes() -> None:
-    """The same names and zones have the same layout; the last few are known."""
-    cache, table = PlannerCache(), state().table
-    layout = cache.layout(table.names, table.zones)
-    assert cache.layout(table.names, table.zones) == layout
-    others = [cache.layout((f"n{i}",), {}) for i in range(4)]
-    assert len({layout, *others}) == 5
-    assert cache.layout(table.names, table.zones) not in {layout, *others}
-
-
-def test_what_was_found_between_zones_is_taken_over() -> None:
-    """With the pair scores of new data comes what leads from zone to zone, under the layout's number here."""
-    cache, ready = PlannerCache(), warmed(state(), NET, POLICY)
-    cache.layout(("x",), {})
-    cache.take_over(ready)
-    [(names, zones)] = ready.layouts.values()
-    assert list(cache.crossings) == [(NET.version, cache.layout(names, zones))]
+    table = state().table
+    layout = Layout(table.names, table.zones)
+    assert {layout, Layout(table.names, table.zones)} == {layout}
+    assert layout not in {Layout(table.names[:-1], table.zones), Layout(table.names, dict(table.zones))}
 
 
 def test_warmed_scores_are_those_of_the_plan() -> None:
     """A cache warmed with new network data gives the same plan as none, and the plan computes no pair score itself."""
-    cache = PlannerCache()
-    cache.take_over(warmed(state(), OTHER_NET, POLICY))
-    scores = dict(cache.scores)
     after = replace(state(), network=OTHER_NET)
+    cache = PlannerCache(network=warmed(replace(after, network=NET), OTHER_NET, POLICY))
+    scores = dict(cache.network.scores)
     assert plan(after, POLICY, now_s=0.0, cache=cache) == plan(after, POLICY, now_s=0.0)
-    assert cache.scores.keys() == scores.keys()
-    assert all(cache.scores[key] is value for key, value in scores.items())
+    assert cache.network.scores.keys() == scores.keys()
+    assert list(cache.network.crossings) == [Layout(after.table.names, after.table.zones)]
+    assert all(cache.network.scores[key] is value for key, value in scores.items())

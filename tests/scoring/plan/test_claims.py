@@ -49,7 +49,6 @@ def test_what_is_free_already_is_kept() -> None:
 
 
 def test_a_place_that_was_planned_for_a_gang_behind_is_taken_back() -> None:
-    """The plan before gave n0 to the small one; it is not committed, so the claim is stronger."""
     before = planned(state(SMALL, claim=None))
     assert SMALL.key in planned(state(SMALL), previous=before).waiting
 
@@ -99,7 +98,6 @@ def test_it_does_not_starve_for_that() -> None:
 
 
 def test_a_claim_of_one_that_cannot_start_keeps_nothing() -> None:
-    """Too few of its pods exist: others need not wait for it."""
     now = snapshot(NODES, [replace(BIG, min_member=3), SMALL], pods=[LATE], claims={BIG.key: CLAIM})
     assert SMALL.key in planned(now).admitted
 

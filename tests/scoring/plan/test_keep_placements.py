@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -14,9 +14,9 @@ from scoring.model.snapshot import Reservation, Snapshot
 from scoring.plan import PlannerCache, plan
 from scoring.plan.demand import demand_of
 from tests.builders import gang, mesh, node, pod, snapshot
-from tests.scoring.plan.planned import LATE_S, POLICY, answer, clusters, in_order, planned, ported, row
+from tests.scoring.plan.planned import LATE_S, POLICY, answer, clusters, in_order, planned, ported, row, zoned
 
-NODES = [node(f"{zone}{i}", zone=zone, cpu="4") for zone in "ab" for i in range(3)]
+NODES = zoned(cpu="4", a=3, b=3)
 GANGS = [gang(f"g{i}", 3, cpu="1", created_s=float(i)) for i in range(6)]
 STATE = snapshot(NODES, GANGS)
 
@@ -59,7 +59,6 @@ def test_a_place_that_was_committed_is_not_any_more() -> None:
 
 @pytest.mark.parametrize("name", [str(one.name) for one in NODES])
 def test_a_full_node_moves_those_on_it_and_nobody_else(name: str) -> None:
-    """A foreign pod fills a node: gangs with a member there move or wait, all others keep what they had."""
     cache = PlannerCache()
     few = replace(STATE, gangs={g.key: g for g in GANGS[:4]})
     first = plan(few, POLICY, now_s=0.0, cache=cache)
@@ -72,7 +71,7 @@ def test_a_full_node_moves_those_on_it_and_nobody_else(name: str) -> None:
 
 FOUR, PAIR = row(4), gang("g", 2, created_s=5.0)
 GPUS, ON_GPUS = [node(f"n{i}", gpu=1) for i in range(3)], gang("g", 2, gpu=1)
-ZONES = [*row(2, zone="a", prefix="a"), *row(2, zone="b", prefix="b")]
+ZONES = zoned(a=2, b=2)
 ON_PORT, BESIDE = (gang(name, members=[ported(m, 80) for m in gang(name, 1).members]) for name in "gh")
 THEN: dict[str, tuple[object, list[Node], Gang, list[Node], list[Gang], dict[str, Any]]] = {
     # case: (answer to g by then, nodes and gang before; nodes, gangs and other parts of the cluster then)
@@ -81,8 +80,7 @@ THEN: dict[str, tuple[object, list[Node], Gang, list[Node], list[Gang], dict[str
     "a node is gone": (["n1", "n2"], FOUR, PAIR, FOUR[1:], [PAIR], {}),
     "new network data": (["n1", "n2"], FOUR, PAIR, FOUR, [PAIR],
         {"network": mesh(FOUR, bad={"n0": {"loss_ratio": 0.5}})}),
-    "one node has another zone label: all move": (
-        ["n1", "n2"], FOUR, PAIR, [*row(1, zone="b"), *FOUR[1:]], [PAIR], {}),
+    "one node has another zone label: all move": (["n1", "n2"], FOUR, PAIR, [*row(1, zone="b"), *FOUR[1:]], [PAIR], {}),
     "all nodes have": (["n0", "n1"], FOUR, PAIR, row(4, zone="b"), [PAIR], {}),
     "its owner allows another zone": (["b0", "b1"], ZONES, PAIR, ZONES, [gang("g", 2, options={"zones": "b"})], {}),
     "one of its GPU nodes is gone": (["n1", "n2"], GPUS, ON_GPUS, GPUS[1:], [ON_GPUS], {}),
@@ -126,20 +124,16 @@ def test_a_former_place_is_given_up_whole(nodes: list[Node], waits: Gang, others
     assert plan(state, POLICY, now_s=0.0, previous=before).node_of == fresh.node_of != before.node_of
 
 
-@settings(deadline=None)
 @given(clusters())
 def test_planning_again_changes_nothing(state: Snapshot) -> None:
-    """A plan made with its predecessor in hand, of the same cluster, admits the same gangs to the same nodes."""
     first = plan(state, POLICY, now_s=0.0)
     again = plan(state, POLICY, now_s=0.0, previous=first)
     assert again.node_of == first.node_of
     assert again.waiting == first.waiting
 
 
-@settings(deadline=None)
 @given(clusters(), st.data())
 def test_what_is_taken_away_is_noticed(state: Snapshot, data: st.DataObject) -> None:
-    """Kept places never outlive their room: with a node gone the new plan is as sound as a fresh one."""
     first = plan(state, POLICY, now_s=0.0)
     victim = data.draw(st.integers(0, len(state.table.nodes) - 1))
     lost = state.table.nodes[victim].name
@@ -152,7 +146,6 @@ def test_what_is_taken_away_is_noticed(state: Snapshot, data: st.DataObject) -> 
 
 
 def with_gang(state: Snapshot, heavy: Gang) -> Snapshot:
-    """The same cluster a moment later, with one more gang."""
     return replace(state, version=2, gangs={**state.gangs, heavy.key: heavy})
 
 
@@ -164,7 +157,6 @@ HEAVY = st.builds(
 )
 
 
-@settings(deadline=None)
 @given(clusters(), HEAVY)
 def test_a_heavier_gang_loses_nothing_to_places_kept(state: Snapshot, heavy: Gang) -> None:
     """Places of the former plan never stand in the way of a heavier gang: it is admitted to the very same nodes."""
@@ -176,7 +168,6 @@ def test_a_heavier_gang_loses_nothing_to_places_kept(state: Snapshot, heavy: Gan
     assert kept.waiting.get(heavy.key) == fresh.waiting.get(heavy.key)
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.integers(0, 4), min_size=1, max_size=4),
     st.lists(st.tuples(st.integers(1, 4), st.integers(0, 1)), min_size=1, max_size=4),
@@ -207,7 +198,6 @@ def crowded(draw: st.DrawFn) -> tuple[Snapshot, Gang]:
     return snapshot(nodes, waiting), gang("heavy", size, cpu=str(cpu), priority=9)
 
 
-@settings(deadline=None)
 @given(crowded())
 def test_no_gang_loses_to_places_kept_behind_it(case: tuple[Snapshot, Gang]) -> None:
     """As long as all gangs ahead are placed as in a fresh plan, who is admitted there is admitted with places kept."""

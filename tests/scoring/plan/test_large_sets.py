@@ -12,9 +12,9 @@ from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import NetworkMatrix
 from scoring.plan import PlannerCache, Run, begin_run, placement, plan
 from scoring.plan.run import thinned
-from scoring.selection import select_on_grid
 from scoring.selection.demand import ClassDemand, Demand, in_places
 from tests.builders import gang, mesh, node, pod, snapshot
+from tests.strategies import Case
 
 POLICY = Policy(spill_wait_s=0.0)
 NODES = [node(f"{zone}{i}", zone=zone, cpu="2") for zone in "abc" for i in range(3)]
@@ -42,8 +42,9 @@ def test_of_many_nodes_that_are_alike_only_the_first_are_looked_at(measured: int
     request = run.view.vector(one)
     demand = Demand((ClassDemand(one.role, request, run.capacity.mask(one), count),), True)
     rank = run.scores.links((ZoneName("a"),), POLICY.score).rank_among(None)
-    free, exact_size = run.capacity.room.free, POLICY.exact_zone_size
-    assert chosen == select_on_grid(Selection.SUBSET, demand, free, rank, exact_size=exact_size)
+    whole = Case(demand, run.capacity.room.free, rank).select(Selection.SUBSET, POLICY.exact_zone_size)
+    assert whole is not None
+    assert chosen == [[*rows] for rows in whole.rows]
 
 
 TAKEN = st.lists(st.tuples(st.sampled_from(["a", "b", "c"]), st.integers(0, 2), st.booleans()), max_size=6)

@@ -75,7 +75,6 @@ def test_what_is_left_beside_the_promise_is_given_to_anyone() -> None:
 
 
 def test_without_known_ends_nothing_is_promised() -> None:
-    """What runs says nothing: a later gang is given what is free."""
     cluster = world(Job("small", 2.0, cpu=4), says_s=None)
     cluster.run(until_s=3.0)
     assert (cluster.plan.promise, cluster.started_s[SMALL]) == (None, 2.0)
@@ -126,12 +125,9 @@ def test_a_late_promise_keeps_its_nodes(seed: int) -> None:
 
 
 class Listed(World):
-    """A cluster whose snapshots list gangs in another order each time."""
-
     chance: Random
 
     def snapshot(self) -> Snapshot:
-        """The cluster as it is."""
         state = super().snapshot()
         keys = list(state.gangs)
         self.chance.shuffle(keys)
@@ -166,7 +162,6 @@ def key(name: str) -> GangKey:
 
 
 def starts(world: World, policy: Policy = FIFO) -> dict[GangKey, ExpectedStart]:
-    """What is expected of each gang that waits now."""
     return expected_starts(world.snapshot(), world.plan, policy, now_s=world.now_s)
 
 
@@ -201,22 +196,19 @@ def test_nothing_is_expected_without_any_length_or_without_back_fill() -> None:
 UNKNOWN = {  # case: (why, the gang in the way, world)
     "what runs has no length": (Unknown.LENGTH, "runs", world(says_s=None)),
     "it never fits": (Unknown.NEVER, None, world(Job("never", 2.0, size=3, cpu=4))),
-    "what is ahead has no length": (
-        Unknown.LENGTH, "ahead", world(Job("ahead", 1.5, size=2, cpu=4), Job("behind", 2.0, size=2, cpu=4)),
-    ),
+    "what is ahead has no length": (Unknown.LENGTH,
+        "ahead", world(Job("ahead", 1.5, size=2, cpu=4), Job("behind", 2.0, size=2, cpu=4)),),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("why", "about", "cluster"), UNKNOWN.values(), ids=UNKNOWN)
 def test_what_is_not_known_is_said(why: Unknown, about: str | None, cluster: World) -> None:
-    """The last gang of the queue: with the reason, and the gang in the way."""
     cluster.run(until_s=3.0)
     *_, last = starts(cluster).values()
     assert (last.start_s, last.unknown, last.after) == (None, why, None if about is None else key(about))
 
 
 def test_only_so_many_are_looked_at() -> None:
-    """Behind 64 gangs it is not known."""
     many = [Job(f"w{number:03}", 2.0, size=2, cpu=4, says_s=10.0) for number in range(70)]
     cluster = world(*many)
     cluster.run(until_s=3.0)

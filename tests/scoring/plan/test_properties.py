@@ -5,20 +5,19 @@ Small clusters are planned by brute force as well: every way to place the member
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from functools import cache
-from itertools import combinations
+from itertools import combinations, product
 from random import Random
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from scoring.feasibility.filters import node_allows, ports_conflict
 from scoring.feasibility.quorum import minimum_members
-from scoring.ids import NodeName
-from scoring.model import Gang, HostPort, MemberClass, Node, Pod, Resources, Role
+from scoring.ids import NodeName, ResourceName
+from scoring.model import Gang, HostPort, MemberClass, Pod, Resources, Role
 from scoring.model.policy import Policy, ScorePolicy, Selection
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import Snapshot
@@ -29,13 +28,10 @@ from scoring.plan.demand import demand_of
 from tests.builders import gang, mesh, node, pod, snapshot
 from tests.scoring.plan.planned import LATE_S, POLICY, clusters, equal_gangs, in_order
 
-T = TypeVar("T")
-
 # -- soundness -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
-@settings(deadline=None)
 @given(clusters(), st.sampled_from([0.0, LATE_S]), st.sampled_from([0, 1, 2]))
 def test_members_go_only_where_they_may_and_room_is_given_once(state: Snapshot, now_s: float, known: int) -> None:
     """No member is sent where its constraints, its class's refusals, host ports or its gang's zones exclude it.
@@ -74,7 +70,6 @@ def test_members_go_only_where_they_may_and_room_is_given_once(state: Snapshot, 
                 assert not amount or resource not in free or taken[at][resource] <= free[resource]
 
 
-@settings(deadline=None)
 @given(clusters(), st.sampled_from([0.0, LATE_S]))
 def test_whole_or_not_at_all(state: Snapshot, now_s: float) -> None:
     """A gang that is admitted reaches its minimum set with what runs, unless it was committed before."""
@@ -95,11 +90,8 @@ def test_whole_or_not_at_all(state: Snapshot, now_s: float) -> None:
             assert zones <= before if before else zones == set(admission.zones) and len(zones) == 1
 
 
-@settings(deadline=None)
 @given(clusters(most_gangs=1))
 def test_what_no_allocatable_shows_decides_nothing(state: Snapshot) -> None:
-    """With a resource more that is in no node's allocatable a gang gets the same places, and is no more impossible."""
-
     def asking(one: MemberClass) -> MemberClass:
         return replace(one, requests=one.requests + Resources.parse({"example.com/card": 2}))
 
@@ -115,10 +107,8 @@ def test_what_no_allocatable_shows_decides_nothing(state: Snapshot) -> None:
     assert never == too
 
 
-@settings(deadline=None)
 @given(clusters())
 def test_every_gang_with_something_to_place_is_answered(state: Snapshot) -> None:
-    """Each is admitted or waits with a rank of its own, and nothing else is in the plan."""
     outcome = plan(state, POLICY, now_s=0.0)
     asking = {demand.gang.key for demand in (demand_of(g, POLICY) for g in state.gangs.values()) if demand.pending}
     assert outcome.admitted.keys() | outcome.waiting.keys() == asking
@@ -128,12 +118,9 @@ def test_every_gang_with_something_to_place_is_answered(state: Snapshot) -> None
 
 
 @pytest.mark.slow
-@settings(deadline=None)
 @given(clusters(), st.randoms(use_true_random=False))
 def test_input_order_is_irrelevant(state: Snapshot, order: Random) -> None:
-    """Nodes, gangs, commitments and refusals listed in another order give the same plan."""
-
-    def shuffled(some: Iterable[T]) -> list[T]:
+    def shuffled(some: Iterable[Any]) -> list[Any]:
         listed = list(some)
         order.shuffle(listed)
         return listed
@@ -145,7 +132,6 @@ def test_input_order_is_irrelevant(state: Snapshot, order: Random) -> None:
 
 
 @pytest.mark.slow
-@settings(deadline=None)
 @given(clusters())
 def test_commitments_are_never_moved(state: Snapshot) -> None:
     """A committed gang is told its nodes or why it cannot go on; a previous plan changes nothing of it.
@@ -170,10 +156,8 @@ def test_commitments_are_never_moved(state: Snapshot) -> None:
                 assert outcome.waiting[key].reason is Reason.INCOMPLETE or not held
 
 
-@settings(deadline=None)
 @given(clusters(), st.sampled_from(When))
 def test_rooms_are_never_negative(state: Snapshot, when: When) -> None:
-    """However overdrawn nodes are, a zone holds at least none of each kind and at most all members count."""
     run = begin_run(state, POLICY, PlannerCache())
     for one in state.gangs.values():
         demand = run.view.demand(one)
@@ -191,35 +175,25 @@ def test_rooms_are_never_negative(state: Snapshot, when: When) -> None:
 # -- brute force -----------------------------------------------------------------------------------------------
 
 
-def free_on(state: Snapshot) -> dict[NodeName, Counter[str]]:
-    rows = zip(state.table.names, (state.table.allocatable - state.used).tolist(), strict=True)
-    return {name: Counter[str](dict(zip(map(str, state.table.axis), amounts, strict=True))) for name, amounts in rows}
+def fits_somehow(state: Snapshot, members: Sequence[Pod]) -> bool:
+    """Whether there is any way to place the members, each tried on every node."""
+    table = state.table
+    free = [dict(zip(table.axis, amounts, strict=True)) for amounts in (table.allocatable - state.used).tolist()]
 
+    def holds(row: int, some: list[Pod]) -> bool:
+        """Whether these members fit one node together."""
+        asked, ports = Counter[ResourceName](), list[HostPort]()
+        for constraints, requests in ((m.member_class.constraints, m.requests) for m in some):
+            if not node_allows(table.nodes[row], constraints) or ports_conflict(constraints.host_ports, ports):
+                return False
+            asked.update(dict(requests))
+            ports += constraints.host_ports
+        return all(free[row].get(name, 0) >= amount for name, amount in asked.items())
 
-def fits_somehow(free: dict[NodeName, Counter[str]], members: Sequence[Pod], nodes: dict[NodeName, Node]) -> bool:
-    """Whether there is any way to place the members, tried one by one on every node."""
-
-    @cache
-    def rest(at: int, left: tuple[tuple[NodeName, tuple[tuple[str, int], ...], tuple[HostPort, ...]], ...]) -> bool:
-        """Place the members from `at` on into what is left."""
-        if at == len(members):
-            return True
-        constraints = members[at].member_class.constraints
-        for i, (name, amounts, ports) in enumerate(left):
-            have = dict(amounts)
-            asked = dict(members[at].requests.items)
-            if (
-                node_allows(nodes[name], constraints)
-                and all(have.get(r, 0) >= amount for r, amount in asked.items())
-                and not ports_conflict(constraints.host_ports, ports)
-            ):
-                less = tuple((r, amount - asked.get(r, 0)) for r, amount in amounts)  # type: ignore[call-overload]
-                then = (*left[:i], (name, less, (*ports, *constraints.host_ports)), *left[i + 1 :])
-                if rest(at + 1, then):
-                    return True
-        return False
-
-    return rest(0, tuple((name, tuple(sorted(amounts.items())), ()) for name, amounts in sorted(free.items())))
+    return any(
+        all(holds(row, [m for m, at in zip(members, places, strict=True) if at == row]) for row in {*places})
+        for places in product(range(len(free)), repeat=len(members))
+    )
 
 
 @st.composite
@@ -243,38 +217,27 @@ def small(draw: st.DrawFn) -> Snapshot:
     return snapshot(nodes, [first], network=network)
 
 
-@settings(deadline=None)
 @given(small())
 def test_admitted_exactly_when_there_is_a_way(state: Snapshot) -> None:
     """Up to 4 nodes × 4 pods: a gang that is first is admitted if and only if brute force places its minimum."""
     first = next(iter(state.gangs.values()))
-    nodes = {n.name: n for n in state.table.nodes}
-    want = fits_somehow(free_on(state), minimum_members(first), nodes)
-    assert want == (first.key in plan(state, POLICY, now_s=0.0).admitted)
+    assert fits_somehow(state, minimum_members(first)) == (first.key in plan(state, POLICY, now_s=0.0).admitted)
 
 
 @pytest.mark.slow
-@settings(deadline=None)
 @given(clusters(zones="a", most_nodes=4, most_gangs=3))
 def test_never_admitted_where_there_is_no_way(state: Snapshot) -> None:
-    """With ports, taints, refusals and foreign load too, what brute force cannot place is not admitted."""
     first = next((demand.gang for demand in in_order(state) if demand.pending), None)
     assume(first is not None and not state.commitments)
     assert first is not None
     demand = demand_of(first, POLICY)
     need = [m for _, pods in demand.need for m in pods]
-    nodes = {n.name: n for n in state.table.nodes}
-    if need and not fits_somehow(free_on(state), need, nodes):
+    if need and not fits_somehow(state, need):
         assert first.key in plan(state, POLICY, now_s=LATE_S).waiting
 
 
-# -- the network -----------------------------------------------------------------------------------------------
-
-
-@settings(deadline=None)
 @given(st.sampled_from([Metric.DELAY, Metric.THROUGHPUT]), st.integers(0, 2))
 def test_a_better_zone_stays_chosen(metric: Metric, at: int) -> None:
-    """Bettering all links of the zone that is chosen does not drive the gang away."""
     nodes = [node(f"{zone}{i}", zone=zone, cpu="1") for zone in "abc" for i in range(2)]
     score = ScorePolicy(reference_bps=1e9)
     worse = {
@@ -294,10 +257,6 @@ def test_a_better_zone_stays_chosen(metric: Metric, at: int) -> None:
     assert [o.admitted["default/g"].zones for o in outcomes] == [("abc"[at],)] * 2  # type: ignore[index]
 
 
-# -- spilling over zones ---------------------------------------------------------------------------------------
-
-
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=5), st.integers(1, 9), st.data())
 def test_a_spill_takes_the_fewest_zones(rooms: list[int], size: int, data: st.DataObject) -> None:
     """Up to five zones: a gang is spread over as few as brute force needs, and waits when all are too small."""
@@ -315,9 +274,6 @@ def test_a_spill_takes_the_fewest_zones(rooms: list[int], size: int, data: st.Da
         assert len(outcome.admitted[first.key].zones) == min(enough)
 
 
-# -- more room --------------------------------------------------------------------------------------------------
-
-
 Shapes: TypeAlias = list[tuple[int, int]]
 
 
@@ -331,7 +287,6 @@ def admitted(cpus: list[int], shapes: Shapes, *, zones: str = "a", **fields: obj
 
 
 @pytest.mark.slow
-@settings(deadline=None)
 @given(equal_gangs(), st.data())
 def test_more_room_never_unplaces_the_first_gang(case: tuple[list[int], Shapes], data: st.DataObject) -> None:
     """One kind of members, several zones: with more CPU anywhere the gang that is first stays admitted.
@@ -344,7 +299,6 @@ def test_more_room_never_unplaces_the_first_gang(case: tuple[list[int], Shapes],
     assert after >= before
 
 
-@settings(deadline=None)
 @given(equal_gangs(), st.data())
 def test_more_room_only_helps_in_the_order_of_the_queue(case: tuple[list[int], Shapes], data: st.DataObject) -> None:
     """Equal members that are all needed, one zone: with more CPU a gang is lost only if one ahead of it is won."""

@@ -23,24 +23,19 @@ POLICY = Policy(queue=QueuePolicy(reserve_after_s=0.0))
 
 
 def queue(**fields: Any) -> Policy:
-    """A policy whose queue differs in these; room is reserved as soon as a gang is STARVING."""
     return Policy(queue=replace(QueuePolicy(), **{"reserve_after_s": 0.0, **fields}))
 
 
 def entry(state: Snapshot, name: str, *, policy: Policy = POLICY, now_s: float = LATE_S) -> QueuedGang:
-    """What the queue says of a gang."""
     made = plan(state, policy, now_s=now_s)
     return next(one for one in report(state, made, policy, now_s=now_s).gangs if one.gang == f"default/{name}")
 
-
-# -- states ------------------------------------------------------------------------------------------------------------
 
 NODES = [node(f"n{i}", cpu="2") for i in range(4)]
 BUSY = [pod(f"busy{i}", node=f"n{i}", cpu="2") for i in range(4)]
 
 
 def waits(**fields: Any) -> Gang:
-    """A gang of two that could start if there were room."""
     return replace(gang("g", 2, cpu="2"), **fields)
 
 
@@ -52,11 +47,8 @@ STATES: dict[str, tuple[JobState, Gang]] = {
     "behind a foreign gate": (JobState.WAITING, gang("g", 2, cpu="2", gates=("example.com/gate",))),
     "contradicts itself": (JobState.WAITING, waits(problem=Reason.MIXED_PRIORITIES)),
     "runs": (JobState.RUNNING, gang("g", members=[bound(pod(f"p{i}"), "n0") for i in range(2)])),
-    "runs with one lost": (
-        JobState.RUNNING,
-        replace(gang("g", members=[pod("a", phase=Phase.FAILED, node="n0"), bound(pod("b"), "n1"),
-                                   pod("c", created_s=1.0)], min_member=2), started=True),
-    ),
+    "runs with one lost": (JobState.RUNNING, replace(gang("g", members=[pod("a", phase=Phase.FAILED, node="n0"),
+        bound(pod("b"), "n1"), pod("c", created_s=1.0)], min_member=2), started=True)),
     "done": (JobState.COMPLETED, gang("g", members=[pod(f"p{i}", phase=Phase.SUCCEEDED, node="n0") for i in range(2)])),
 }  # fmt: skip
 
@@ -92,7 +84,6 @@ KEY = GangKey("default/g")
 
 
 def held(made: Plan) -> dict[str, list[str]]:
-    """Gang → its reserved nodes."""
     return {str(key): sorted(reserved.nodes) for key, reserved in made.reservations.items()}
 
 
@@ -167,9 +158,6 @@ def test_a_reservation_that_runs_out_goes_behind(holds: int, leads: str) -> None
     assert [key.partition("/")[2] for key in made.reservations] == [leads]
 
 
-# -- shares ------------------------------------------------------------------------------------------------------------
-
-
 def test_a_namespace_gets_no_more_than_its_share() -> None:
     """The gang over the share waits for a constant reason, without starving or keeping others; those behind start."""
     policy = queue(share_cap=0.5)
@@ -242,9 +230,8 @@ RULES: dict[str, tuple[str, tuple[Gang, ...], Order]] = {
     "a higher priority goes before": ("heavy-1 heavy-2", (started(2, priority=1), LIGHT), Order.WEIGHT),
     "not behind a gang that does not fit anyway": ("heavy-1 heavy-2", (started(2), gang("wide", 3)), Order.WEIGHT),
     "nor alone": ("heavy-1", (started(1),), Order.WEIGHT),
-    "the first to start takes all that fit": (
-        "first-0 first-1 first-2", (FIRST, gang("second", 2, created_s=2.0)), Order.FIFO,
-    ),
+    "the first to start takes all that fit": ("first-0 first-1 first-2",
+        (FIRST, gang("second", 2, created_s=2.0)), Order.FIFO),
     "a lost member of the minimum comes before all": ("part-1 part-2", (PART, gang("older", 2)), Order.WEIGHT),
 }  # fmt: skip
 
@@ -295,7 +282,6 @@ def planned(cpu: str, *gangs: Gang, now_s: float = 100.0) -> Plan:
 
 
 def members(made: Plan) -> dict[str, int]:
-    """gang → members with a place."""
     return {key.partition("/")[2]: len(one.members) for key, one in made.admitted.items()}
 
 
@@ -307,9 +293,8 @@ SPREAD = replace(LARGE, options=(("zone-policy", "preferred"),))
 RUNS = replace(LARGE, members=(bound(LARGE.members[0], "n1"), *LARGE.members[1:]), started=True)
 CASES = {  # case: (CPUs, members with a place, gangs, moment)
     "whole": ("5", {"large": 4, "later": 1}, [LARGE, later(1)], 100.0),
-    "a later one that fits whole goes first, and the rest is used": (
-        "3", {"later": 2, "large": 1}, [LARGE, later(2)], 100.0,
-    ),
+    "a later one that fits whole goes first, and the rest is used": ("3",
+        {"later": 2, "large": 1}, [LARGE, later(2)], 100.0),
     "no gang fits whole": ("3", {"large": 3}, [LARGE, later(4)], 100.0),
     "of two that are cut the first in order gets all": ("3", {"large": 3}, [LARGE, later(4, least=1)], 100.0),
     "one that no empty cluster holds whole starts at once": ("3", {"large": 3}, [LARGE], 100.0),

@@ -35,12 +35,10 @@ class Job(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> GangKey:
-        """Name of its gang."""
         return GangKey(f"{self.namespace}/{self.name}")
 
     def gang(self) -> Gang:
-        """Its pods and what they say, as they arrive."""
-        return gang(
+        made = gang(
             self.name,
             self.size,
             cpu=str(self.cpu),
@@ -50,30 +48,19 @@ class Job(msgspec.Struct, frozen=True):
             priority=self.priority,
             options={"zones": self.zones} if self.zones is not None else None,
         )
-
-
-def waiting(job: Job) -> Gang:
-    """The gang with pods as old as itself."""
-    made = job.gang()
-    members = tuple(replace(pod, created_s=job.arrives_s) for pod in made.members)
-    return replace(made, members=members, length_s=job.says_s)
+        members = tuple(replace(pod, created_s=self.arrives_s) for pod in made.members)
+        return replace(made, members=members, length_s=self.says_s)
 
 
 class World:
-    """Nodes, and gangs that wait or run there."""
-
     def __init__(self, nodes: Sequence[Node], jobs: Iterable[Job], policy: Policy) -> None:
         self.now_s = 0.0
         self.started_s: dict[GangKey, float] = {}
         self.ended_s: dict[GangKey, float] = {}
-        self.order: list[GangKey] = []
-        """Gangs in the order in which they started."""
-        self.where: dict[GangKey, set[str]] = {}
-        """gang → zones it started in"""
-        self.promised_s: dict[GangKey, float] = {}
-        """gang → the start that it was promised first"""
-        self.promised_at_s: dict[GangKey, float] = {}
-        """gang → when that was"""
+        self.order: list[GangKey] = []  # Gangs in the order in which they started
+        self.where: dict[GangKey, set[str]] = {}  # gang → zones it started in
+        self.promised_s: dict[GangKey, float] = {}  # gang → the start that it was promised first
+        self.promised_at_s: dict[GangKey, float] = {}  # gang → when that was
         self._nodes = nodes
         self._zone = {node.name: str(node.zone) for node in nodes}
         self._policy = policy
@@ -86,13 +73,12 @@ class World:
         self._version = 0
 
     def run(self, until_s: float = float("inf")) -> None:
-        """Go on until then, or until nothing more happens."""
         while self._events and self._events[0][0] <= until_s:
             self.now_s = self._events[0][0]
             while self._events and self._events[0][0] == self.now_s:
                 _, arrives, _, job = heappop(self._events)
                 if arrives:
-                    self._job[job.key], self.gangs[job.key] = job, waiting(job)
+                    self._job[job.key], self.gangs[job.key] = job, job.gang()
                 else:
                     del self.gangs[job.key]
                     self.ended_s[job.key] = self.now_s
@@ -100,7 +86,6 @@ class World:
         self.now_s = max(self.now_s, until_s) if until_s < float("inf") else self.now_s
 
     def snapshot(self) -> Snapshot:
-        """The cluster as it is."""
         return snapshot(self._nodes, self.gangs.values(), version=self._version)
 
     def report(self, *, forgetful: bool = False) -> Queue:

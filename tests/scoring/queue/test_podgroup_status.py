@@ -63,7 +63,6 @@ PHASES: dict[str, tuple[str, str, int, bool]] = {
 
 @pytest.mark.parametrize(("want", "letters", "least", "admitted"), PHASES.values(), ids=PHASES)
 def test_phases(want: str, letters: str, least: int, admitted: bool) -> None:
-    """Each phase, by what it promises; a gang that contradicts itself is pending."""
     assert want == wanted_status(of(letters, least), GroupStatus(), admitted=admitted).phase
     if want in ("PreScheduling", "Pending"):
         broken = of(letters, least, problem=Reason.MIXED_PRIORITIES)
@@ -110,7 +109,6 @@ ENDS: dict[str, tuple[str, str | None, str]] = {
 
 @pytest.mark.parametrize(("want", "letters", "before"), ENDS.values(), ids=ENDS)
 def test_the_end_stays_while_nothing_lives(want: str, letters: str | None, before: str) -> None:
-    """Pods are removed one by one after the end; that takes nothing back."""
     left = of(letters, 3) if letters is not None else None
     assert want == wanted_status(left, GroupStatus(before), admitted=False).phase
 

@@ -45,8 +45,6 @@ def entry(world: World, name: str) -> QueuedGang:
     return next(one for one in world.report().gangs if one.gang == f"default/{name}")
 
 
-# -- order -------------------------------------------------------------------------------------------------------------
-
 SHAPES = ((1, 12), (2, 6), (3, 4), (4, 3), (6, 2), (12, 1))
 """(members, CPU of each): each job takes all of a node of 12 CPUs; ω′ = 1, 4, 9, 16, 36, 144: the lightest first."""
 
@@ -210,17 +208,12 @@ def test_no_gang_waits_without_end(case: tuple[list[Node], list[Job], float], ho
         assert len(world.started_s) == len(jobs)
 
 
-# -- clocks ------------------------------------------------------------------------------------------------------------
-
-
 def test_suspended_for_long_then_resumed() -> None:
     """A gang whose PodGroup is old and whose pods are new keeps its place by age, and is not STARVING at once."""
     world = World(row(1, cpu=12), [full(1e6), Job("fresh", 990.0, 12, 1)], POLICY)
     resumed = Job("resumed", 1000.0, 12, 1)
     world.run(1000.0)
-    made = resumed.gang()
-    members = tuple(replace(pod, created_s=1000.0) for pod in made.members)
-    world.gangs[resumed.key] = replace(made, created_s=0.0, members=members)
+    world.gangs[resumed.key] = replace(resumed.gang(), created_s=0.0)
     assert (entry(world, "resumed").state, entry(world, "resumed").waited_s) == (JobState.WAITING, 0.0)
     assert entry(world, "resumed").rank == 1
     world.now_s = 1100.0

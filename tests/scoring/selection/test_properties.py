@@ -11,22 +11,16 @@ from msgspec.structs import replace
 
 from scoring.model import Role
 from scoring.model.policy import Selection
-from scoring.network.matrix import Floats, Ints
-from scoring.selection import select_on_grid
-from scoring.selection.demand import ClassDemand, Demand, Selected, on_grid, value_of
-from scoring.selection.greedy import fit, improve, quick_value
-from tests.strategies import Case, cases
+from scoring.network.matrix import Floats
+from scoring.selection.demand import ClassDemand, Demand, on_grid, value_of
+from scoring.selection.greedy import fit, improve
+from tests.strategies import Case, Chosen, cases
 
 METHODS = st.sampled_from(Selection)
 SIZES = st.sampled_from([0, 12])
 
 
-def counts_of(found: Selected, n: int) -> Ints:
-    return np.array([np.bincount(np.array(rows, int), minlength=n) for rows in found.rows])
-
-
-def pairs_value(demand: Demand, found: Selected, rank: np.ndarray) -> float:
-    """The objective as documented, pair by pair."""
+def pairs_value(demand: Demand, found: Chosen, rank: np.ndarray) -> float:
     members = [(one.role, c, row) for c, one in enumerate(demand.classes) for row in found.rows[c]]
     total = sum(float(demand.placed[c, row]) for _, c, row in members) if demand.placed is not None else 0.0
     for i, (role, _, row) in enumerate(members):
@@ -43,8 +37,8 @@ def test_answers(case: Case, method: Selection, exact_size: int) -> None:
     The same input gives the same answer, and nothing is written to it.
     """
     free, rank = case.free.copy(), case.rank.copy()
-    found = select_on_grid(method, case.demand, case.free, on_grid(case.rank), exact_size=exact_size)
-    assert found == select_on_grid(method, case.demand, case.free, on_grid(case.rank), exact_size=exact_size)
+    found = case.select(method, exact_size)
+    assert found == case.select(method, exact_size)
     assert (free == case.free).all()
     assert (rank == case.rank).all()
     if found is None:
@@ -61,10 +55,9 @@ def test_answers(case: Case, method: Selection, exact_size: int) -> None:
 
 @given(cases(), SIZES)
 def test_subset_is_never_worse_than_the_paper(case: Case, exact_size: int) -> None:
-    """Where `paper` finds a placement `subset` finds one of at least its value."""
-    literal = select_on_grid(Selection.PAPER, case.demand, case.free, on_grid(case.rank), exact_size=exact_size)
+    literal = case.select(Selection.PAPER, exact_size)
     if literal is not None:
-        found = select_on_grid(Selection.SUBSET, case.demand, case.free, on_grid(case.rank), exact_size=exact_size)
+        found = case.select(Selection.SUBSET, exact_size)
         assert found is not None
         assert found.value >= literal.value - 1e-9
 
@@ -79,8 +72,8 @@ def test_what_first_fit_places_is_placed(case: Case, method: Selection, exact_si
             if not holds.any():
                 return
             left[int(holds.argmax())] -= one.request
-    assert select_on_grid(method, case.demand, case.free, on_grid(case.rank), exact_size=exact_size) is not None
-    assert quick_value(case.demand, case.free, case.rank) is not None
+    assert case.select(method, exact_size) is not None
+    assert case.estimate() is not None
 
 
 @given(cases(most_classes=1), METHODS, SIZES)
@@ -91,7 +84,7 @@ def test_one_class(case: Case, method: Selection, exact_size: int) -> None:
         min([*(int(free[r]) // int(one.request[r]) for r in range(2) if one.request[r]), one.count]) if ok else 0
         for free, ok in zip(case.free, one.allowed, strict=True)
     ]
-    found = select_on_grid(method, case.demand, case.free, on_grid(case.rank), exact_size=exact_size)
+    found = case.select(method, exact_size)
     assert (found is not None) == (sum(max(most, 0) for most in room) >= one.count)
     if found is None or method is not Selection.PACK:
         return
@@ -113,8 +106,7 @@ def test_nodes_that_cannot_be_used_do_not_matter(case: Case, method: Selection, 
         )
         rank = np.insert(np.insert(case.rank, position, 100.0, axis=0), position, 100.0, axis=1)
         free = np.insert(case.free, position, 9, axis=0)
-        other = select_on_grid(method, demand, free, on_grid(rank), exact_size=exact_size)
-        want = select_on_grid(method, case.demand, case.free, on_grid(case.rank), exact_size=exact_size)
+        other, want = Case(demand, free, rank).select(method, exact_size), case.select(method, exact_size)
         assert (other is None) == (want is None)
         if other is not None and want is not None:
             shift = 1 if position == 0 else 0
@@ -123,12 +115,10 @@ def test_nodes_that_cannot_be_used_do_not_matter(case: Case, method: Selection, 
 
 @given(cases())
 def test_the_estimate_promises_no_more_than_the_best(case: Case) -> None:
-    """`quick_value` is the value of a real placement: the exact search reaches it, and both refuse together."""
-    demand = replace(case.demand, classes=case.demand.classes[:1])
-    if demand.placed is not None:
-        demand = replace(demand, placed=demand.placed[:1])
-    estimate = quick_value(demand, case.free, case.rank)
-    best = select_on_grid(Selection.SUBSET, demand, case.free, on_grid(case.rank), exact_size=9)
+    """It is the value of a real placement: the exact search reaches it, and both refuse together."""
+    placed = case.demand.placed[:1] if case.demand.placed is not None else None
+    case = replace(case, demand=replace(case.demand, classes=case.demand.classes[:1], placed=placed))
+    estimate, best = case.estimate(), case.select(Selection.SUBSET, 9)
     assert (estimate is None) == (best is None)
     if estimate is not None and best is not None:
         assert estimate <= best.value + 1e-6
@@ -164,15 +154,12 @@ def test_a_large_gang_in_a_large_zone_is_bounded_and_whole() -> None:
     )
     free = rng.integers(0, 3, (1000, 1))
     for demand in (Demand(mixed[1:], True), Demand(mixed, False), Demand(mixed, True)):
-        found = {m: select_on_grid(m, demand, free, on_grid(rank), exact_size=12) for m in Selection}
-        subset, paper, pack = (found[m] for m in (Selection.SUBSET, Selection.PAPER, Selection.PACK))
-        assert subset is not None
-        assert paper is not None
-        assert pack is not None
+        found = [Case(demand, free, rank).select(m) for m in (Selection.SUBSET, Selection.PAPER, Selection.PACK)]
+        subset, paper, pack = (one for one in found if one is not None)
         assert subset.value >= paper.value
-        used = counts_of(pack, 1000).any(axis=0).sum()
-        assert used <= counts_of(subset, 1000).any(axis=0).sum()
-        assert (counts_of(subset, 1000).sum(axis=0) <= free[:, 0]).all()
+        at, packed = (np.concatenate(one.rows).astype(int) for one in (subset, pack))
+        assert len(set(packed.tolist())) <= len(set(at.tolist()))
+        assert (np.bincount(at, minlength=1000) <= free[:, 0]).all()
 
 
 # -- how good the selections are: hundreds of small instances against the enumerated optimum ---------------------------
@@ -229,12 +216,11 @@ def one_each(n: int, k: int, rng: np.random.Generator) -> tuple[Demand, np.ndarr
 
 def several(n: int, k: int, rng: np.random.Generator) -> tuple[Demand, np.ndarray]:
     """Equal members, up to three per node, some near members that are placed already."""
-    placed = rng.uniform(0.0, 200.0, (1, n)) if rng.integers(2) else None
+    placed = on_grid(rng.uniform(0.0, 200.0, (1, n))) if rng.integers(2) else None
     return Demand((_one(Role.WORKER, n, k),), True, placed), rng.integers(0, 4, (n, 2))
 
 
 def with_ps(n: int, k: int, rng: np.random.Generator) -> tuple[Demand, np.ndarray]:
-    """One or two ps of another size, and workers."""
     ps = int(rng.integers(1, 3)) if k > 2 else 1
     classes = (_one(Role.PS, n, ps, 2, 0), _one(Role.WORKER, n, k - ps, 1, 1))
     return Demand(classes, False), rng.integers(0, 5, (n, 2))
@@ -275,20 +261,17 @@ def test_subset_is_close_to_the_optimum(
         rank = network(n, rng)
         rank = np.clip((rank + rank.T) / 2.0, 0.0, 100.0)
         np.fill_diagonal(rank, 100.001)
-        best = optimum(Case(demand, free, rank))
-        found = select_on_grid(Selection.SUBSET, demand, free, on_grid(rank), exact_size=0)
+        case = Case(demand, free, rank)
+        best, found = optimum(case), case.select(Selection.SUBSET, 0)
         if best is None:
             assert found is None
             continue
-        literal = select_on_grid(Selection.PAPER, demand, free, on_grid(rank), exact_size=0)
-        estimate = quick_value(demand, free, rank)
+        literal, exact, estimate = case.select(Selection.PAPER), case.select(Selection.SUBSET), case.estimate()
         assert found is not None
-        assert estimate is not None
-        assert literal is None or found.value >= literal.value - 1e-9
-        assert found.value <= best + 1e-6
-        exact = select_on_grid(Selection.SUBSET, demand, free, on_grid(rank), exact_size=12)
         assert exact is not None
-        assert exact.value >= found.value - 1e-9
+        assert estimate is not None
+        assert (literal.value if literal is not None else 0.0) - 1e-9 <= found.value <= exact.value + 1e-9
+        assert found.value <= best + 1e-6
         shares.append(found.value / best)
         estimates.append(estimate / best)
     assert len(shares) > INSTANCES / 2

@@ -1,31 +1,30 @@
 """Selections by worked examples."""
 
+from functools import partial
+
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
-from scoring.ids import NodeName
 from scoring.model import Role
-from scoring.model.policy import ScorePolicy, Selection
+from scoring.model.policy import Selection
 from scoring.network.matrix import Floats
-from scoring.score.pairs import pair_scores
-from scoring.selection import select_on_grid
-from scoring.selection.demand import ClassDemand, Demand, Selected, on_grid, placed_gain
-from scoring.selection.greedy import fit, quick_value
-from tests.builders import mesh
+from scoring.selection.demand import ClassDemand, Demand, on_grid, pairing
+from scoring.selection.greedy import fit
+from tests.strategies import Case
 
 PERFECT = 100.001
 Row = tuple[int, ...]
 Links = dict[tuple[int, int], float]
 
 
-def workers(count: int, *, n: int, cpu: int = 1, allowed: list[int] | None = None) -> ClassDemand:
-    return member(Role.WORKER, count, n=n, cpu=cpu, allowed=allowed)
-
-
 def member(role: Role, count: int, *, n: int, cpu: int = 1, allowed: list[int] | None = None) -> ClassDemand:
     """Members of one role that need `cpu` and may go to the rows in `allowed` (all, when it is not given)."""
     mask = np.isin(np.arange(n), np.arange(n) if allowed is None else np.array(allowed))
     return ClassDemand(role, np.array([cpu]), mask, count)
+
+
+workers = partial(member, Role.WORKER)
 
 
 def cpus(*free: int) -> np.ndarray:
@@ -41,27 +40,10 @@ def ranks(n: int, between: float = 50.0, links: Links | None = None) -> Floats:
     return rank
 
 
-def choose(method: Selection, demand: Demand, free: np.ndarray, rank: Floats) -> Selected | None:
-    return select_on_grid(method, demand, free, on_grid(rank), exact_size=12)
-
-
-def rows_of(method: Selection, demand: Demand, free: Row, rank: Floats) -> tuple[Row, ...]:
-    found = choose(method, demand, cpus(*free), rank)
+def rows_of(method: Selection, demand: Demand, free: Row, rank: Floats, exact_size: int = 12) -> tuple[Row, ...]:
+    found = Case(demand, cpus(*free), rank).select(method, exact_size)
     assert found is not None
     return found.rows
-
-
-@pytest.mark.parametrize("method", Selection)
-@pytest.mark.parametrize("exact_size", [0, 12])
-def test_paper_test_case_one(method: Selection, exact_size: int) -> None:
-    """PAPERS N4, zone D: of nine nodes the six without impairment are chosen, one member each: 28…32 and 36."""
-    names = [NodeName(f"node{i}") for i in range(28, 37)]
-    bad = {"node33": {"delay_ms": 10.0}, "node34": {"loss_ratio": 0.1}, "node35": {"throughput_bps": 10e6}}
-    rank = on_grid(pair_scores(mesh(names, bad=bad).block(names, names), None, ScorePolicy()).rank)
-    demand = Demand((workers(6, n=9),), all_reduce=True)
-    found = select_on_grid(method, demand, cpus(*[1] * 9), rank, exact_size=exact_size)
-    assert found is not None
-    assert found.rows == ((0, 1, 2, 3, 4, 8),)
 
 
 GOOD = {(0, j): 5.0 for j in (1, 2, 3)}
@@ -79,8 +61,8 @@ PAPER = {  # sentence: (rows, members, rows allowed, free CPUs, ranks)
 def test_paper_literally(want: Row, count: int, allowed: list[int] | None, free: Row, rank: Floats) -> None:
     """The list, the reference and the running totals of PAPERS N3; `subset` drops a bad reference."""
     demand = Demand((workers(count, n=len(free), allowed=allowed),), all_reduce=True)
-    found = choose(Selection.PAPER, demand, cpus(*free), rank)
     pairs = [float(rank[i, j]) for at, i in enumerate(want) for j in want[at + 1 :]]
+    found = Case(demand, cpus(*free), rank).select(Selection.PAPER)
     assert found is not None
     assert found.rows == (want,)
     assert found.value == pytest.approx(sum(pairs))
@@ -94,9 +76,8 @@ ONE_CLASS = {  # case: (rows, members, free CPUs, ranks that differ from 50)
     "a good pair of nodes beats an even spread": ((2, 2, 3, 3), 4, (2, 2, 2, 2), {(2, 3): 95.0}),
     "ties by name": ((0, 1), 2, (1, 1, 1), {}),
     "exactly full": ((0, 0, 1, 2, 2, 2), 6, (2, 1, 3), {(0, 1): 1.0}),
-    "too many placements to try: they are searched": (
-        tuple(sorted([0, 1, 2] * 4)), 12, (4,) * 12, {(i, j): 80.0 for i in range(3) for j in range(i)}
-    ),
+    "too many placements to try: they are searched": (tuple(sorted([0, 1, 2] * 4)),
+        12, (4,) * 12, {(i, j): 80.0 for i in range(3) for j in range(i)}),
 }  # fmt: skip
 
 
@@ -104,11 +85,8 @@ ONE_CLASS = {  # case: (rows, members, free CPUs, ranks that differ from 50)
 @pytest.mark.parametrize("exact_size", [0, 12])
 def test_subset_one_class(want: Row, count: int, free: Row, links: Links, exact_size: int) -> None:
     """`subset` maximises the sum over pairs of members; members on one node are a perfect pair."""
-    n = len(free)
-    demand = Demand((workers(count, n=n),), all_reduce=True)
-    found = select_on_grid(Selection.SUBSET, demand, cpus(*free), on_grid(ranks(n, 50.0, links)), exact_size=exact_size)
-    assert found is not None
-    assert found.rows == (want,)
+    demand, rank = Demand((workers(count, n=len(free)),), all_reduce=True), ranks(len(free), 50.0, links)
+    assert rows_of(Selection.SUBSET, demand, free, rank, exact_size) == (want,)
 
 
 STAR = {(2, 0): 90.0, (2, 1): 90.0, (2, 3): 90.0}
@@ -119,8 +97,7 @@ BIPARTITE = {(i, j): 90.0 for i in (0, 1, 2) for j in (3, 4)}
 
 
 def joined(roles: list[Role], placed: Role, at: int, rank: Floats, *, all_reduce: bool = False) -> Floats:
-    """The gain of these classes from a member that is placed already."""
-    return placed_gain(roles, all_reduce=all_reduce, placed=[placed], rank=rank[:, [at]])
+    return on_grid(pairing(roles, [placed], all_reduce=all_reduce) @ rank[:, [at]].T)
 
 
 SEVERAL: dict[str, tuple[tuple[Row, ...], Demand, Row, Floats]] = {  # sentence: (rows, …)
@@ -128,27 +105,20 @@ SEVERAL: dict[str, tuple[tuple[Row, ...], Demand, Row, Floats]] = {  # sentence:
         ((2,), (0, 1, 3)), Demand((member(Role.PS, 1, n=5), workers(3, n=5)), False), (1,) * 5, ranks(5, 10.0, STAR)),
     "without a ps every pair counts: the even triangle wins": (
         ((3, 4, 5),), Demand((workers(3, n=6),), True), (1,) * 6, ranks(6, 10.0, TRIANGLE)),
-    "classes keep to their nodes and sizes, rows follow the order of the demand": (
-        ((0, 0, 1, 1), (2,), (0,)),
+    "classes keep to their nodes and sizes, rows follow the order of the demand": (((0, 0, 1, 1), (2,), (0,)),
         Demand((workers(4, n=3, cpu=2), member(Role.CHIEF, 1, n=3, cpu=3, allowed=[2]),
-                member(Role.PS, 1, n=3, allowed=[0, 1])), False),
-        (5, 4, 3), ranks(3, 50.0, {(0, 2): 80.0})),
-    "a member joins one that is placed": (
-        ((2,),), Demand((workers(1, n=4),), True, joined([Role.WORKER], Role.WORKER, 3, NEAR_3, all_reduce=True)),
-        (1, 1, 1, 0), NEAR_3),
-    "workers join a placed ps by their gain to it alone": (
-        ((1, 3),), Demand((workers(2, n=4),), False, joined([Role.WORKER], Role.PS, 0, NEAR_PS)),
-        (0, 1, 1, 1), NEAR_PS),
-    "a chief and workers join a placed ps, each on its own best node": (
-        ((3,), (1,)),
-        Demand((member(Role.CHIEF, 1, n=4, cpu=2), workers(1, n=4)), False,
-               joined([Role.CHIEF, Role.WORKER], Role.PS, 0, NEAR_PS)), (0, 1, 2, 2), NEAR_PS),
-    "three ps between their workers": (
-        ((0, 1, 2), (3, 4)), Demand((member(Role.PS, 3, n=6), workers(2, n=6)), False), (1,) * 6,
-        ranks(6, 10.0, BIPARTITE)),
-    "the same with larger requests": (
-        ((0, 1, 2), (3, 4)), Demand((member(Role.PS, 3, n=6, cpu=2), workers(2, n=6, cpu=2)), False), (2,) * 6,
-        ranks(6, 10.0, BIPARTITE)),
+        member(Role.PS, 1, n=3, allowed=[0, 1])), False), (5, 4, 3), ranks(3, 50.0, {(0, 2): 80.0})),
+    "a member joins one that is placed": (((2,),), Demand((workers(1, n=4),),
+        True, joined([Role.WORKER], Role.WORKER, 3, NEAR_3, all_reduce=True)), (1, 1, 1, 0), NEAR_3),
+    "workers join a placed ps by their gain to it alone": (((1, 3),),
+        Demand((workers(2, n=4),), False, joined([Role.WORKER], Role.PS, 0, NEAR_PS)), (0, 1, 1, 1), NEAR_PS),
+    "a chief and workers join a placed ps, each on its own best node": (((3,), (1,)),
+        Demand((member(Role.CHIEF, 1, n=4, cpu=2), workers(1, n=4)),
+        False, joined([Role.CHIEF, Role.WORKER], Role.PS, 0, NEAR_PS)), (0, 1, 2, 2), NEAR_PS),
+    "three ps between their workers": (((0, 1, 2), (3, 4)),
+        Demand((member(Role.PS, 3, n=6), workers(2, n=6)), False), (1,) * 6, ranks(6, 10.0, BIPARTITE)),
+    "the same with larger requests": (((0, 1, 2), (3, 4)),
+        Demand((member(Role.PS, 3, n=6, cpu=2), workers(2, n=6, cpu=2)), False), (2,) * 6, ranks(6, 10.0, BIPARTITE)),
     "members that ask for nothing keep to their nodes, and go together": (
         ((1, 1, 1),), Demand((workers(3, n=2, cpu=0, allowed=[1]),), True), (9, -5), ranks(2)),
 }  # fmt: skip
@@ -179,7 +149,6 @@ def test_pack_one_class(want: Row, count: int, free: Row, links: Links) -> None:
 
 
 def test_pack_keeps_ps_with_workers() -> None:
-    """K6: what one node cannot hold is spread over the most idle nodes, ps and workers together."""
     demand = Demand((member(Role.PS, 1, n=4), workers(4, n=4)), all_reduce=False)
     assert rows_of(Selection.PACK, demand, (2, 3, 1, 3), ranks(4, 50.0)) == ((1,), (1, 1, 3, 3))
 
@@ -197,18 +166,8 @@ REFUSED = {  # case: (classes, free CPUs)
 @pytest.mark.parametrize("method", Selection)
 def test_all_or_nothing(method: Selection, classes: tuple[ClassDemand, ...], free: Row) -> None:
     """What does not fit whole is not placed at all, by no method, and has no estimate."""
-    demand = Demand(classes, all_reduce=len(classes) == 1)
-    assert choose(method, demand, cpus(*free), ranks(len(free))) is None
-    assert quick_value(demand, cpus(*free), ranks(len(free))) is None
-
-
-@pytest.mark.parametrize("method", Selection)
-def test_nothing_to_place(method: Selection) -> None:
-    """A demand without members is placed everywhere and nowhere; classes without members stay in the answer."""
-    assert choose(method, Demand((), True), cpus(1), ranks(1)) == Selected((), 0.0)
-    found = choose(method, Demand((workers(0, n=2), workers(1, n=2)), True), cpus(1, 1), ranks(2))
-    assert found == Selected(((), (0,)), 0.0)
-    assert quick_value(Demand((workers(0, n=1),), True), cpus(1), ranks(1)) == 0.0
+    case = Case(Demand(classes, all_reduce=len(classes) == 1), cpus(*free), ranks(len(free)))
+    assert (case.select(method), case.estimate()) == (None, None)
 
 
 def test_careful_fit_finds_what_first_fit_cannot() -> None:
@@ -218,9 +177,6 @@ def test_careful_fit_finds_what_first_fit_cannot() -> None:
     found = fit(Demand(classes, True), np.array([[2, 2], [2, 1]]))
     assert found is not None
     assert found.tolist() == [[0, 1], [2, 0]]
-
-
-# -- one class ---------------------------------------------------------------------------------------------------------
 
 
 def symmetric(n: int, *upper: float, own: float = 100.001) -> Floats:
@@ -237,15 +193,12 @@ def test_the_paper_is_taken_where_it_is_better() -> None:
     first, second = [70.0, 5.0, 95.0, 30.0, 70.0, 30.0], [75.0, 30.0, 60.0, 70.0, 75.0]
     others = [70.0, 75.0, 55.0, 25.0, 25.0, 50.0, 70.0, 45.0, 5.0, 55.0]
     rank = symmetric(7, *first, *second, *others, own=0.0)
-    demand, free = Demand((workers(2, n=7),), True), cpus(2, 2, 1, 2, 2, 1, 1)
-    found = select_on_grid(Selection.SUBSET, demand, free, rank, exact_size=0)
-    assert found == select_on_grid(Selection.PAPER, demand, free, rank, exact_size=0) == Selected(((0, 3),), 95.0)
+    case = Case(Demand((workers(2, n=7),), True), cpus(2, 2, 1, 2, 2, 1, 1), rank)
+    assert case.select(Selection.SUBSET, 0) == case.select(Selection.PAPER) == (((0, 3),), 95.0)
 
 
 def test_members_without_pairs_go_where_they_gain_most() -> None:
-    """Where only placed members count, the estimate is what the selection reaches; with nobody placed all is equal."""
     rank = symmetric(3, 10.0, 20.0, 30.0)
-    near, free = Demand((workers(2, n=3),), False, np.array([[5.0, 99.0, 7.0]])), cpus(1, 0, 2)
-    assert choose(Selection.SUBSET, near, free, rank) == Selected(((2, 2),), 14.0)
-    assert quick_value(near, free, rank) == 14.0
-    assert quick_value(Demand(near.classes, False), free, rank) == 0.0
+    near = Case(Demand((workers(2, n=3),), False, np.array([[5.0, 99.0, 7.0]])), cpus(1, 0, 2), rank)
+    assert (near.select(Selection.SUBSET), near.estimate()) == ((((2, 2),), 14.0), 14.0)
+    assert replace(near, demand=replace(near.demand, placed=None)).estimate() == 0.0
