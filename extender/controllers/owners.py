@@ -9,7 +9,7 @@ to be not known, and why.
 import asyncio
 import logging
 import math
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Sequence
 from datetime import datetime
 from operator import itemgetter
 from typing import Any, Final
@@ -20,7 +20,7 @@ import msgspec
 from extender.cache.room import RoomForDaemons
 from extender.cache.state import words
 from extender.controllers.context import ControllerContext, ControlLoop
-from extender.controllers.failure_budget import KINDS, controller_of, decoded, desired_pods, forbidding, runs_left
+from extender.controllers.failure_budget import KINDS, Json, controller_of, decoded, desired_pods, forbidding, runs_left
 from extender.controllers.removal.removals import of_this_run, read_members, read_owner
 from extender.convert.decode import seconds
 from extender.errors import ApiError, ApiUnavailableError
@@ -119,13 +119,13 @@ class OwnerReader(ControlLoop):
         """Note what the owner says, if that very object can be read; no count if it is one of a series."""
         self._not_before_s[owner.uid] = self.context.clock.monotonic_s() + _UNREAD_AGAIN_S
         try:
-            raw = await read_owner(self.context.api, namespace, owner)
-            if raw is None:
+            content = await read_owner(self.context.api, namespace, owner)
+            if content is None:
                 return  # the pods of this one are about to go
-            text, above = decoded(raw).get("metadata", {}).get("creationTimestamp"), controller_of(raw)
+            text, above = content.get("metadata", {}).get("creationTimestamp"), controller_of(content)
             created_s = seconds(datetime.fromisoformat(text)) if text else None
-            count = desired_pods(raw) if above is None or above.kind != "CronJob" else None
-            says = said_length(raw)
+            count = desired_pods(content) if above is None or above.kind != "CronJob" else None
+            says = said_length(content)
         except Exception as error:  # noqa: BLE001 - a tenant's object: docs/safety.md S21
             _log.info("owner %s %s/%s was not read: %r", owner.kind, namespace, owner.name, error)
             return
@@ -137,22 +137,21 @@ class OwnerReader(ControlLoop):
             answers.says[owner.uid] = says
 
 
-def said_length(owner: bytes) -> JobSays | None:
-    """What an owner itself says of its length: its annotation and its deadline; `None`: nothing. ValueError: no object.
+def said_length(owner: Json) -> JobSays | None:
+    """What an owner itself says of its length: its annotation and its deadline; `None`: nothing.
 
     Why beside its pods: people write on the object that they submit. What is no text or number is ignored.
 
-    >>> said_length(b'{"metadata":{"annotations":{"netgang.io/expected-duration":"90m"}},"spec":{}}')
+    >>> said_length({"metadata": {"annotations": {"netgang.io/expected-duration": "90m"}}})
     JobSays(expected='90m', limit_s=None)
     """
-    content = decoded(owner)
-    text = ((content.get("metadata") or {}).get("annotations") or {}).get(f"netgang.io/{EXPECTED_DURATION}")
-    expected, limit = text[: OPTION_CHARS + 1] if isinstance(text, str) else "", _deadline_s(content)
+    text = ((owner.get("metadata") or {}).get("annotations") or {}).get(f"netgang.io/{EXPECTED_DURATION}")
+    expected, limit = text[: OPTION_CHARS + 1] if isinstance(text, str) else "", _deadline_s(owner)
     limit_s = float(min(limit, MOST_S)) if isinstance(limit, int | float) and limit >= 1 else None
     return JobSays(expected, limit_s) if expected or limit_s is not None else None
 
 
-def _deadline_s(owner: Mapping[str, Any]) -> Any:
+def _deadline_s(owner: Json) -> Any:
     """As it is written; a Job's, or that of a Kubeflow job's runPolicy."""
     spec = owner.get("spec") or {}
     return spec.get("activeDeadlineSeconds") or (spec.get("runPolicy") or {}).get("activeDeadlineSeconds")
@@ -188,8 +187,8 @@ class FinishingJobs(ControlLoop):
         if owner is None or owner.group_kind != ("batch", "Job"):
             return
         try:
-            raw = await read_owner(self.context.api, key.partition("/")[0], owner)
-            left = runs_left(raw) if raw is not None else None
+            content = await read_owner(self.context.api, key.partition("/")[0], owner)
+            left = runs_left(content) if content is not None else None
         except (ApiError, ApiUnavailableError, ValueError):
             return
         gang = self.context.cache.gang(key)
@@ -239,19 +238,20 @@ class Circumstances:
     async def _quotas(self, gang: Gang) -> Sequence[str]:
         like = gang.members[-1].requests if gang.members else Resources()
         quotas = await self._first_page(gang, "/api/v1", "resourcequotas")
-        return [note for raw in quotas for note in quota_notes(decoded(raw), like)]
+        return [note for content in quotas for note in quota_notes(content, like)]
 
     async def _budgets(self, gang: Gang) -> Sequence[str]:
         if not (budgets := await self._first_page(gang, "/apis/policy/v1", "poddisruptionbudgets")):
             return ()
         members = of_this_run(gang, await read_members(self._api, gang.key, gang.source))
-        if (name := forbidding(budgets, [member.raw for member in members])) is None:
+        if (name := forbidding(budgets, [member.content for member in members])) is None:
             return ()
         return (f"PodDisruptionBudget {name} does not let its members be removed, so it is not restarted as a whole",)
 
-    async def _first_page(self, gang: Gang, root: str, plural: str) -> Sequence[bytes]:
+    async def _first_page(self, gang: Gang, root: str, plural: str) -> Sequence[Json]:
         namespace = quote(gang.key.partition("/")[0], safe="")
-        return (await self._api.list_page(f"{root}/namespaces/{namespace}/{plural}", limit=_PAGE)).items
+        page = await self._api.list_page(f"{root}/namespaces/{namespace}/{plural}", limit=_PAGE)
+        return [decoded(raw) for raw in page.items]
 
 
 async def _limited(read: Coroutine[Any, Any, Sequence[str]], about: str) -> Sequence[str]:
@@ -269,7 +269,7 @@ async def _limited(read: Coroutine[Any, Any, Sequence[str]], about: str) -> Sequ
     return (f"{about} not known: {why}",)
 
 
-def deadline_notes(owner: Controller, content: Mapping[str, Any], *, now_s: float) -> list[str]:
+def deadline_notes(owner: Controller, content: Json, *, now_s: float) -> list[str]:
     """That an owner's time runs while its pods wait: a Job's, or that of a Kubeflow job's runPolicy.
 
     >>> job = {"spec": {"activeDeadlineSeconds": 600}, "status": {"startTime": "1970-01-01T00:00:00Z"}}
@@ -284,7 +284,7 @@ def deadline_notes(owner: Controller, content: Mapping[str, Any], *, now_s: floa
     return [f"{owner.kind} {owner.name} {when} whether it has started or not: activeDeadlineSeconds {limit}"]
 
 
-def quota_notes(content: Mapping[str, Any], like: Resources) -> list[str]:
+def quota_notes(content: Json, like: Resources) -> list[str]:
     """What of a ResourceQuota does not suffice for one more pod that requests `like`."""
     status = content.get("status") or {}
     hard, used = status.get("hard") or {}, status.get("used") or {}

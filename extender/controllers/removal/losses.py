@@ -13,7 +13,7 @@ import msgspec
 
 from extender.controllers.context import ControllerContext, ControlLoop
 from extender.controllers.events.recorder import Happening, pod_subject
-from extender.controllers.failure_budget import KINDS, OVER, NotAllowed, WhyKept, can_suspend
+from extender.controllers.failure_budget import KINDS, OVER, NotAllowed, WhyKept, can_suspend, decoded
 from extender.controllers.removal.removals import Cause, Fresh, Verdicts, read_members, read_verdicts, same_as_known
 from extender.controllers.removal.restarts import Restarts
 from extender.controllers.removal.suspensions import Obstacle, wants_no_more
@@ -244,7 +244,7 @@ class Repins(ControlLoop):
             same = pod.uid == uid and pod.phase is Phase.PENDING and is_pinned(pod) and cache.is_own(pod)
             if not same or listed[0] != listed[1]:
                 raise ValueError(f"pod {pod.key} has changed")
-            pods.append(Fresh(pod, raw))
+            pods.append(Fresh(pod, decoded(raw)))
         return pods
 
     def _suspend(self, key: GangKey, verdicts: Verdicts) -> bool:

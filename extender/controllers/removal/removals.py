@@ -23,7 +23,7 @@ import msgspec
 
 from extender.cache import ClusterCache
 from extender.controllers.events.recorder import Events, Happening, Subject, owner_subject, pod_subject
-from extender.controllers.failure_budget import KINDS, NotAllowed, WhyKept, budget, controller_of, decoded
+from extender.controllers.failure_budget import KINDS, Json, NotAllowed, WhyKept, budget, controller_of, decoded
 from extender.convert import pod_from_json
 from extender.errors import ApiError, NotFoundError, NotOursError
 from extender.ports import Clock, ClusterApi, read_all
@@ -43,24 +43,24 @@ class Fresh(msgspec.Struct, frozen=True):
     """A member as it was read: our record, and the object itself."""
 
     pod: Pod
-    raw: bytes
+    content: Json
 
     @property
-    def controller_uid(self) -> str:
-        """Its controller's uid, read from the object: our record has it of members only. Empty: it has none."""
-        ref = controller_of(self.raw)
-        return ref.uid if ref is not None else ""
+    def controller(self) -> Controller | None:
+        """From the object: our record has it of members only."""
+        return controller_of(self.content)
 
 
-async def read_budgets(api: ClusterApi, namespace: str) -> list[bytes]:
-    """All PodDisruptionBudgets of a namespace. Errors: ApiError and its kind."""
-    return await read_all(api, f"/apis/policy/v1/namespaces/{quote(namespace, safe='')}/poddisruptionbudgets")
+async def read_budgets(api: ClusterApi, namespace: str) -> list[Json]:
+    """All PodDisruptionBudgets of a namespace. Errors: ApiError and its kind, ValueError."""
+    path = f"/apis/policy/v1/namespaces/{quote(namespace, safe='')}/poddisruptionbudgets"
+    return [decoded(raw) for raw in await read_all(api, path)]
 
 
-async def read_owner(api: ClusterApi, namespace: str, owner: Controller) -> bytes | None:
+async def read_owner(api: ClusterApi, namespace: str, owner: Controller) -> Json | None:
     """That very owner; `None`: another object has its name by now. Errors: ApiError and its kind, ValueError."""
-    raw = await api.get_object(owner.api_version, owner.kind, namespace, owner.name)
-    return raw if str(decoded(raw).get("metadata", {}).get("uid", "")) == owner.uid else None
+    content = decoded(await api.get_object(owner.api_version, owner.kind, namespace, owner.name))
+    return content if str(content.get("metadata", {}).get("uid", "")) == owner.uid else None
 
 
 Verdicts: TypeAlias = Mapping[Controller | None, tuple[int | NotAllowed, Sequence[Fresh]]]
@@ -71,15 +71,15 @@ async def read_verdicts(api: ClusterApi, pods: Sequence[Fresh]) -> Verdicts:
     """What those who own the pods say, read now. Errors: ApiError and its kind; ValueError: replaced, not readable."""
     by_owner: dict[Controller | None, list[Fresh]] = {}
     for one in pods:
-        by_owner.setdefault(controller_of(one.raw), []).append(one)
+        by_owner.setdefault(one.controller, []).append(one)
     verdicts: dict[Controller | None, tuple[int | NotAllowed, Sequence[Fresh]]] = {}
     for owner, theirs in by_owner.items():
         if owner is None:
             verdict: int | NotAllowed = NotAllowed(WhyKept.BARE)
         elif owner.group_kind not in KINDS:
             verdict = NotAllowed(WhyKept.UNKNOWN_KIND, f"{owner.kind} of {owner.api_version}")
-        elif (raw := await read_owner(api, theirs[0].pod.namespace, owner)) is not None:
-            verdict = budget(raw, [one.raw for one in theirs])
+        elif (content := await read_owner(api, theirs[0].pod.namespace, owner)) is not None:
+            verdict = budget(content, [one.content for one in theirs])
         else:
             raise ValueError(f"{owner.kind} {owner.name} was replaced by another of the same name")
         verdicts[owner] = verdict, theirs
@@ -98,13 +98,13 @@ async def read_job(api: ClusterApi, members: Sequence[Fresh]) -> tuple[Fresh, ..
     if not members:
         return ()
     jobs = {one.pod.job for one in members if one.pod.job is not None}
-    owners = {owner for one in members if (owner := one.controller_uid)}
-    labels = [decoded(one.raw).get("metadata", {}).get("labels") or {} for one in members]
+    owners = {owner.uid for one in members if (owner := one.controller) is not None}
+    labels = [one.content.get("metadata", {}).get("labels") or {} for one in members]
     selectors = {next((f"{name}={its[name]}" for name in _JOB_LABELS if its.get(name)), "") for its in labels}
     pods: dict[PodUid, Fresh] = {one.pod.uid: one for one in members}
     for selector in sorted(selectors) if "" not in selectors else ("",):
         for one in await _read(api, members[0].pod.namespace, selector):
-            if one.pod.job in jobs or one.controller_uid in owners:
+            if one.pod.job in jobs or ((owner := one.controller) is not None and owner.uid in owners):
                 pods.setdefault(one.pod.uid, one)
     return tuple(sorted(pods.values(), key=lambda one: one.pod.name))
 
@@ -113,7 +113,7 @@ async def _read(api: ClusterApi, namespace: str, selector: str) -> tuple[Fresh, 
     query = f"?{urlencode({'labelSelector': selector})}" if selector else ""
     items = await read_all(api, f"/api/v1/namespaces/{quote(namespace, safe='')}/pods{query}")
     try:
-        found = [Fresh(pod_from_json(raw), raw) for raw in items]
+        found = [Fresh(pod_from_json(raw), decoded(raw)) for raw in items]
     except Exception as error:
         raise ValueError(f"a pod cannot be read: {error}") from error
     return tuple(sorted(found, key=lambda one: one.pod.name))

@@ -159,7 +159,7 @@ class Restarts(ControlLoop):
         if not_before_s(history, self.context.planner.policy.repair) > now_s:
             times = "once" if len(history) == 1 else f"{len(history)} times"
             return Obstacle(f"it was restarted {times} within the last hour")
-        counts = [desired_pods(owner.raw) for owner in case.owners]
+        counts = [desired_pods(owner.content) for owner in case.owners]
         wanted = sum(count or 0 for count in counts)
         if None not in counts and wanted < case.gang.min_member and len(case.gang.placed) >= wanted:
             return Obstacle("its owner wants no more pods than there are", final=True, silent=True)
@@ -258,10 +258,10 @@ class Restarts(ControlLoop):
     async def _read_noted(self, key: GangKey, ref: Controller) -> FreshOwner | None:
         """The owner, if it is there and carries our note. Errors: ApiError and its kind."""
         try:
-            raw = await read_owner(self.context.api, key.partition("/")[0], ref)
+            content = await read_owner(self.context.api, key.partition("/")[0], ref)
         except NotFoundError:
             return None
-        owner = FreshOwner(ref, raw) if raw is not None else None
+        owner = FreshOwner(ref, content) if content is not None else None
         return owner if owner is not None and owner.note(self.context.notes) is not None else None
 
     async def _is_empty(self, key: GangKey, owner: FreshOwner, began_s: float) -> bool:

@@ -73,16 +73,22 @@ _WHY_CHARS = 500
 
 
 class FreshOwner(msgspec.Struct, frozen=True):
-    """An owner of pods as it was read, and what is written on it. Every answer may be a ValueError: no API object."""
+    """An owner of pods as it was read, and what is written on it."""
 
     ref: Controller
-    raw: bytes
+    content: Json
 
     @classmethod
     def read(cls, api_version: str, kind: str, raw: bytes) -> "FreshOwner":
-        """The object, under the name that it has."""
-        metadata = decoded(raw).get("metadata") or {}
-        return cls(Controller(api_version, kind, str(metadata.get("name", "")), str(metadata.get("uid", ""))), raw)
+        """The object, under the name that it has. ValueError: it is none."""
+        content = decoded(raw)
+        metadata = content.get("metadata") or {}
+        return cls(Controller(api_version, kind, str(metadata.get("name", "")), str(metadata.get("uid", ""))), content)
+
+    @property
+    def _metadata(self) -> Json:
+        metadata: Json = self.content.get("metadata") or {}
+        return metadata
 
     @property
     def namespace(self) -> str:
@@ -92,24 +98,24 @@ class FreshOwner(msgspec.Struct, frozen=True):
     @property
     def suspended(self) -> bool:
         """Whether the switch says suspended."""
-        return bool(value_at(decoded(self.raw), (*KINDS[self.ref.group_kind].run, "suspend")))
+        return bool(value_at(self.content, (*KINDS[self.ref.group_kind].run, "suspend")))
 
     @property
     def has_stopped(self) -> bool:
         """Whether its controller has seen that it is suspended: it creates no more pods."""
-        return bool(true_condition(decoded(self.raw).get("status") or {}, "Suspended"))
+        return bool(true_condition(self.content.get("status") or {}, "Suspended"))
 
     @property
     def over(self) -> bool:
         """Whether it is being deleted, finished or failed: it is not to be resumed."""
-        status = decoded(self.raw).get("status") or {}
+        status = self.content.get("status") or {}
         ended = true_condition(status, "Complete", "Failed", "FailureTarget", "Succeeded")
         return bool(ended or self._metadata.get("deletionTimestamp"))
 
     @property
     def waits_for_the_end(self) -> bool:
         """Whether it creates a successor, or resumes, only when the pod before has ended, not when it is deleted."""
-        failed = (decoded(self.raw).get("spec") or {}).get("podReplacementPolicy") == "Failed"
+        failed = (self.content.get("spec") or {}).get("podReplacementPolicy") == "Failed"
         return failed or KINDS[self.ref.group_kind].fixed_names
 
     def note(self, notes: NoteReader) -> Note | None:
@@ -141,11 +147,6 @@ class FreshOwner(msgspec.Struct, frozen=True):
         """Merge patch that resumes it, and takes our note off; without `resume` (another client decided) only that."""
         has_had = NoteKind.ATTAINED.value in (self._metadata.get("annotations") or {})
         return self._patch({_LABEL: _RAN if has_had else None}, {NOTE: None}, suspend=False if resume else None)
-
-    @property
-    def _metadata(self) -> Json:
-        metadata: Json = decoded(self.raw).get("metadata") or {}
-        return metadata
 
     @property
     def _bearer(self) -> Bearer:  # by the uid as it was read
@@ -190,7 +191,10 @@ class Case(msgspec.Struct, frozen=True):
         """What goes when this owner is suspended: of several owners its own, else all."""
         if len(self.owners) == 1:
             return self.job
-        return tuple(one for one in self.job if one.controller_uid == owner.ref.uid) or self.job
+        return (
+            tuple(one for one in self.job if (ref := one.controller) is not None and ref.uid == owner.ref.uid)
+            or self.job
+        )
 
 
 _FINISHING = Obstacle("members have succeeded, so the job is finishing", final=True, silent=True)
@@ -224,7 +228,7 @@ async def why_not_together(context: ControllerContext, keys: Iterable[GangKey]) 
             continue
         try:
             read = [(gang, await read_members(context.api, gang.key, gang.source)) for gang in several]
-            pods = [one.raw for gang, members in read for one in of_this_run(gang, members)]
+            pods = [one.content for gang, members in read for one in of_this_run(gang, members)]
             forbids = forbidding(await read_budgets(context.api, namespace), pods)
         except (ApiError, ApiUnavailableError, ValueError) as error:
             return f"the API server did not say enough: {error}"
@@ -240,7 +244,7 @@ async def wants_no_more(context: ControllerContext, key: GangKey) -> bool:
     for owner in sorted(owners, key=lambda one: one.name):
         try:
             top = await _top(context, key.partition("/")[0], owner)
-            verdict = budget(top.raw, ()) if isinstance(top, FreshOwner) else None
+            verdict = budget(top.content, ()) if isinstance(top, FreshOwner) else None
         except NotFoundError:
             return True
         except (ApiError, ApiUnavailableError, ValueError):
@@ -253,7 +257,7 @@ async def wants_no_more(context: ControllerContext, key: GangKey) -> bool:
 async def _with_owners(context: ControllerContext, gang: Gang, members: tuple[Fresh, ...]) -> Case | Obstacle:
     if any(one.pod.phase is Phase.SUCCEEDED for one in members):
         return _FINISHING
-    refs = {controller_of(one.raw) for one in members}
+    refs = {one.controller for one in members}
     if None in refs:
         return Obstacle(WhyKept.BARE, final=True)
     owners: dict[str, FreshOwner] = {}
@@ -280,14 +284,14 @@ async def _top(context: ControllerContext, namespace: str, ref: Controller) -> F
     while True:
         if ref.group_kind not in KINDS:
             return Obstacle(f"{WhyKept.UNKNOWN_KIND} ({ref.kind} of {ref.api_version})", final=True)
-        raw = await read_owner(context.api, namespace, ref)
-        if raw is None:
+        content = await read_owner(context.api, namespace, ref)
+        if content is None:
             return Obstacle("its owner was replaced by another of the same name", silent=True)
-        above = controller_of(raw)
+        above = controller_of(content)
         if (
             above is None or not can_suspend(ref) or above.kind == "CronJob"
         ):  # which does not undo what is done to a Job
-            return FreshOwner(ref, raw)
+            return FreshOwner(ref, content)
         ref = above
 
 
@@ -296,15 +300,17 @@ async def _unless_forbidden(context: ControllerContext, case: Case) -> Case | Ob
     lost = context.lost_of(case.gang.members)
     silent = {node for node in lost if context.cache.node(node) is not None}
     for owner in case.owners:
-        if has_succeeded(owner.raw):
+        if has_succeeded(owner.content):
             return _FINISHING
         suspends = can_suspend(owner.ref)
-        verdict = budget(owner.raw, () if suspends else [one.raw for one in case.members if not one.pod.terminal])
+        verdict = budget(
+            owner.content, () if suspends else [one.content for one in case.members if not one.pod.terminal]
+        )
         if isinstance(verdict, NotAllowed):
             return Obstacle(verdict.text, final=True, silent=verdict.reason in OVER)
         if suspends and (problem := context.notes.problem):
             return Obstacle(f"the note by which it would be resumed could not be signed: {problem}")
-        labels = value_at(decoded(owner.raw), ("metadata", "labels")) or {}
+        labels = value_at(owner.content, ("metadata", "labels")) or {}
         if suspends and "kueue.x-k8s.io/queue-name" in labels:  # two that suspend would undo each other's work
             return Obstacle("Kueue suspends and resumes its owner", final=True)
         for pod in (one.pod for one in case.members) if KINDS[owner.ref.group_kind].fixed_names else ():
@@ -314,7 +320,7 @@ async def _unless_forbidden(context: ControllerContext, case: Case) -> Case | Ob
                     f"first: waiting for node {pod.node} to be removed or to come back"
                 )
     budgets = await read_budgets(context.api, case.gang.key.partition("/")[0])
-    forbids = forbidding(budgets, [one.raw for one in case.members if one.pod.node not in lost])
+    forbids = forbidding(budgets, [one.content for one in case.members if one.pod.node not in lost])
     return case if forbids is None else Obstacle(f"PodDisruptionBudget {forbids} does not allow it")
 
 

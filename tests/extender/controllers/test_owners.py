@@ -4,7 +4,6 @@ Deadlines, quotas and budgets, read when somebody asks; what finishing jobs stil
 """
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -303,4 +302,4 @@ JOBS: dict[str, tuple[int | None, dict[str, Any], dict[str, Any]]] = {  # case: 
 
 @pytest.mark.parametrize(("left", "spec", "status"), JOBS.values(), ids=JOBS)
 def test_how_many_runs_are_left(left: int | None, spec: dict[str, Any], status: dict[str, Any]) -> None:
-    assert left == runs_left(json.dumps({"spec": spec, "status": status}).encode())
+    assert left == runs_left({"spec": spec, "status": status})

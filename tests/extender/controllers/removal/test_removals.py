@@ -110,8 +110,8 @@ class Gate:
     def read(self, name: str, *, scheduler: str = "netgang", owned: bool = True, phase: str = "Running") -> Fresh:
         made = pod_json(name, gang="g", size=2, scheduler=scheduler, nodeName=NodeName("n1"), phase=phase)
         made["metadata"]["ownerReferences"] = [{**self.owner, "controller": True}] if owned else []
-        raw = msgspec.json.encode(self.api.add(made))
-        return Fresh(pod_from_json(raw), raw)
+        content = self.api.add(made)
+        return Fresh(pod_from_json(msgspec.json.encode(content)), content)
 
     async def evict(self, pod: Fresh) -> None:
         await self.gate.evict(pod, CAUSE, among=[pod])
