@@ -233,18 +233,15 @@ def noted(one: Pod, *, at_s: float = 5.0, on: Pod | None = None) -> Pod:
 
 def test_the_notes_give_the_room_back() -> None:
     [(carrier, annotations)] = notes_for(WAITS, CLAIM, at_s=5.0, notes=NOTES)
-    found = noted_of(gang("g", members=[read(carrier, annotations[NOTE]), OTHER]))
-    assert found is not None
-    assert (found.at_s, found.assignment) == (5.0, CLAIM.assignment)
-    assert [one.uid for one in found.carriers] == [carrier.uid]
+    noted = read(carrier, annotations[NOTE])
+    assert noted_of(gang("g", members=[noted, OTHER])) == (5.0, CLAIM.assignment, (noted,))
     assert "low" not in annotations[NOTE].partition(" ")[0]
 
 
 def test_the_newest_of_several_counts() -> None:
     """An old one may be left from a claim that could not be wiped."""
-    found = noted_of(gang("g", members=[noted(ONE, at_s=7.0), noted(OTHER, at_s=6.0)]))
-    assert found is not None
-    assert [one.uid for one in found.carriers] == [ONE.uid]
+    newest = noted(ONE, at_s=7.0)
+    assert noted_of(gang("g", members=[newest, noted(OTHER, at_s=6.0)]))[2] == (newest,)
 
 
 def test_a_large_gang_has_several_notes() -> None:
@@ -254,17 +251,13 @@ def test_a_large_gang_has_several_notes() -> None:
     assert 1 < len(written) < 20
     assert max(len(note[NOTE]) for _, note in written) <= MOST_CHARS
     texts = {carrier.uid: note[NOTE] for carrier, note in written}
-    found = noted_of(gang("g", members=[read(one, texts.get(one.uid, "")) for one in pods]))
-    assert found is not None
-    assert found.assignment == claim.assignment
+    assert noted_of(gang("g", members=[read(one, texts.get(one.uid, "")) for one in pods]))[1] == claim.assignment
 
 
 def test_a_note_speaks_of_its_own_gang_alone() -> None:
     strange = Reservation(CLAIM.gang, {ONE.uid: NodeName("n1"), PodUid("uid-other-p"): NodeName("n2")})
     [(_, annotations)] = notes_for(WAITS, strange, at_s=5.0, notes=NOTES)
-    found = noted_of(gang("g", members=[read(ONE, annotations[NOTE]), OTHER]))
-    assert found is not None
-    assert found.assignment == {ONE.uid: "n1"}
+    assert noted_of(gang("g", members=[read(ONE, annotations[NOTE]), OTHER]))[1] == {ONE.uid: "n1"}
 
 
 WORTHLESS = {  # case: a member whose note counts for nothing
@@ -282,7 +275,7 @@ WORTHLESS = {  # case: a member whose note counts for nothing
 @pytest.mark.parametrize("member", WORTHLESS.values(), ids=WORTHLESS)
 def test_what_is_not_read(member: Pod) -> None:
     """Templates, copies, leftovers and what somebody wrote keep no room (docs/safety.md S21, S22)."""
-    assert noted_of(gang("g", members=[member])) is None
+    assert noted_of(gang("g", members=[member])) == (0.0, {}, ())
 
 
 @pytest.mark.parametrize(("written", "never"), [("", False), ('"preemptionPolicy": "Never",', True)])
