@@ -11,11 +11,11 @@ object shows that one was lost. So while a gang is whole its *crew* is noted: wh
   and successors below the highest index, have left.
 
 **Stranded pods** (docs/safety.md S6, S8): a gate cannot be put back, and the affinity that came with its removal can
-never be made wider. When all nodes it names are gone, or stay full, only another pod in this one's place can start. A
-pod is stranded only if nothing is planned for it on a node that exists; what is bound is never looked at; how long it
-must stay so is for the caller to say. It is so by itself (`PlaceLoss`), or with its gang: that waits, and its minimum
-set as a whole finds no place on the nodes that the members' lists leave it. Where only learned refusals close nodes
-with room, its gang must find room without its admission (docs/safety.md S27). Nothing here removes anything.
+never be made wider, so only another pod in this one's place can start. A pod is stranded only if nothing is planned for
+it on a node that exists; what is bound is never looked at; how long it must stay so is for the caller to say. It is so
+by itself (`PlaceLoss`), or with its gang: that waits, and its minimum set as a whole finds no place on the nodes that
+the members' lists leave it. Where only learned refusals close nodes with room, its gang must find room without its
+admission (docs/safety.md S27).
 """
 
 from collections import Counter
@@ -87,11 +87,12 @@ class Crew(msgspec.Struct, frozen=True):
 
 
 def observe(
-    before: Crew | None, gang: Gang, quorum: Quorum, *, nodes: Container[NodeName], now_s: float
+    before: Crew | None, gang: Gang, quorum: Quorum, *, nodes: Container[NodeName], now_s: float, mends: bool = False
 ) -> Crew | None:
     """The crew after a look at the gang; `None`: it was never whole, or is another gang by now. Cost: O(members).
 
-    `quorum` is the gang's, without those on lost nodes; `nodes`: those that the cluster has.
+    `quorum` is the gang's, without those on lost nodes; `nodes`: those that the cluster has; `mends`: whether a
+    broken gang that is whole again with successors needs no more repair.
     """
     whole = quorum.whole
     if before is None:
@@ -104,16 +105,14 @@ def observe(
         return Crew(_seated(gang, quorum)) if whole else None
     lost = [seat for seat, one in before.members.items() if one.uid not in quorum.placed and not one.finished]
     collected = any(one.finished and one.uid not in quorum.placed for one in before.members.values())
-    if not lost or collected or quorum.reached_by(alive):
-        return Crew(_seated(gang, quorum)) if whole else replace(before, broken_since_s=None, losses=())
+    unbroken = not lost or collected or quorum.reached_by(alive)
+    if whole and (unbroken or mends):
+        return Crew(_seated(gang, quorum))
+    if unbroken:
+        return replace(before, broken_since_s=None, losses=())
     since_s = now_s if before.broken_since_s is None else before.broken_since_s
     losses = tuple([_loss(before.members[seat], seat, gang, nodes) for seat in sorted(lost, key=str)])
     return replace(before, broken_since_s=since_s, losses=losses)
-
-
-def repaired(crew: Crew, quorum: Quorum, gang: Gang) -> Crew | None:
-    """The crew of a gang that is whole again with its successors, as its repair is over; `None`: it is not."""
-    return Crew(_seated(gang, quorum)) if crew.broken and quorum.whole else None
 
 
 def due_s(crew: Crew, gang: Gang, limits: RepairPolicy) -> float | None:
@@ -208,11 +207,11 @@ def _loss(member: CrewMember, seat: Seat, gang: Gang, nodes: Container[NodeName]
 
 
 class PlaceLoss(StrEnum):
-    """The state of the nodes that a pod was admitted to."""
+    """The state of the nodes that a pod was admitted to, as a sentence about those that stay so."""
 
-    GONE = "gone"  # None of them exists
-    FULL = "full"  # Some exist; none of them can take the pod now: room, readiness, cordon, taints
-    REFUSED = "refused"  # Unmodelled filters refuse those with room, and there is room elsewhere
+    GONE = "All nodes that the pod was admitted to are gone"
+    FULL = "No node that the pod was admitted to has had a place for it for too long"  # Also: not ready, cordoned, …
+    REFUSED = "kube-scheduler's other filters refuse the pod all nodes that it was admitted to"  # Others have room
 
 
 _WANT_ROOM = frozenset({Reason.NO_ROOM, Reason.BEHIND, Reason.FILTERED, Reason.UNCOUNTED, Reason.IMPOSSIBLE})

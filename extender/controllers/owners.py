@@ -1,9 +1,8 @@
 """Read what owners of gangs say of them: for the order of the queue, and for explanations.
 
 Why not watch: that would be a watch for each kind of job, cached forever, for numbers that seldom change. Rules: only
-kinds that we may read anyway before a pod is removed; no decision waits; for /v1/explain alone also deadlines, quotas
-and budgets: a few reads for each gang within a time limit, none again within seconds, and what cannot be read is said
-to be not known, and why.
+kinds that we may read anyway before a pod is removed; no decision waits. For /v1/explain alone also deadlines, quotas
+and budgets are read: a few reads for each gang, none again within seconds.
 """
 
 import asyncio
@@ -43,10 +42,11 @@ _UNREAD_AGAIN_S = 300.0  # After an owner could not be read
 _WAITS, _RUNS = 0, 1
 
 
-class _Answers(msgspec.Struct):  # by uid
-    created_s: dict[str, float] = {}
-    counts: dict[str, int] = {}
-    says: dict[str, JobSays] = {}
+class _Answer(msgspec.Struct, frozen=True):
+    uid: str
+    created_s: float | None
+    count: int | None
+    says: JobSays | None
 
 
 class OwnerReader(ControlLoop):
@@ -64,41 +64,37 @@ class OwnerReader(ControlLoop):
         self._not_before_s: dict[str, float] = {}  # owner's uid → when it may be asked for again
         self._seen: dict[GangKey, tuple[Gang, dict[str, Controller], int | None]] = {}
         """gang → as it was at the last look, its owners that can be read by uid, and its turn"""
-
-    async def look(self) -> None:
-        """Read owners that are new."""
-        await self._read_some()
+        self._left = True  # Whether there may be owners of waiting gangs that the last look has not read
 
     async def first_look(self) -> None:
         """Read all there are, before the first plan: so the order after a restart is the one before it."""
-        while await self._read_some():
-            pass
+        while self._left:
+            await self.look()
 
-    async def _read_some(self) -> bool:
-        """Whether some of waiting gangs are left."""
-        answers = _Answers()
-        all_wanted, waiting = await in_slices(self._wanted())
-        wanted = all_wanted[:_AT_ONCE]
+    async def look(self) -> None:
+        """Read owners that are new."""
+        wanted, answers = await in_slices(self._wanted()), list[_Answer]()
         for begin in range(0, len(wanted), _TOGETHER):
-            together = wanted[begin : begin + _TOGETHER]
-            await asyncio.gather(*(self._read(namespace, owner, answers) for namespace, owner in together))
-        if answers != _Answers():
-            self.context.cache.set_owners(answers.created_s, answers.counts, answers.says)
-        return waiting > _AT_ONCE
+            read = await asyncio.gather(*(self._read(*one) for one in wanted[begin : begin + _TOGETHER]))
+            answers += [one for one in read if one is not None]
+        if answers:
+            created_s = {one.uid: one.created_s for one in answers if one.created_s is not None}
+            counts = {one.uid: one.count for one in answers if one.count is not None}
+            self.context.cache.set_owners(created_s, counts, {one.uid: one.says for one in answers if one.says})
 
-    def _wanted(self) -> Steps[tuple[list[tuple[str, Controller]], int]]:
-        """Namespace and owner of gangs that wait, then of those that run, the oldest first; and how many wait."""
+    def _wanted(self) -> Steps[list[tuple[str, Controller]]]:
+        """Namespace and owner of gangs that wait, then of those that run, the oldest first."""
         now_s = self.context.clock.monotonic_s()
         before, self._seen = self._seen, {}
         for gang in self.context.cache.snapshot().gangs.values():
             if gang.own and gang.source is not GangSource.NATIVE:
-                known = before.get(gang.key)
-                if known is None or known[0] is not gang:
+                last = before.get(gang.key)
+                if last is None or last[0] is not gang:
                     owners = (pod.owner for pod in (*gang.members, *gang.later) if pod.owner is not None)
                     turn = _RUNS if any(not pod.terminal for pod in gang.placed) else None
                     turn = _WAITS if gang.pending or gang.later else turn
-                    known = gang, {one.uid: one for one in owners if one.group_kind in KINDS}, turn
-                self._seen[gang.key] = known
+                    last = gang, {one.uid: one for one in owners if one.group_kind in KINDS}, turn
+                self._seen[gang.key] = last
             yield
         yield
         there = {uid for _, owners, _ in self._seen.values() for uid in owners}
@@ -113,28 +109,23 @@ class OwnerReader(ControlLoop):
             if uid not in self._not_before_s and not self.context.cache.gangs.owners.knows(uid)
         ]
         wanted.sort(key=itemgetter(0, 1, 2, 3))
-        return [(key.partition("/")[0], owner) for *_, key, _, owner in wanted], sum(one[0] == _WAITS for one in wanted)
+        self._left = sum(one[0] == _WAITS for one in wanted) > _AT_ONCE
+        return [(key.partition("/")[0], owner) for *_, key, _, owner in wanted[:_AT_ONCE]]
 
-    async def _read(self, namespace: str, owner: Controller, answers: _Answers) -> None:
-        """Note what the owner says, if that very object can be read; no count if it is one of a series."""
+    async def _read(self, namespace: str, owner: Controller) -> _Answer | None:
+        """What the owner says, if that very object can be read; no count if it is one of a series."""
         self._not_before_s[owner.uid] = self.context.clock.monotonic_s() + _UNREAD_AGAIN_S
         try:
             content = await read_owner(self.context.api, namespace, owner)
             if content is None:
-                return  # the pods of this one are about to go
+                return None  # the pods of this one are about to go
             text, above = content.get("metadata", {}).get("creationTimestamp"), controller_of(content)
             created_s = seconds(datetime.fromisoformat(text)) if text else None
             count = desired_pods(content) if above is None or above.kind != "CronJob" else None
-            says = said_length(content)
+            return _Answer(owner.uid, created_s, count, said_length(content))
         except Exception as error:  # noqa: BLE001 - a tenant's object: docs/safety.md S21
             _log.info("owner %s %s/%s was not read: %r", owner.kind, namespace, owner.name, error)
-            return
-        if created_s is not None:
-            answers.created_s[owner.uid] = created_s
-        if count is not None:
-            answers.counts[owner.uid] = count
-        if says is not None:
-            answers.says[owner.uid] = says
+            return None
 
 
 def said_length(owner: Json) -> JobSays | None:
@@ -216,8 +207,8 @@ class Circumstances:
         """What stands in the gang's way. Takes `TIMEOUT_S` at most."""
         now_s = self._clock.monotonic_s()
         self._answers = {key: one for key, one in self._answers.items() if now_s - one[0] < _BELIEVED_S}
-        if (known := self._answers.get(gang.key)) is not None and known[1] is gang:
-            return known[2]
+        if (read := self._answers.get(gang.key)) is not None and read[1] is gang:
+            return read[2]
         reads = [_limited(self._deadlines(gang), "active deadline")]
         if quorum_of(gang).incomplete:
             reads.append(_limited(self._quotas(gang), "ResourceQuotas"))

@@ -27,7 +27,7 @@ from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Gang, Phase
 from scoring.model.policy import Repair, gang_options
 from scoring.plan import Plan
-from scoring.repair import Crew, PlaceLoss, due_s, is_pinned, observe, repaired, stranded, words_of
+from scoring.repair import Crew, PlaceLoss, due_s, is_pinned, observe, stranded, words_of
 
 _CAUSE: Final = Cause(
     Happening.EVICTED,
@@ -108,12 +108,6 @@ _REFUSED_S = 10.0  # What kube-scheduler refuses for this long it does not refus
 _REFUSED_AGAIN_S = 60.0  # After an owner's budget said no: it costs a read of pods and owner each time
 
 _MOST_TRIES = 2  # Attempts in a row to suspend an owner, before its pods are removed one by one if it can afford that
-
-_LOST: Mapping[PlaceLoss, str] = {
-    PlaceLoss.GONE: "All nodes that the pod was admitted to are gone",
-    PlaceLoss.FULL: "No node that the pod was admitted to has had a place for it for too long",
-    PlaceLoss.REFUSED: "kube-scheduler's other filters refuse the pod all nodes that it was admitted to",
-}
 
 
 class _StrandedPod(msgspec.Struct):
@@ -216,11 +210,11 @@ class Repins(ControlLoop):
                     self.context.decided(Decision("repin", theirs[0].pod.key, key, reason=verdict.reason))
                     stays = f"The pod is not removed, because {verdict.text}: delete it for another to be admitted"
                     for pod in (one.pod for one in theirs) if verdict.reason not in OVER else ():
-                        note = f"{_LOST[losses[pod.uid]]}. {stays}"
-                        self.context.events.post(pod_subject(pod), Happening.NOT_DISRUPTED, note, losses[pod.uid].name)
+                        loss, about = losses[pod.uid], pod_subject(pod)
+                        self.context.events.post(about, Happening.NOT_DISRUPTED, f"{loss}. {stays}", loss.name)
                 elif owner is not None:
                     goes = f"Removed for {owner.kind} {owner.name} to create another."
-                    removable.extend((one, f"{_LOST[losses[one.pod.uid]]}. {goes}") for one in theirs)
+                    removable.extend((one, f"{losses[one.pod.uid]}. {goes}") for one in theirs)
             if len(removable) == len(uids) or self._has_started(key):
                 await self._remove(key, removable)
         except (ApiError, ApiUnavailableError, ValueError):
@@ -240,9 +234,9 @@ class Repins(ControlLoop):
                 raise ValueError(f"pod {uid} is not stranded any more")
             raw = await self.context.api.get_pod(cached.namespace, cached.name)
             pod = pod_from_json(raw, notes=self.context.notes)
-            listed = [one.member_class.constraints.affinity for one in (cached, pod)]
-            same = pod.uid == uid and pod.phase is Phase.PENDING and is_pinned(pod) and cache.is_own(pod)
-            if not same or listed[0] != listed[1]:
+            same = pod.member_class.constraints.affinity == cached.member_class.constraints.affinity
+            waits = pod.uid == uid and pod.phase is Phase.PENDING and is_pinned(pod) and cache.is_own(pod)
+            if not (same and waits):
                 raise ValueError(f"pod {pod.key} has changed")
             pods.append(Fresh(pod, decoded(raw)))
         return pods
@@ -251,10 +245,8 @@ class Repins(ControlLoop):
         """Begin to suspend the gang's owners, if removals would cost them failures and this may spare them that."""
         tries, _ = self._tries.get(key, (0, ""))
         spared = (WhyKept.BACKOFF_LIMIT, WhyKept.INDEX_LIMIT, WhyKept.FAILURE_POLICY)
-        costs = any(
-            verdict.reason in spared if isinstance(verdict, NotAllowed) else verdict > 0
-            for verdict, _ in verdicts.values()
-        )
+        said = [verdict for verdict, _ in verdicts.values()]
+        costs = any(one.reason in spared if isinstance(one, NotAllowed) else one > 0 for one in said)
         able = all(owner is not None and can_suspend(owner) for owner in verdicts)
         if not costs or not able or tries >= _MOST_TRIES or self._has_started(key):
             return False
@@ -373,16 +365,14 @@ class Repairs(ControlLoop):
 
     def _seen(self, watched: _Watched | None, gang: Gang, now_s: float) -> _Watched | None:
         quorum = self._quorums.of(gang, lost_nodes=self.context.lost_of(gang.members))
-        nodes = self.context.cache.snapshot().table.index
-        crew = observe(watched.crew if watched is not None else None, gang, quorum, nodes=nodes, now_s=now_s)
+        nodes, before = self.context.cache.snapshot().table.index, watched.crew if watched is not None else None
+        given_up = watched is not None and watched.given_up
+        mends = given_up or self._repair_of(gang) is not Repair.RESTART
+        crew = observe(before, gang, quorum, nodes=nodes, now_s=now_s, mends=mends)
         if crew is None:
             return None
-        if watched is None:
+        if watched is None or not crew.broken:
             return _Watched(gang, crew)
-        by_successors = watched.given_up or self._repair_of(gang) is not Repair.RESTART
-        mended = repaired(crew, quorum, gang) if by_successors else None
-        if mended is not None or not crew.broken:
-            return _Watched(gang, mended or crew)
         watched.gang, watched.crew = gang, crew
         return watched
 

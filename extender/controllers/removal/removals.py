@@ -46,9 +46,9 @@ class Fresh(msgspec.Struct, frozen=True):
     content: Json
 
     @property
-    def controller(self) -> Controller | None:
+    def controller_uid(self) -> str | None:
         """From the object: our record has it of members only."""
-        return controller_of(self.content)
+        return controller.uid if (controller := controller_of(self.content)) is not None else None
 
 
 async def read_budgets(api: ClusterApi, namespace: str) -> list[Json]:
@@ -71,7 +71,7 @@ async def read_verdicts(api: ClusterApi, pods: Sequence[Fresh]) -> Verdicts:
     """What those who own the pods say, read now. Errors: ApiError and its kind; ValueError: replaced, not readable."""
     by_owner: dict[Controller | None, list[Fresh]] = {}
     for one in pods:
-        by_owner.setdefault(one.controller, []).append(one)
+        by_owner.setdefault(controller_of(one.content), []).append(one)
     verdicts: dict[Controller | None, tuple[int | NotAllowed, Sequence[Fresh]]] = {}
     for owner, theirs in by_owner.items():
         if owner is None:
@@ -98,13 +98,13 @@ async def read_job(api: ClusterApi, members: Sequence[Fresh]) -> tuple[Fresh, ..
     if not members:
         return ()
     jobs = {one.pod.job for one in members if one.pod.job is not None}
-    owners = {owner.uid for one in members if (owner := one.controller) is not None}
+    owners = {one.controller_uid for one in members} - {None}
     labels = [one.content.get("metadata", {}).get("labels") or {} for one in members]
     selectors = {next((f"{name}={its[name]}" for name in _JOB_LABELS if its.get(name)), "") for its in labels}
     pods: dict[PodUid, Fresh] = {one.pod.uid: one for one in members}
     for selector in sorted(selectors) if "" not in selectors else ("",):
         for one in await _read(api, members[0].pod.namespace, selector):
-            if one.pod.job in jobs or ((owner := one.controller) is not None and owner.uid in owners):
+            if one.pod.job in jobs or one.controller_uid in owners:
                 pods.setdefault(one.pod.uid, one)
     return tuple(sorted(pods.values(), key=lambda one: one.pod.name))
 
@@ -121,11 +121,9 @@ async def _read(api: ClusterApi, namespace: str, selector: str) -> tuple[Fresh, 
 
 def same_as_known(gang: Gang, fresh: tuple[Fresh, ...]) -> bool:
     """Whether the pods of all its runs are those of the cache, where the cache has them, in the phase that it knows."""
-
-    def looks(pods: Iterable[Pod]) -> set[tuple[object, ...]]:
-        return {(pod.uid, pod.node, pod.phase, pod.deleting) for pod in pods}
-
-    return looks((*gang.members, *gang.earlier, *gang.later)) == looks(one.pod for one in fresh)
+    both = (*gang.members, *gang.earlier, *gang.later), [one.pod for one in fresh]
+    cached, read = ({(pod.uid, pod.node, pod.phase, pod.deleting) for pod in pods} for pods in both)
+    return cached == read
 
 
 def of_this_run(gang: Gang, fresh: tuple[Fresh, ...]) -> tuple[Fresh, ...]:
@@ -171,7 +169,7 @@ class Cause(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Disruptions:
-    """Evicts pods and changes owners, announced. Holds nothing between calls."""
+    """Evicts pods and changes owners, announced."""
 
     api: ClusterApi
     events: Events

@@ -1,11 +1,10 @@
 """Restart a gang as a whole: suspend its owner, and resume it when its pods are gone (docs/safety.md S8, S10, S11).
 
-A gang lost a member and asks for `repair: restart`, or it must make room for another one. Rules:
-nothing in the quiet time; the gang is read afresh and spared when it looks different, has members that succeeded or
-belongs to an owner that is over; budgets are asked for all members at once; owners without suspend lose their pods by
-eviction if they do not mind, else an Event says why not. What is suspended is written on the owner (`suspensions`), so
-the next leader resumes it; an owner that another client suspended, or resumed, is left alone. Every step reads before
-it writes the version that was read, so one that is repeated after a crash or a lost answer finds itself done.
+A gang lost a member and asks for `repair: restart`, or it must make room for another one. Rules: nothing in the quiet
+time; only what `suspensions` allows; owners without suspend lose their pods by eviction if they do not mind, else an
+Event says why not. What is suspended is written on the owner, so the next leader resumes it; an owner that another
+client suspended, or resumed, is left alone. Every step reads before it writes the version that was read, so one that
+is repeated after a crash or a lost answer finds itself done.
 """
 
 import asyncio
@@ -15,8 +14,6 @@ from contextlib import suppress
 from functools import partial
 from math import ceil
 from typing import Final
-
-import msgspec
 
 from extender.cache import Attained
 from extender.controllers.context import ControllerContext, ControlLoop
@@ -45,20 +42,14 @@ from scoring.repair import not_before_s
 
 _LOOK_FOR_NOTES_S = 300.0  # Notes are looked for at the start, and now and then, in case an answer was lost
 POLL_S = 2.0  # How often a suspended owner is looked at, at first
-SLOWEST_S = 30.0  # How often one is whose pods take long to end: nothing but its user can be in a hurry then
+SLOWEST_S = 30.0  # How often one is whose pods take long to end
 READS_PER_S = 10.0  # How many are looked at, all owners together: each waits its share, however many there are
 SLOW_S = 300.0  # After this time an Event says which owner or pod has not stopped
 _RESUMED: Final = Cause(Happening.RESTARTED, "All its pods have ended: resumed, so that it creates new ones.")
 
 _log = logging.getLogger(__name__)
 
-
 Ended = Callable[[GangKey, Obstacle | None], None]  # What came in the way; `None`: it is done
-
-
-class _UnderWay(msgspec.Struct):
-    ended: list[Ended]
-    task: asyncio.Task[None] | None = None
 
 
 class Restarts(ControlLoop):
@@ -68,7 +59,7 @@ class Restarts(ControlLoop):
         super().__init__(context)
         self._waits = 0  # Owners that are to be resumed
         self._history: dict[GangKey, tuple[float, ...]] = {}  # gang → when repaired here; owners carry it themselves
-        self._gangs: dict[GangKey, _UnderWay] = {}
+        self._gangs: dict[GangKey, list[Ended]] = {}  # gang under way → who asked for it
         self._works = context.background("restart")
         self._search_at_s: float | None = None
 
@@ -82,8 +73,8 @@ class Restarts(ControlLoop):
 
         `ended` is called once. A `repair`, of a broken gang, counts towards the owner's restarts of this hour.
         """
-        if (case := self._gangs.get(gang)) is not None:
-            case.ended.append(ended)
+        if gang in self._gangs:
+            self._gangs[gang].append(ended)
         else:
             self._begin(gang, partial(self._restart, gang, why, repair=repair), [ended])
 
@@ -103,29 +94,29 @@ class Restarts(ControlLoop):
 
     def forget(self) -> None:
         """Know nothing, as after a restart: what is under way is broken off, and taken up again by its note."""
-        for case in self._gangs.values():
-            if case.task is not None:
-                case.task.cancel()
+        self._works.cancel()
         self._gangs.clear()
         self._search_at_s = None
 
     def _begin(self, gang: GangKey, work: Callable[[], Awaitable[Obstacle | None]], ended: list[Ended]) -> None:
-        case = self._gangs[gang] = _UnderWay(ended)
-        case.task = self._works.start(self._carry_out(gang, case, work), f"restart {gang}")
+        self._gangs[gang] = ended
+        self._works.start(self._carry_out(gang, ended, work), f"restart {gang}")
 
-    async def _carry_out(self, gang: GangKey, case: _UnderWay, work: Callable[[], Awaitable[Obstacle | None]]) -> None:
+    async def _carry_out(
+        self, gang: GangKey, ended: list[Ended], work: Callable[[], Awaitable[Obstacle | None]]
+    ) -> None:
         try:
             obstacle = await work()
         except Exception:
-            self._end(gang, case, Obstacle("an internal error"))
+            self._end(gang, ended, Obstacle("an internal error"))
             raise
-        self._end(gang, case, obstacle)
+        self._end(gang, ended, obstacle)
 
-    def _end(self, gang: GangKey, case: _UnderWay, obstacle: Obstacle | None) -> None:
-        if self._gangs.get(gang) is case:  # else all was forgotten meanwhile
+    def _end(self, gang: GangKey, ended: list[Ended], obstacle: Obstacle | None) -> None:
+        if self._gangs.get(gang) is ended:  # else all was forgotten meanwhile
             del self._gangs[gang]
-            for ended in case.ended:
-                ended(gang, obstacle)
+            for tell in ended:
+                tell(gang, obstacle)
 
     async def _restart(self, key: GangKey, why: str, *, repair: bool) -> Obstacle | None:
         if not self.context.quiet.over:
@@ -193,11 +184,7 @@ class Restarts(ControlLoop):
         if unreadable:
             _log.warning("%d owners with label %s cannot be read and are left alone", unreadable, MARK)
         for gang, theirs in sorted(noted.items()):
-            self._begin(gang, partial(self._finish, gang, theirs), [])
-
-    async def _finish(self, gang: GangKey, owners: Iterable[Controller]) -> None:
-        for ref in owners:
-            await self._resume(gang, ref)
+            self._begin(gang, partial(self._resume, gang, theirs), [])
 
     async def _recreate(self, case: Case, *, why: str, repair: bool) -> str | None:
         """Restart it; `None`: done, else why not. Ends when the owners are resumed, however long its pods take."""
@@ -214,25 +201,26 @@ class Restarts(ControlLoop):
             if refused is not None:
                 break  # what was started is brought to its end
             begun.append(owner.ref)
-        await self._finish(key, begun)
+        await self._resume(key, begun)
         return refused
 
-    async def _resume(self, key: GangKey, ref: Controller) -> None:
-        """Resume an owner that carries our note once its gang's pods are gone, however long it takes; repeatable."""
-        began_s, pause_s = self.context.clock.monotonic_s(), POLL_S
-        self._waits += 1
-        try:
-            while not await self._finished(key, ref, began_s):
-                had_members, wait_s = self._lives(key), max(pause_s, self._waits / READS_PER_S)
-                pause_s = min(1.25 * pause_s, SLOWEST_S)
-                looks = ceil(wait_s / POLL_S)
-                for _ in range(looks):  # or until the last member ends, which the API server does not show
-                    await asyncio.sleep(wait_s / looks)
-                    if had_members and not self._lives(key):
-                        pause_s = POLL_S
-                        break
-        finally:
-            self._waits -= 1
+    async def _resume(self, key: GangKey, owners: Iterable[Controller]) -> None:
+        """Resume owners that carry our note, one by one, once its gang's pods are gone; repeatable."""
+        for ref in owners:
+            began_s, pause_s = self.context.clock.monotonic_s(), POLL_S
+            self._waits += 1
+            try:
+                while not await self._finished(key, ref, began_s):
+                    had_members, wait_s = self._lives(key), max(pause_s, self._waits / READS_PER_S)
+                    pause_s = min(1.25 * pause_s, SLOWEST_S)
+                    looks = ceil(wait_s / POLL_S)
+                    for _ in range(looks):  # or until the last member ends, which the API server does not show
+                        await asyncio.sleep(wait_s / looks)
+                        if had_members and not self._lives(key):
+                            pause_s = POLL_S
+                            break
+            finally:
+                self._waits -= 1
 
     async def _finished(self, key: GangKey, ref: Controller, began_s: float) -> bool:
         """Look at the owner once; whether there is nothing more to do for it."""

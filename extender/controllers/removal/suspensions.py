@@ -1,13 +1,10 @@
 """Whether a gang may be restarted as a whole, and how its owner is suspended: what is written on it, what it then says.
 
 docs/safety.md S8, S10, S11. Nothing is written here: verdicts and patches out. Rules: what is not known speaks against
-it; an owner without our note is never resumed (the only memory that a new leader has is the API server); a note counts
-with our signature for this very owner, and speaks of a gang of its namespace (docs/safety.md S22); every patch names
-the version that was read.
+it; an owner without our note (docs/safety.md S22) is never resumed; every patch names the version that was read.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Iterable
 
 import msgspec
 
@@ -42,7 +39,6 @@ from extender.notes import Bearer, NoteKind, NoteReader, Notes
 from scoring.ids import GangKey
 from scoring.model import Controller, Gang, Phase
 
-_Texts: TypeAlias = Mapping[str, str | None]
 _LABEL, _VALUE, _RAN = "netgang.io/restart", "suspended", "ran-before"
 MARK = f"{_LABEL}={_VALUE}"  # Label, with its value, of owners that we have suspended
 RAN_BEFORE = f"{_LABEL}={_RAN}"  # Label of owners that we have resumed and that say what their gang had
@@ -60,10 +56,10 @@ class Note(msgspec.Struct, frozen=True):
 
 
 class AttainedNote(msgspec.Struct, frozen=True):
-    """What we write there, too, and leave: what its gang has had by then."""
+    """What we leave there, too."""
 
     gang: str
-    hours: float  # Cluster-hours (`scoring.queue.weights`)
+    hours: float  # Cluster-hours that it has had by then (`scoring.queue.weights`)
 
 
 _NOTE = msgspec.json.Decoder(Note)
@@ -150,25 +146,21 @@ class FreshOwner(msgspec.Struct, frozen=True):
 
     @property
     def _bearer(self) -> Bearer:  # by the uid as it was read
-        ref, uid = self.ref, str(self._metadata.get("uid", ""))
-        return Bearer(ref.api_version, ref.kind, self.namespace, ref.name, uid)
+        uid = str(self._metadata.get("uid", ""))
+        return Bearer(self.ref.api_version, self.ref.kind, self.namespace, self.ref.name, uid)
 
     def _content(self, kind: NoteKind, notes: NoteReader) -> str | None:
         text = (self._metadata.get("annotations") or {}).get(kind.value)
         return notes.read(kind, self._bearer, text) if isinstance(text, str) else None
 
-    def _patch(self, labels: _Texts, annotations: _Texts, *, suspend: bool | None) -> bytes:
+    def _patch(self, labels: Json, annotations: Json, *, suspend: bool | None) -> bytes:
         """Of the version that was read; `suspend` None: the switch is left as it is."""
         version = str(self._metadata.get("resourceVersion", ""))
-        patch: dict[str, Any] = {
-            "metadata": {"resourceVersion": version, "labels": dict(labels), "annotations": dict(annotations)}
-        }
-        if suspend is not None:
-            inner: Any = suspend
-            for part in ("suspend", *reversed(KINDS[self.ref.group_kind].run)):
-                inner = {part: inner}
-            patch |= inner
-        return msgspec.json.encode(patch)
+        switch: Json = {"suspend": suspend}
+        for part in reversed(KINDS[self.ref.group_kind].run):
+            switch = {part: switch}
+        metadata = {"resourceVersion": version, "labels": labels, "annotations": annotations}
+        return msgspec.json.encode({"metadata": metadata, **(switch if suspend is not None else {})})
 
 
 class Obstacle(msgspec.Struct, frozen=True):
@@ -189,12 +181,8 @@ class Case(msgspec.Struct, frozen=True):
 
     def pods_of(self, owner: FreshOwner) -> tuple[Fresh, ...]:
         """What goes when this owner is suspended: of several owners its own, else all."""
-        if len(self.owners) == 1:
-            return self.job
-        return (
-            tuple(one for one in self.job if (ref := one.controller) is not None and ref.uid == owner.ref.uid)
-            or self.job
-        )
+        own = tuple(one for one in self.job if one.controller_uid == owner.ref.uid)
+        return self.job if len(self.owners) == 1 else own or self.job
 
 
 _FINISHING = Obstacle("members have succeeded, so the job is finishing", final=True, silent=True)
@@ -238,7 +226,7 @@ async def why_not_together(context: ControllerContext, keys: Iterable[GangKey]) 
 
 
 async def wants_no_more(context: ControllerContext, key: GangKey) -> bool:
-    """Whether an owner is deleted, suspended, finished or failed (docs/safety.md S8); not if it cannot be read."""
+    """Whether an owner is deleted, or says one of `OVER` (docs/safety.md S8); not if it cannot be read."""
     gang = context.cache.gang(key)
     owners = {pod.owner for pod in gang.members if pod.owner is not None} if gang is not None else set()
     for owner in sorted(owners, key=lambda one: one.name):
@@ -257,7 +245,7 @@ async def wants_no_more(context: ControllerContext, key: GangKey) -> bool:
 async def _with_owners(context: ControllerContext, gang: Gang, members: tuple[Fresh, ...]) -> Case | Obstacle:
     if any(one.pod.phase is Phase.SUCCEEDED for one in members):
         return _FINISHING
-    refs = {one.controller for one in members}
+    refs = {controller_of(one.content) for one in members}
     if None in refs:
         return Obstacle(WhyKept.BARE, final=True)
     owners: dict[str, FreshOwner] = {}
@@ -290,7 +278,7 @@ async def _top(context: ControllerContext, namespace: str, ref: Controller) -> F
         above = controller_of(content)
         if (
             above is None or not can_suspend(ref) or above.kind == "CronJob"
-        ):  # which does not undo what is done to a Job
+        ):  # that undoes nothing that is done to a Job
             return FreshOwner(ref, content)
         ref = above
 

@@ -13,7 +13,7 @@ from scoring.model import Gang, Phase, Pod, Role
 from scoring.model.policy import Policy, Repair, RepairPolicy
 from scoring.model.reasons import Reason
 from scoring.plan import Plan
-from scoring.repair import Crew, LossCause, due_s, not_before_s, observe, repaired, words_of
+from scoring.repair import Crew, LossCause, due_s, not_before_s, observe, words_of
 from tests.builders import gang, mesh, node, pod
 from tests.scoring.plan.planned import planned
 
@@ -34,12 +34,12 @@ def of(*members: Pod, least: int = 3) -> Gang:
 
 
 def look(
-    before: Crew | None, seen: Gang, *, now_s: float = 100.0, lost: tuple[str, ...] = (), gone: tuple[str, ...] = ()
+    before: Crew | None, seen: Gang, *, lost: tuple[str, ...] = (), gone: tuple[str, ...] = (), **how: Any
 ) -> Crew | None:
     """The crew after a look; `gone` nodes are lost and not in the cluster, `lost` ones only do not answer."""
     nowhere = frozenset(NodeName(name) for name in (*lost, *gone))
     there = {NodeName(name) for name in NODES if name not in gone}
-    return observe(before, seen, quorum_of(seen, lost_nodes=nowhere), nodes=there, now_s=now_s)
+    return observe(before, seen, quorum_of(seen, lost_nodes=nowhere), nodes=there, **({"now_s": 100.0} | how))
 
 
 def crew_of(before: Gang | Crew, seen: Gang, **how: Any) -> Crew:
@@ -141,11 +141,9 @@ def test_a_finishing_gang_is_never_due() -> None:
 
 def test_successors_mend_a_gang() -> None:
     seen = of(*LEFT, worker(2, "n4", take=1, at_s=50.0))
-    mended = repaired(crew_of(WHOLE, seen), quorum_of(seen), seen)
-    assert mended is not None
-    again = crew_of(mended, of(*LEFT))
+    assert crew_of(WHOLE, seen).broken
+    again = crew_of(crew_of(WHOLE, seen, mends=True), of(*LEFT), mends=True)
     assert [loss.node for loss in again.losses] == ["n4"]
-    assert repaired(again, quorum_of(of(*LEFT)), of(*LEFT)) is None
 
 
 WORDS = {  # case: (the gang, silent nodes, words that are said)

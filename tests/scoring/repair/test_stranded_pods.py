@@ -39,7 +39,7 @@ def losses(cluster: Snapshot) -> dict[str, str]:
     """Stranded pods by name and loss, over all gangs, by the plan of this snapshot."""
     names = {pod.uid: str(pod.name) for one in cluster.gangs.values() for pod in one.members}
     found = stranded(cluster, plan(cluster, POLICY, now_s=0.0), POLICY, now_s=0.0)
-    return {names[uid]: loss.value for one in found.values() for uid, loss in one.items()}
+    return {names[uid]: loss.name.lower() for one in found.values() for uid, loss in one.items()}
 
 
 N1, N2, N3 = (node(name) for name in ("n1", "n2", "n3"))
