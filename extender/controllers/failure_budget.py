@@ -164,12 +164,16 @@ KINDS: Mapping[tuple[str, str], OwnerKind] = {  # by API group and kind
 }
 
 
+def _succeeded(owner: Json) -> int:
+    """How many of the pods of a Job, gone ones too."""
+    status = owner.get("status") or {}
+    return int(status.get("succeeded") or 0) + len((status.get("uncountedTerminatedPods") or {}).get("succeeded") or ())
+
+
 def has_succeeded(owner: Json) -> bool:
     """Whether any of its pods, gone ones too, has ended well: it finishes, and must not restart (docs/safety.md S8)."""
-    status = owner.get("status") or {}
-    uncounted = (status.get("uncountedTerminatedPods") or {}).get("succeeded")
-    roles = (status.get("replicaStatuses") or {}).values()
-    return bool(status.get("succeeded") or uncounted or any(role.get("succeeded") for role in roles))
+    roles = ((owner.get("status") or {}).get("replicaStatuses") or {}).values()
+    return bool(_succeeded(owner) or any(role.get("succeeded") for role in roles))
 
 
 def desired_pods(owner: Json) -> int | None:
@@ -184,9 +188,7 @@ def desired_pods(owner: Json) -> int | None:
 
 def runs_left(job: Json) -> int | None:
     """How many completions an Indexed Job is short of; `None`: none has succeeded, or it does not say."""
-    spec, status = job.get("spec") or {}, job.get("status") or {}
-    uncounted = (status.get("uncountedTerminatedPods") or {}).get("succeeded") or ()
-    succeeded = int(status.get("succeeded") or 0) + len(uncounted)
+    spec, succeeded = job.get("spec") or {}, _succeeded(job)
     if not succeeded or spec.get("completionMode") != "Indexed" or spec.get("completions") is None:
         return None
     return max(int(spec["completions"]) - succeeded, 0)
@@ -233,10 +235,10 @@ def matches(selector: Json | None, labels: Mapping[str, str]) -> bool:
     """Whether a label selector of policy/v1 selects these labels: `None` nothing, an empty one everything."""
     if selector is None:
         return False
-    exact = selector.get("matchLabels") or {}
-    if any(labels.get(key) != value for key, value in exact.items()):
-        return False
-    for requirement in selector.get("matchExpressions") or ():
+    exact = [
+        {"key": key, "operator": "In", "values": [own]} for key, own in (selector.get("matchLabels") or {}).items()
+    ]
+    for requirement in (*exact, *(selector.get("matchExpressions") or ())):
         key, operator = requirement["key"], requirement["operator"]
         listed = labels.get(key) in (requirement.get("values") or ())
         holds = {"In": listed, "NotIn": not listed, "Exists": key in labels, "DoesNotExist": key not in labels}
@@ -264,7 +266,6 @@ def value_at(content: Json, path: Sequence[str]) -> Any:
 def decoded(raw: bytes) -> Json:
     """An API object. ValueError: it is none."""
     try:
-        found: Json = msgspec.json.decode(raw, type=dict[str, Any])
+        return msgspec.json.decode(raw, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"not an API object: {error}") from error
-    return found

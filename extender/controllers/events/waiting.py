@@ -1,11 +1,11 @@
 """Gangs that wait: when they are expected to start, why they wait (Events), and how long those that started waited.
 
 Why an Event beside kube-scheduler's own FailedScheduling: that carries one constant sentence, and a pod at its gate
-gets none. Rules: once per reason, on the gang's PodGroup and one of its pods, when the reason has stood for a while,
-and again after a long time; a gang that got one also gets one when it has started. Explaining costs as much as planning
-that gang, so a few are explained per look.
+gets none. Rules: once per reason, when it has stood for a while, and again after a long time; a gang that got one also
+gets one when it has started. Explaining costs as much as planning that gang, so a few are explained per look.
 """
 
+import math
 from collections.abc import Mapping
 from functools import partial
 from typing import Final
@@ -98,12 +98,9 @@ class WaitingTimes(ControlLoop):
             if not gang.own or gang.source is GangSource.NATIVE:
                 continue
             old = before.get(key) if before is not None else None
-            if old is not None and old[0] is gang:
-                after[key] = old
-                continue
-            started = has_started(gang)
-            after[key] = gang, started
-            if started and (key in self._admitted_s if before is None else old is None or not old[1]):
+            after[key] = old if old is not None and old[0] is gang else (gang, has_started(gang))
+            news = key in self._admitted_s if before is None else old is None or not old[1]
+            if news and after[key][1]:
                 metrics, since_s = self.context.telemetry, running_since_s(gang)
                 until_s = self.context.clock.now_s() if since_s is None else since_s
                 waiting_s = waiting_since_s(gang)
@@ -135,7 +132,7 @@ class _Wait(msgspec.Struct):
     reason: Reason
     since_s: float  # When it began to wait for this reason
     began_s: float  # When it began to wait
-    posted_s: float | None = None
+    posted_s: float = -math.inf
     note: str = ""  # What the last Event said
     cause: str = ""  # `CauseReason` of that Event
 
@@ -160,17 +157,14 @@ class WaitReasons(ControlLoop):
             gang = gangs.get(key)
             if gang is None or not gang.own or waiting.reason in _SILENT:
                 continue
-            wait = before.pop(key, None)
-            if wait is None:
-                wait = _Wait(waiting.reason, now_s, now_s)
-            elif wait.reason is not waiting.reason:
+            wait = self._waits[key] = before.pop(key, None) or _Wait(waiting.reason, now_s, now_s)
+            if wait.reason is not waiting.reason:
                 wait.reason, wait.since_s = waiting.reason, now_s
-            self._waits[key] = wait
         for key, wait in before.items():
             gang = gangs.get(key)
             if gang is not None and len(gang.placed) < gang.min_member:
                 self._waits[key] = wait  # admitted, and not bound yet
-            elif gang is not None and wait.posted_s is not None:
+            elif gang is not None and wait.posted_s > -math.inf:
                 table = self.context.cache.snapshot().table
                 nodes = {pod.node for pod in gang.placed if pod.node is not None and pod.node in table.index}
                 zones = sorted({table.nodes[table.index[node]].zone for node in nodes})
@@ -183,16 +177,14 @@ class WaitReasons(ControlLoop):
     def why(self, key: GangKey) -> tuple[str, str] | None:
         """The cause in CamelCase and the note of the gang's Event; `None`: it does not wait, or for that only now."""
         plan, wait = self.context.plan(), self._waits.get(key)
-        if plan is None or key not in plan.waiting:
-            return None
-        if wait is None or wait.posted_s is None or wait.posted_s < wait.since_s:
+        if plan is None or key not in plan.waiting or wait is None or wait.posted_s < wait.since_s:
             return None
         return wait.cause or camel_case(wait.reason), wait.note
 
     async def _post_waiting(self, now_s: float) -> None:
         left = _MOST_A_LOOK
         for key, wait in list(self._waits.items()):
-            due = wait.posted_s is None or wait.posted_s < wait.since_s or now_s - wait.posted_s >= AGAIN_S
+            due = wait.posted_s < wait.since_s or now_s - wait.posted_s >= AGAIN_S
             if not due or now_s - wait.since_s < PATIENCE_S:
                 continue
             if not left or not self.context.acting():

@@ -198,7 +198,7 @@ class PreemptionClaims:
         if begun or not self._restarts.under_way.isdisjoint(opened.claim.givers):
             opened.again_s[victim] = now_s + (_FINAL_AGAIN_S if obstacle.final else _AGAIN_S)
             return
-        self._words.refused(key, victim, obstacle.why)
+        self._words.stays(key, victim, obstacle.why, refused=True)
         self._end(key, "refused")
         self.backing_off[key] = now_s + _FINAL_AGAIN_S
 
@@ -342,6 +342,6 @@ class Preemptions(ControlLoop):
                 self._objections[victim] = (why, since_s)
                 continue
             self._spared[victim] = now_s + SPARED_S
-            self.words.blocked(found, victim, why)
+            self.words.stays(found.gang, victim, why, refused=False)
             self.context.telemetry.preempted("blocked")
         return bool(objections)
