@@ -1,7 +1,7 @@
 """What controllers are, loops beside each other, and what they work with.
 
 Level-triggered: each turn derives what is to be done from plan and cache, so a bug in one turn, or a lost patch, is
-made good by the next. Rule: an error ends that turn alone; it is logged and counted.
+made good by the next.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ class ControllerContext(msgspec.Struct, frozen=True):
         return self.planner.current if self.planner.snapshot is not None else None
 
     def decided(self, decision: Decision) -> None:
-        """A line in the log of decisions, as of now."""
+        """A line in the log of decisions."""
         self.log.log_decision(decision, now_s=self.clock.monotonic_s())
 
     def post_gang_event(self, gang: Gang, what: Happening, note: str, topic: str = "", *, pods: Sequence[Pod]) -> None:

@@ -1,8 +1,6 @@
 """Gangs whose members have no place or lost it: evict what cannot be whole, admit anew, restart what broke.
 
-Bound members of a gang that was never whole and cannot be completed use room and do no work (`Evictions`); pods that
-are ungated can wait for nodes that they will never get (`Repins`); a gang that had started can lose members
-(`Repairs`). docs/safety.md S1, S8, S10, S11.
+docs/safety.md S1, S8, S10, S11.
 """
 
 import asyncio
@@ -37,7 +35,7 @@ _CAUSE: Final = Cause(
 
 
 class Evictions:
-    """Carries out the permit machine's evictions of gangs that were never whole, one gang at a time per task.
+    """Carries out the permit machine's evictions of gangs that were never whole: their members use room in vain.
 
     Rules: never a gang with a problem, such as members of another scheduler, nor one that looks different in a fresh
     list than in the cache; an owner that would fail for it keeps its pods, and its user gets an Event.
@@ -117,18 +115,16 @@ class _StrandedPod(msgspec.Struct):
 
 
 class Repins(ControlLoop):
-    """Stranded pods, removed so that their owners make new ones. Bounded by the pods that are stranded.
+    """Stranded pods (`scoring.repair`), removed so that their owners make new ones. Bounded by them.
 
-    Why: a gate cannot be put back and an affinity cannot be made wider (docs/safety.md S6). Rules:
-
-    - When: all listed nodes are gone for `GONE_GRACE_S`, or the pod finds no place on them for the repin timeout
-      (`scoring.repair`); sooner where filters that we do not model refuse them and there is room elsewhere. A place
-      that lasted less than `_KEPT_S` does not restart the clock.
+    - When: all listed nodes are gone for `GONE_GRACE_S`, or the pod finds no place on them for the repin timeout;
+      sooner where filters that we do not model refuse them and there is room elsewhere. A place that lasted less than
+      `_KEPT_S` does not restart the clock.
     - Only pods whose controller recreates them within its failure budget; all others get an Event. Where we had named
       nodes that refuse the pod it must cost nothing (docs/safety.md S27). Where one of a gang that never started must
       stay, all stay.
     - How: a gang that never started is suspended and resumed where its owner would count removed pods as failed; else
-      one gang at a time, one pod after the other, from fresh reads. Afterwards only the gang's zone is named.
+      one gang at a time, one pod after the other. Afterwards only the gang's zone is named.
     """
 
     def __init__(
@@ -162,11 +158,8 @@ class Repins(ControlLoop):
         self._tries = {key: tried for key, tried in self._tries.items() if key in losses}
         if self._attempt.busy or not self.context.quiet.over:
             return
-        due = {
-            key: [uid for uid, loss in theirs.items() if self._is_due(uid, loss, now_s)]
-            for key, theirs in losses.items()
-            if key not in self._not_before_s and key not in self._restarts.under_way
-        }
+        able = losses.keys() - self._not_before_s.keys() - self._restarts.under_way
+        due = {key: [uid for uid, loss in losses[key].items() if self._is_due(uid, loss, now_s)] for key in able}
         if order := sorted((min(self._waits[uid].since_s for uid in uids), key) for key, uids in due.items() if uids):
             key = order[0][1]
             self._attempt.start(self._repin(key, due[key]), f"repin {key}")
@@ -303,9 +296,8 @@ class _Watched(msgspec.Struct):
 class Repairs(ControlLoop):
     """The crews of all gangs that run. Bounded by the gangs that exist.
 
-    The planner places successors; this sees that a member without one is lost, says what is waited for, and hands the
-    gang to `restarts` where that is configured. A gang that cannot be restarted is given successors like any other; a
-    refusal that lasts is not asked for again until it was whole.
+    The planner places successors; this says what is waited for, and hands the gang to `restarts` where that is
+    configured. One that cannot be restarted is given successors; it is not asked for again until it was whole.
     """
 
     def __init__(
@@ -328,8 +320,8 @@ class Repairs(ControlLoop):
         nodes = snapshot.table.version, self._silent()
         same_nodes, self._nodes = nodes == self._nodes, nodes
         before, after = self._watched, dict[GangKey, _Watched]()
-        looked_at, self._looked_at = self._looked_at, dict(snapshot.gangs)
-        mine = self._looked_at
+        looked_at = self._looked_at
+        mine = self._looked_at = dict(snapshot.gangs)
         for key, gang in snapshot.gangs.items():
             yield
             if self._looked_at is not mine:
