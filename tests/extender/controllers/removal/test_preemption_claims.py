@@ -139,19 +139,15 @@ async def test_another_leader_keeps_the_room() -> None:
 
 async def test_a_gang_that_changes_while_all_are_asked_is_left_alone() -> None:
     """Between the first decision and the second a gang for which nobody has to leave gets room: nobody leaves."""
-    api = FakeClusterApi(*nodes(2))
-    async with unfinished(api=api, **ON) as world, AsyncExitStack() as stack:
-        two = job(world, "two", 2)
-        await stack.enter_async_context(acting(world, two))
-        await world.settle(QUIET_S + 3.0)
-        released = api.hold("list")
+    async with full(("two", 2)) as (world, stack, jobs):
+        released = world.api.hold("list")
         await arrives(world, stack, 2, for_s=3.0)
         for one in nodes(4)[2:]:
-            api.add(one)
+            world.api.add(one)
         await world.settle(1.0)
         released.set()
         await world.settle(MAKES_ROOM_S)
-        assert (running_gangs(world), two.created) == ({"high": 2, "two": 2}, 2)
+        assert (running_gangs(world), jobs["two"].created) == ({"high": 2, "two": 2}, 2)
 
 
 async def test_room_that_somebody_else_makes_meanwhile_is_enough() -> None:
