@@ -16,6 +16,7 @@ from extender.controllers.failure_budget import (
     decoded,
     desired_pods,
     has_succeeded,
+    runs_left,
 )
 from extender.kube.calls import OWNERS
 from scoring.model import Controller
@@ -181,11 +182,9 @@ def test_what_removals_cost(owner: Json, removed: list[Json], want: int | WhyKep
 
 @pytest.mark.parametrize(("group", "kind"), KINDS)
 def test_an_owner_that_is_being_deleted(group: str, kind: str) -> None:
-    found = {"apiVersion": f"{group}/v1", "kind": kind, "metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}
-    verdict = budget(found, pods(1))
-    assert isinstance(verdict, NotAllowed)
-    assert verdict.reason is WhyKept.DELETED
-    assert verdict.reason in OVER
+    found = other(f"{group}/v1", kind) | {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}
+    assert budget(found, pods(1)) == NotAllowed(WhyKept.DELETED)
+    assert WhyKept.DELETED in OVER
 
 
 def test_every_kind_can_be_read() -> None:
@@ -193,9 +192,8 @@ def test_every_kind_can_be_read() -> None:
 
 
 def test_the_detail_has_the_numbers() -> None:
-    verdict = budget(job({"failed": 5}), pods(2))
-    assert isinstance(verdict, NotAllowed)
-    assert verdict.detail == "5 of at most 6 failures are used, 2 would be added"
+    detail = "5 of at most 6 failures are used, 2 would be added"
+    assert budget(job({"failed": 5}), pods(2)) == NotAllowed(WhyKept.BACKOFF_LIMIT, detail)
 
 
 UP_TO_8 = st.integers(0, 8)
@@ -227,37 +225,32 @@ def test_the_controller_of_a_pod(references: Any, want: Controller | None) -> No
     assert controller_of({"metadata": {"ownerReferences": references}}) == want
 
 
-DESIRED: dict[str, tuple[int | None, Json]] = {  # case: (pods it wants, owner)
-    "an Indexed Job": (4, job()),
-    "fewer at a time": (2, job(parallelism=2)),
-    "a queue of work": (3, job(parallelism=3, completions=None)),
-    "a TFJob": (4, other(KUBEFLOW, "TFJob", tfReplicaSpecs={"PS": {"replicas": 1}, "worker": {"replicas": 3}})),
-    "a replica without number": (1, other(KUBEFLOW, "PyTorchJob", pytorchReplicaSpecs={"Worker": {}})),
-    "a StatefulSet": (4, other("apps/v1", "StatefulSet", replicas=4)),
-    "it does not tell": (None, other("apps/v1", "StatefulSet")),
-}
+INDEXED, TF_ROLES = {"completionMode": "Indexed"}, {"PS": {"replicas": 1}, "worker": {"replicas": 3}}
+PS_RUNS, UNCOUNTED = {"PS": {"active": 1}}, {"uncountedTerminatedPods": {"succeeded": ["uid"]}}
+COUNTS: dict[str, tuple[Json, int | None, bool, int | None]] = {
+    # case: (owner, pods that it wants, whether one has succeeded, completions that it is short of)
+    "a new Job": (job(**INDEXED), 4, False, None),
+    "fewer at a time": (job(parallelism=2), 2, False, None),
+    "a queue of work": (job({"succeeded": 1}, parallelism=3, completions=None, **INDEXED), 3, True, None),
+    "one of a Job": (job({"succeeded": 1}, **INDEXED), 4, True, 3),
+    "one of a Job that has no indexes": (job({"succeeded": 1}, completionMode="NonIndexed"), 4, True, None),
+    "one that is not counted yet": (job(UNCOUNTED), 4, True, None),
+    "one more that is not counted yet": (job({"succeeded": 1, **UNCOUNTED}, **INDEXED), 4, True, 2),
+    "all": (job({"succeeded": 4}, **INDEXED), 4, True, 0),
+    "failures": (job({"failed": 3, "uncountedTerminatedPods": {"failed": ["uid"]}}, **INDEXED), 4, False, None),
+    "one of a TFJob": (other(KUBEFLOW, "TFJob", status={"replicaStatuses": {**PS_RUNS, "Worker": {"succeeded": 1}}},
+        tfReplicaSpecs=TF_ROLES), 4, True, None),
+    "a TFJob that runs": (other(KUBEFLOW, "TFJob", status={"replicaStatuses": PS_RUNS}), None, False, None),
+    "a role without number": (other(KUBEFLOW, "PyTorchJob", pytorchReplicaSpecs={"Worker": {}}), 1, False, None),
+    "a StatefulSet": (other("apps/v1", "StatefulSet", replicas=4), 4, False, None),
+    "one that does not tell": (other("apps/v1", "StatefulSet"), None, False, None),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(("count", "owner"), DESIRED.values(), ids=DESIRED)
-def test_how_many_pods_an_owner_wants(count: int | None, owner: Json) -> None:
-    assert count == desired_pods(owner)
-
-
-PS_RUNS = {"PS": {"active": 1}}
-SUCCEEDED: dict[str, tuple[bool, Json]] = {  # case: (whether a pod has succeeded, owner)
-    "a new Job": (False, job()),
-    "a Job": (True, job({"succeeded": 1})),
-    "a Job that has yet to count it": (True, job({"uncountedTerminatedPods": {"succeeded": ["uid"]}})),
-    "a Job with failures": (False, job({"failed": 3, "uncountedTerminatedPods": {"failed": ["uid"]}})),
-    "a TFJob": (True, other(KUBEFLOW, "TFJob", status={"replicaStatuses": {**PS_RUNS, "Worker": {"succeeded": 1}}})),
-    "a TFJob that runs": (False, other(KUBEFLOW, "TFJob", status={"replicaStatuses": PS_RUNS})),
-}
-
-
-@pytest.mark.parametrize(("want", "owner"), SUCCEEDED.values(), ids=SUCCEEDED)
-def test_whose_pods_have_succeeded(want: bool, owner: Json) -> None:
-    """The owner remembers it when the pods are gone (docs/safety.md S8)."""
-    assert want == has_succeeded(owner)
+@pytest.mark.parametrize(("owner", "wanted", "succeeded", "left"), COUNTS.values(), ids=COUNTS)
+def test_what_an_owner_counts(owner: Json, wanted: int | None, succeeded: bool, left: int | None) -> None:
+    """It remembers successes when the pods are gone (docs/safety.md S8)."""
+    assert (desired_pods(owner), has_succeeded(owner), runs_left(owner)) == (wanted, succeeded, left)
 
 
 UNREADABLE: dict[str, bytes] = {  # case: what a custom resource may hold, or a broken answer

@@ -14,7 +14,6 @@ import pytest
 from msgspec.structs import replace
 
 from extender.cache import ClusterCache
-from extender.controllers.failure_budget import runs_left
 from extender.controllers.owners import AGAIN_S, PATIENCE_S, TIMEOUT_S, Circumstances, OwnerReader
 from extender.convert import pod_from_json
 from extender.errors import ApiError, ApiUnavailableError
@@ -288,18 +287,3 @@ async def test_a_lost_member_of_a_finishing_job_is_replaced() -> None:
         await world.settle(PATIENCE_S + AGAIN_S)
         assert world.bound() == {}
         world.delete(*again.members())
-
-
-JOBS: dict[str, tuple[int | None, dict[str, Any], dict[str, Any]]] = {  # case: (what is left, spec, status)
-    "none has succeeded": (None, SPEC, {}),
-    "one": (3, SPEC, {"succeeded": 1}),
-    "one that is not counted yet": (2, SPEC, {"succeeded": 1, "uncountedTerminatedPods": {"succeeded": ["u"]}}),
-    "all": (0, SPEC, {"succeeded": 4}),
-    "not indexed": (None, {**SPEC, "completionMode": "NonIndexed"}, {"succeeded": 1}),
-    "a queue of work": (None, {"parallelism": 4, "completionMode": "Indexed"}, {"succeeded": 1}),
-}
-
-
-@pytest.mark.parametrize(("left", "spec", "status"), JOBS.values(), ids=JOBS)
-def test_how_many_runs_are_left(left: int | None, spec: dict[str, Any], status: dict[str, Any]) -> None:
-    assert left == runs_left({"spec": spec, "status": status})

@@ -154,20 +154,14 @@ def test_budgets(who: str | None, budgets: list[Json], pods: list[Json]) -> None
     assert who == forbidding(budgets, pods)
 
 
-OPERATORS = {  # case: (operator, values, labels, whether it matches)
-    "in": ("In", ["1"], {"a": "1"}, True),
-    "not in": ("NotIn", ["1"], {"a": "1"}, False),
-    "not in, without it": ("NotIn", ["1"], {}, True),
-    "exists": ("Exists", None, {"a": ""}, True),
-    "exists not": ("DoesNotExist", None, {"a": ""}, False),
-}
-
-
-@pytest.mark.parametrize(("operator", "values", "labels", "want"), OPERATORS.values(), ids=OPERATORS)
-def test_selectors(operator: str, values: list[str] | None, labels: dict[str, str], want: bool) -> None:
-    assert want == matches({"matchExpressions": [{"key": "a", "operator": operator, "values": values}]}, labels)
-
-
-def test_an_operator_that_is_not_known_is_an_error() -> None:
+def test_selectors() -> None:
+    for operator, values, labels, want in (
+        ("In", ["1"], {"a": "1"}, True),
+        ("NotIn", ["1"], {"a": "1"}, False),
+        ("NotIn", ["1"], {}, True),
+        ("Exists", None, {"a": ""}, True),
+        ("DoesNotExist", None, {"a": ""}, False),
+    ):
+        assert want == matches({"matchExpressions": [{"key": "a", "operator": operator, "values": values}]}, labels)
     with pytest.raises(ValueError, match="no operator"):
         matches({"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["1"]}]}, {"a": "2"})
