@@ -32,8 +32,8 @@ async def started(world: World, **how: Any) -> AsyncIterator[Operator]:
 
 
 @asynccontextmanager
-async def suspended(**how: Any) -> AsyncIterator[tuple[World, Operator]]:
-    async with running(*NODES) as world, started(world, **how) as operator:
+async def suspended(*, node_lost_s: float = 60.0, **how: Any) -> AsyncIterator[tuple[World, Operator]]:
+    async with running(*NODES, node_lost_s=node_lost_s) as world, started(world, **how) as operator:
         operator.ends = False
         await loses(world, for_s=SETTLE_S + 4.0)
         assert operator.suspended
