@@ -63,49 +63,38 @@ JOBS: dict[str, tuple[Json, list[Json], int | WhyKept]] = {  # case: (Job, pods 
     "default limit of six": (job(backoffLimit=None), pods(6), 6),
     "one more than that": (job(backoffLimit=None), pods(7), WhyKept.BACKOFF_LIMIT),
     "failures not yet counted count": (
-        job({"failed": 4, "uncountedTerminatedPods": {"failed": ["u1"]}}), pods(2), WhyKept.BACKOFF_LIMIT,
-    ),
+        job({"failed": 4, "uncountedTerminatedPods": {"failed": ["u1"]}}), pods(2), WhyKept.BACKOFF_LIMIT),
     "restartPolicy OnFailure counts the same": (
-        job(backoffLimit=1, template={"spec": {"restartPolicy": "OnFailure"}}), pods(2), WhyKept.BACKOFF_LIMIT,
-    ),
+        job(backoffLimit=1, template={"spec": {"restartPolicy": "OnFailure"}}), pods(2), WhyKept.BACKOFF_LIMIT),
     "podReplacementPolicy only delays": (job(backoffLimit=1, podReplacementPolicy="Failed"), pods(1), 1),
     "disruptions ignored, after a rule on exit codes": (
-        job(backoffLimit=0, podFailurePolicy=policy(ON_EXIT, IGNORE)), pods(3), 0,
-    ),
+        job(backoffLimit=0, podFailurePolicy=policy(ON_EXIT, IGNORE)), pods(3), 0),
     "the first rule that matches decides": (
         job(backoffLimit=0, podFailurePolicy=policy({**IGNORE, "action": "Count"}, IGNORE)),
-        pods(1), WhyKept.BACKOFF_LIMIT,
-    ),
+        pods(1), WhyKept.BACKOFF_LIMIT),
     "a rule for the condition when it is False": (
         job(backoffLimit=0, podFailurePolicy=policy({"action": "Ignore", "onPodConditions": [
             {"type": "DisruptionTarget", "status": "False"}]})),
-        pods(1), WhyKept.BACKOFF_LIMIT,
-    ),
+        pods(1), WhyKept.BACKOFF_LIMIT),
     "a rule on a condition that the pod has": (
         job(podFailurePolicy=policy({"action": "FailJob", "onPodConditions": [
             {"type": "PodScheduled", "status": "False"}]}, IGNORE)),
-        [member(conditions=(UNSCHEDULED,))], WhyKept.FAILURE_POLICY,
-    ),
+        [member(conditions=(UNSCHEDULED,))], WhyKept.FAILURE_POLICY),
     "disruptions fail the Job": (
-        job(podFailurePolicy=policy({**IGNORE, "action": "FailJob"})), pods(1), WhyKept.FAILURE_POLICY,
-    ),
+        job(podFailurePolicy=policy({**IGNORE, "action": "FailJob"})), pods(1), WhyKept.FAILURE_POLICY),
     "disruptions fail the index": (
         job(backoffLimitPerIndex=3, podFailurePolicy=policy({**IGNORE, "action": "FailIndex"})),
-        pods(1), WhyKept.FAILURE_POLICY,
-    ),
+        pods(1), WhyKept.FAILURE_POLICY),
     "only exit codes have rules": (job(backoffLimit=1, podFailurePolicy=policy(ON_EXIT)), pods(1), 1),
     "per index, first failure": (job(backoffLimitPerIndex=1, backoffLimit=2147483647), pods(4), 4),
     "per index, without defaults": (job(backoffLimitPerIndex=1, backoffLimit=None), pods(9), 9),
     "per index, none allowed": (job(backoffLimitPerIndex=0, backoffLimit=None), pods(1), WhyKept.INDEX_LIMIT),
     "per index, used up": (
-        job(backoffLimitPerIndex=2, backoffLimit=None), [member(0), member(1, failures=2)], WhyKept.INDEX_LIMIT,
-    ),
+        job(backoffLimitPerIndex=2, backoffLimit=None), [member(0), member(1, failures=2)], WhyKept.INDEX_LIMIT),
     "per index, used up and ignored": (
-        job(backoffLimitPerIndex=2, backoffLimit=None, podFailurePolicy=policy(IGNORE)), [member(1, failures=2)], 0,
-    ),
+        job(backoffLimitPerIndex=2, backoffLimit=None, podFailurePolicy=policy(IGNORE)), [member(1, failures=2)], 0),
     "per index, a count that is no number": (
-        job(backoffLimitPerIndex=1, backoffLimit=None), [member(failures="-7")], 1,
-    ),
+        job(backoffLimitPerIndex=1, backoffLimit=None), [member(failures="-7")], 1),
     "per index and in all": (job(backoffLimitPerIndex=3, backoffLimit=1), pods(2), WhyKept.BACKOFF_LIMIT),
     "suspended": (job(suspend=True), pods(1), WhyKept.SUSPENDED),
     "complete": (job({"conditions": [true("Complete")]}), pods(1), WhyKept.ENDED),
@@ -125,19 +114,16 @@ OTHERS: dict[str, tuple[Json, WhyKept | None]] = {  # case: (owner, why not; Non
     **{kind: (other(KUBEFLOW, kind), None)
        for kind in ("TFJob", "PyTorchJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob")},
     "MPIJob of its own operator": (
-        other("kubeflow.org/v2beta1", "MPIJob", runPolicy={"managedBy": "kubeflow.org/mpi-operator"}), None,
-    ),
+        other("kubeflow.org/v2beta1", "MPIJob", runPolicy={"managedBy": "kubeflow.org/mpi-operator"}), None),
     "training job, managed by name": (other(KUBEFLOW, "TFJob", runPolicy={"managedBy": OPERATOR}), None),
     "training job, managed elsewhere": (
-        other(KUBEFLOW, "TFJob", runPolicy={"managedBy": "kueue.x-k8s.io/multikueue"}), WhyKept.UNKNOWN_KIND,
-    ),
+        other(KUBEFLOW, "TFJob", runPolicy={"managedBy": "kueue.x-k8s.io/multikueue"}), WhyKept.UNKNOWN_KIND),
     "training job, running": (other(KUBEFLOW, "TFJob", status={"conditions": [true("Running")]}), None),
     "training job, failed": (other(KUBEFLOW, "TFJob", status={"conditions": [true("Failed")]}), WhyKept.ENDED),
     "training job, over": (other(KUBEFLOW, "TFJob", status={"conditions": [true("Succeeded")]}), WhyKept.ENDED),
     "training job, suspended": (other(KUBEFLOW, "PyTorchJob", runPolicy={"suspend": True}), WhyKept.SUSPENDED),
     "training job, about to resume": (
-        other(KUBEFLOW, "PyTorchJob", status={"conditions": [true("Suspended")]}), WhyKept.SUSPENDED,
-    ),
+        other(KUBEFLOW, "PyTorchJob", status={"conditions": [true("Suspended")]}), WhyKept.SUSPENDED),
     "StatefulSet": (other("apps/v1", "StatefulSet", replicas=3), None),
     "ReplicaSet": (other("apps/v1", "ReplicaSet"), None),
     "ReplicaSet of none": (other("apps/v1", "ReplicaSet", replicas=0), WhyKept.NO_MORE),
@@ -152,11 +138,9 @@ ON_143 = {"operator": "In", "values": [143]}
 BOUND: dict[str, tuple[Json, int | WhyKept]] = {  # case: (owner, what two pods with nodes cost or why they must stay)
     "bound, of a Job": (job(), 2),
     "bound, of a Job whose exit codes may fail it": (
-        job(podFailurePolicy=policy({"action": "FailJob", "onExitCodes": ON_143})), WhyKept.FAILURE_POLICY,
-    ),
+        job(podFailurePolicy=policy({"action": "FailJob", "onExitCodes": ON_143})), WhyKept.FAILURE_POLICY),
     "bound, of a Job that ignores exit codes": (
-        job(podFailurePolicy=policy({"action": "Ignore", "onExitCodes": ON_143})), 2,
-    ),
+        job(podFailurePolicy=policy({"action": "Ignore", "onExitCodes": ON_143})), 2),
     "bound, of a TFJob": (other(KUBEFLOW, "TFJob"), WhyKept.COUNTS_AS_FAILED),
     "bound, of a StatefulSet": (other("apps/v1", "StatefulSet", replicas=4), 0),
 }  # fmt: skip

@@ -32,6 +32,7 @@ pytestmark = pytest.mark.looptime
 NOW_S = 1_700_000_000.0
 OLD_S = NOW_S - 86_400.0
 GATED = [{"name": "netgang.io/gang"}, {"name": "example.com/later"}]
+BATCH = {"apiVersion": "batch/v1", "kind": "Job"}
 
 
 def at(moment_s: float) -> str:
@@ -75,45 +76,33 @@ async def test_several_owners_the_oldest_counts() -> None:
         assert gang_of(world, "g").created_s == OLD_S - 5.0
 
 
-UNREAD: dict[str, tuple[dict[str, Any], int]] = {  # case: (the owner, how often it is asked for in two minutes)
-    "a kind that nobody may read": ({"kind": "Robot", "api_version": "example.com/v1"}, 0),
-    "a kind that is refused": ({}, 1),
+READS: dict[str, tuple[dict[str, str], Exception | None, float, int]] = {
+    # case: (kind of the owner, what reading it ends with, the gang's age then, how often it is read in four minutes)
+    "a kind that nobody may read": ({"kind": "Robot", "apiVersion": "example.com/v1"}, None, NOW_S, 0),
+    "a kind that is refused": (BATCH, ApiError(403, "forbidden"), NOW_S, 1),
+    "a Job, whose pods change all the time": (BATCH, None, OLD_S, 1),
 }
 
 
-@pytest.mark.parametrize(("kind", "reads"), UNREAD.values(), ids=UNREAD)
-async def test_an_owner_that_cannot_be_read_changes_nothing(kind: dict[str, Any], reads: int) -> None:
-    owner = {"apiVersion": kind.get("api_version", "batch/v1"), "kind": kind.get("kind", "Job"), "name": "x"}
-    api, cache = alone({**owner, "uid": "u", "controller": True})
-    api.fail_next("get_object", ApiError(403, "forbidden"), times=100)
+@pytest.mark.parametrize(("kind", "error", "created_s", "reads"), READS.values(), ids=READS)
+async def test_an_owner_is_read_once(
+    kind: dict[str, str], error: Exception | None, created_s: float, reads: int
+) -> None:
+    reference = {**kind, "name": "j", "uid": "u", "controller": True}
+    one = pod_json("g-0", gang="g", size=1, schedulingGates=GATED, owner=reference)
+    one["metadata"]["creationTimestamp"] = at(NOW_S)
+    api, cache = FakeClusterApi(), ClusterCache()
+    cache.pods.put(pod_from_json(msgspec.json.encode(one)))
+    api.add({**BATCH, "metadata": {"name": "j", "uid": "u", "creationTimestamp": at(OLD_S)}})
+    if error is not None:
+        api.fail_next("get_object", error, times=100)
     ages = OwnerReader(context_over(api, cache, LoopClock()))
-    for _ in range(120):
-        await ages.look()
-        await asyncio.sleep(1.0)
-    assert [gang.created_s for gang in cache.snapshot().gangs.values()] == [NOW_S]
-    assert api.calls["get_object"] == reads
-
-
-async def test_an_owner_is_read_once() -> None:
-    job = {"apiVersion": "batch/v1", "kind": "Job"}
-    api, cache = alone({**job, "name": "j", "uid": "u", "controller": True})
-    api.add({**job, "metadata": {"name": "j", "uid": "u", "creationTimestamp": at(OLD_S)}})
-    ages = OwnerReader(context_over(api, cache, LoopClock()))
-    for number in range(600):
+    for number in range(240):
         await ages.look()
         await asyncio.sleep(1.0)
         cache.pods.put(replace(next(iter(cache.pods)), options=(("near", str(number)),)))
-    assert [gang.created_s for gang in cache.snapshot().gangs.values()] == [OLD_S]
-    assert api.calls["get_object"] == 1
-
-
-def alone(owner: Any) -> tuple[FakeClusterApi, ClusterCache]:
-    """A waiting pod of this owner in a cache that follows nothing, and an API server."""
-    one = pod_json("g-0", gang="g", size=1, schedulingGates=GATED)
-    one["metadata"] |= {"creationTimestamp": at(NOW_S), "ownerReferences": [owner]}
-    cache = ClusterCache()
-    cache.pods.put(pod_from_json(msgspec.json.encode(one)))
-    return FakeClusterApi(), cache
+    assert [gang.created_s for gang in cache.snapshot().gangs.values()] == [created_s]
+    assert api.calls["get_object"] == reads
 
 
 async def test_owners_without_pods_are_forgotten() -> None:
@@ -198,28 +187,21 @@ async def test_a_budget_that_blocks_repair() -> None:
         assert await notes(world) == []
 
 
-ERRORS = {
-    "no right": (ApiError(403, "forbidden"), "netgang has no right to read it: helm upgrade gives it"),
-    "nobody there": (ApiUnavailableError("connection refused"), "connection refused"),
-    "another error": (ApiError(500, "boom"), "boom"),
-}
-
-
-@pytest.mark.parametrize(("error", "said"), ERRORS.values(), ids=ERRORS)
-async def test_what_cannot_be_read_is_not_known(error: Exception, said: str) -> None:
+async def test_what_cannot_be_read_is_not_known() -> None:
+    """And all else is; a slow API server is not waited for."""
     async with training(limit_s=60) as world:
-        world.api.fail_next("list", error)
-        _, quota = await notes(world)
-        assert quota.startswith("ResourceQuotas not known: ")
-        assert said in quota
-
-
-async def test_a_slow_api_server_is_not_waited_for() -> None:
-    async with training() as world:
+        for error, why in (
+            (ApiError(403, "forbidden"), "netgang has no right to read it: helm upgrade gives it"),
+            (ApiUnavailableError("connection refused"), "connection refused"),
+            (ApiError(500, "boom"), "boom"),
+        ):
+            world.api.fail_next("list", error)
+            _, quota = await notes(world)
+            assert quota.startswith("ResourceQuotas not known: ")
+            assert why in quota
         world.api.latency_s["list"] = 60.0
         before_s = world.clock.monotonic_s()
-        [text] = await notes(world)
-        assert text == "ResourceQuotas not known: the API server did not answer within 2 s"
+        assert (await notes(world))[1] == "ResourceQuotas not known: the API server did not answer within 2 s"
         assert world.clock.monotonic_s() - before_s < TIMEOUT_S + 1.0
         world.api.latency_s.clear()
 

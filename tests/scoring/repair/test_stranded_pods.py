@@ -176,10 +176,8 @@ def clusters(draw: st.DrawFn) -> Snapshot:
     names = {one.name for one in nodes}
     members: dict[str, list[Pod]] = {"g": [], "h": []}
     for number, (name, cpu, where, at) in enumerate(draw(MEMBERS)):
-        if where:
-            one = pinned(f"p{number}", *where, gang=name, cpu=str(cpu))
-        else:
-            one = pod(f"p{number}", gang=name, cpu=str(cpu), gates=(GATE,))
+        fields: dict[str, Any] = {"gang": name, "cpu": str(cpu)}
+        one = pinned(f"p{number}", *where, **fields) if where else pod(f"p{number}", gates=(GATE,), **fields)
         members[name].append(bound(one, at) if at is not None and at in names and where else one)
     gangs: list[Gang] = [
         gang(name, members=own, min_member=draw(st.integers(1, len(own)))) for name, own in members.items() if own
@@ -211,17 +209,12 @@ def test_only_pinned_members_without_a_place(cluster: Snapshot) -> None:
 
 def _fits_somewhere(wanted: MemberClass, cluster: Snapshot, made: Plan) -> bool:
     """Whether a listed ready node has room beside what runs and what is planned, counted one by one."""
-    table = cluster.table
-    request = table.vector(wanted.requests)
+    table, members = cluster.table, [member for one in cluster.gangs.values() for member in one.members]
     for term in wanted.constraints.affinity or ():
         row = table.index.get(NodeName(term.fields[0].values[0]))
-        if row is None or not table.nodes[row].ready:
-            continue
-        free = table.allocatable[row] - cluster.used[row]
-        for one in cluster.gangs.values():
-            for member in one.members:
-                if made.node_of.get(member.uid) == table.names[row]:
-                    free = free - table.vector(member.requests)
-        if (request <= free).all():
-            return True
+        if row is not None and table.nodes[row].ready:
+            coming = [one for one in members if made.node_of.get(one.uid) == table.names[row]]
+            free = table.allocatable[row] - cluster.used[row] - sum(table.vector(one.requests) for one in coming)
+            if (table.vector(wanted.requests) <= free).all():
+                return True
     return False

@@ -228,7 +228,9 @@ def noted(one: Pod, *, at_s: float = 5.0, on: Pod | None = None) -> Pod:
 
 
 def test_the_notes_give_the_room_back() -> None:
-    [(carrier, annotations)] = notes_for(WAITS, CLAIM, at_s=5.0, notes=NOTES)
+    """And speak of their own gang alone."""
+    strange = replace(CLAIM, assignment={**CLAIM.assignment, PodUid("uid-other-p"): NodeName("n2")})
+    [(carrier, annotations)] = notes_for(WAITS, strange, at_s=5.0, notes=NOTES)
     noted = read(carrier, annotations[NOTE])
     assert noted_of(gang("g", members=[noted, OTHER])) == (5.0, CLAIM.assignment, (noted,))
     assert "low" not in annotations[NOTE].partition(" ")[0]
@@ -248,12 +250,6 @@ def test_a_large_gang_has_several_notes() -> None:
     assert max(len(note[NOTE]) for _, note in written) <= MOST_CHARS
     texts = {carrier.uid: note[NOTE] for carrier, note in written}
     assert noted_of(gang("g", members=[read(one, texts.get(one.uid, "")) for one in pods]))[1] == claim.assignment
-
-
-def test_a_note_speaks_of_its_own_gang_alone() -> None:
-    strange = Reservation(CLAIM.gang, {ONE.uid: NodeName("n1"), PodUid("uid-other-p"): NodeName("n2")})
-    [(_, annotations)] = notes_for(WAITS, strange, at_s=5.0, notes=NOTES)
-    assert noted_of(gang("g", members=[read(ONE, annotations[NOTE]), OTHER]))[1] == {ONE.uid: "n1"}
 
 
 WORTHLESS = {  # case: a member whose note counts for nothing
