@@ -2,9 +2,8 @@
 
 Why whole gangs: a member that is taken away stops all others and frees a fraction of the room that they go on using.
 Rules: no gang leaves unless the waiting gang's minimum set then has a place. Room that comes by itself (members that
-are being deleted) is waited for, and a start that is promised within `RESTART_S`. Gangs that ask for the same are
-looked at once. In doubt a gang stays: while it starts (docs/safety.md S4), while a member of it is going (another
-client is at it), once one has succeeded, while it gives room to another gang. Nothing here removes anything.
+are being deleted) is waited for, and a start that is promised within `RESTART_S`. In doubt a gang stays: while it
+starts (docs/safety.md S4), while a member of it is going, once one has succeeded, while it gives room to another gang.
 
 The smallest set is exact within `SearchLimits`: sets of one gang, then of two, and so on; of each size those that
 suffice by counting, in the order of `set_key`, until one suffices by real placement. Beyond that gangs are added, the
@@ -248,17 +247,14 @@ def preemption(
     run = begin_run(snapshot, policy, cache)
     order, total = QueueOrder(run, now_s=now_s), run.table.allocatable.sum(axis=0)
     levels = policy.preemption is Preempting.LEVELS
-    hopeless: set[object] = set()
+    hopeless: set[object] = set()  # What gangs ask for, to which the answer was no
     freed: dict[GangKey, Candidate | None] = {}
     for waiting in sorted(plan.waiting.values(), key=lambda one: one.rank):
         gang, seen = snapshot.gangs.get(waiting.gang), snapshot
-        if waiting.gang in continued:  # which gangs give it room now is to be found out
-            claims = {key: claim for key, claim in snapshot.claims.items() if key != waiting.gang}
-            seen = replace(snapshot, claims=claims)
-        if gang is None or not gang.own or gang.problem is not None or gang.key in passed_over:
+        if gang is None or not gang.actionable or gang.key in passed_over or waiting.reason not in WANTS_ROOM:
             continue
-        if waiting.reason not in WANTS_ROOM:
-            continue
+        if gang.key in continued:  # which gangs give it room now is to be found out
+            seen = replace(snapshot, claims={key: one for key, one in snapshot.claims.items() if key != gang.key})
         if gang.key in seen.commitments or gang.key in seen.claims or any(pod.never_preempts for pod in gang.pending):
             continue
         if gang.key not in continued and plan.starts_in_s(gang.key, now_s=now_s) <= RESTART_S:

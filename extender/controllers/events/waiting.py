@@ -157,7 +157,8 @@ class WaitReasons(ControlLoop):
             gang = gangs.get(key)
             if gang is None or not gang.own or waiting.reason in _SILENT:
                 continue
-            wait = self._waits[key] = before.pop(key, None) or _Wait(waiting.reason, now_s, now_s)
+            wait = before.pop(key) if key in before else _Wait(waiting.reason, now_s, now_s)
+            self._waits[key] = wait
             if wait.reason is not waiting.reason:
                 wait.reason, wait.since_s = waiting.reason, now_s
         for key, wait in before.items():

@@ -156,7 +156,7 @@ class PreemptionClaims:
             at_s, assignment, carriers = noted_of(gang)
             if not assignment or not 0.0 <= self._context.clock.now_s() - at_s <= TIMEOUT_S:
                 continue
-            if not gang.own or gang.problem is not None or quorum_of(gang).whole:
+            if not gang.actionable or quorum_of(gang).whole:
                 continue
             claim = Reservation(key, assignment)
             opened = _OpenClaim(claim, frozenset(), carriers, 0, until_s, noted=True, recovered=True)

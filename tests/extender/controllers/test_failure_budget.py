@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from extender.controllers.failure_budget import (
     KINDS,
     OVER,
+    Json,
     NotAllowed,
     WhyKept,
     budget,
@@ -20,8 +21,6 @@ from extender.controllers.failure_budget import (
 )
 from extender.kube.calls import OWNERS
 from scoring.model import Controller
-
-Json = dict[str, Any]
 
 DISRUPTION = {"type": "DisruptionTarget"}
 
@@ -166,7 +165,7 @@ def test_what_removals_cost(owner: Json, removed: list[Json], want: int | WhyKep
 
 @pytest.mark.parametrize(("group", "kind"), KINDS)
 def test_an_owner_that_is_being_deleted(group: str, kind: str) -> None:
-    found = other(f"{group}/v1", kind) | {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}
+    found = {**other(f"{group}/v1", kind), "metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}
     assert budget(found, pods(1)) == NotAllowed(WhyKept.DELETED)
     assert WhyKept.DELETED in OVER
 

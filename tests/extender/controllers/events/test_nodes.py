@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -101,7 +102,7 @@ NODES = [f"{zone}{i}" for zone in "abc" for i in range(4)]
 LOSSY: Mapping[str, float] = {"loss_ratio": 0.01}
 
 
-def zones(**settings: object) -> AbstractAsyncContextManager[World]:
+def zones(**settings: Any) -> AbstractAsyncContextManager[World]:
     return running(*(node_json(name, zone=name[0]) for name in NODES), **settings)
 
 
