@@ -40,15 +40,6 @@ from scoring.plan.run import take_members
 Seat: TypeAlias = tuple[Role, int] | PodUid  # Role and index; without an index each pod is its own
 
 
-class LossCause(StrEnum):
-    """How a member was lost; the value completes "pod X is lost: …"."""
-
-    NODE_GONE = "its node {node} is gone"
-    NODE_SILENT = "its node {node} does not answer"
-    FAILED = "it failed on node {node}"
-    REMOVED = "it was removed"
-
-
 class CrewMember(msgspec.Struct, frozen=True):
     """A member of the crew."""
 
@@ -63,14 +54,9 @@ class LostMember(msgspec.Struct, frozen=True):
 
     name: PodName
     node: NodeName | None
-    cause: LossCause
+    cause: str  # Completes "pod X is lost: …"
     stays: bool  # Its pod is still there, and in its successor's way
     successor: Pod | None  # The pod that takes its index; `None`: none yet
-
-    @property
-    def cause_text(self) -> str:
-        """The cause, with the node's name."""
-        return self.cause.format(node=self.node)
 
 
 class Crew(msgspec.Struct, frozen=True):
@@ -140,7 +126,7 @@ def words_of(crew: Crew) -> str:
         return ""
     first, losses = crew.losses[0], crew.losses
     more = f" (and {len(losses) - 1} more)" if len(losses) > 1 else ""
-    parts = [f"Pod {first.name}{more} is lost: {first.cause_text}."]
+    parts = [f"Pod {first.name}{more} is lost: {first.cause}."]
     if silent := ", ".join(sorted({loss.node for loss in losses if loss.stays and loss.node is not None})):
         parts.append(f"Its pod is still there: waiting for node {silent} to be removed or to come back.")
     if absent := sum(loss.successor is None and not loss.stays for loss in losses):
@@ -193,15 +179,13 @@ def _loss(member: CrewMember, seat: Seat, gang: Gang, nodes: Container[NodeName]
     heirs = (pod for pod in gang.members if _seat(pod) == seat and pod.uid != member.uid and not pod.terminal)
     heir = next((pod for pod in heirs if not pod.deleting), None)
     node = (remains.node if remains is not None else None) or member.node
-    gone = node is not None and node not in nodes
+    gone, cause = node is not None and node not in nodes, "it was removed"
     if gone:
-        cause = LossCause.NODE_GONE
+        cause = f"its node {node} is gone"
     elif remains is not None and remains.phase is Phase.FAILED:
-        cause = LossCause.FAILED
+        cause = f"it failed on node {node}"
     elif remains is not None and not remains.deleting:
-        cause = LossCause.NODE_SILENT
-    else:
-        cause = LossCause.REMOVED
+        cause = f"its node {node} does not answer"
     stays = remains is not None and not remains.terminal and heir is None and not gone
     return LostMember(member.name, node, cause, stays, heir)
 

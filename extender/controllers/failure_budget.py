@@ -165,7 +165,6 @@ KINDS: Mapping[tuple[str, str], OwnerKind] = {  # by API group and kind
 
 
 def _succeeded(owner: Json) -> int:
-    """How many of the pods of a Job, gone ones too."""
     status = owner.get("status") or {}
     return int(status.get("succeeded") or 0) + len((status.get("uncountedTerminatedPods") or {}).get("succeeded") or ())
 

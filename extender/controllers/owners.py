@@ -143,7 +143,6 @@ def said_length(owner: Json) -> JobSays | None:
 
 
 def _deadline_s(owner: Json) -> Any:
-    """As it is written; a Job's, or that of a Kubeflow job's runPolicy."""
     spec = owner.get("spec") or {}
     return spec.get("activeDeadlineSeconds") or (spec.get("runPolicy") or {}).get("activeDeadlineSeconds")
 

@@ -131,7 +131,6 @@ class ProbableMistakes(ControlLoop):
             yield
 
     def _post(self, pod: Pod, what: str) -> bool:
-        """Report it, and whether that is news."""
         about = [pod_subject(pod)] + ([owner_subject(pod.namespace, pod.owner)] if pod.owner is not None else [])
         key = (about[-1].uid, what)
         news = key not in self._posted

@@ -171,7 +171,6 @@ class Repins(ControlLoop):
         self._tries.clear()
 
     async def _stranded(self) -> Mapping[GangKey, Mapping[PodUid, PlaceLoss]]:
-        """Stranded members by the current plan, which is asked once; none before the first."""
         planner = self.context.planner
         plan, snapshot = planner.current, planner.snapshot
         if snapshot is not None and self._plan is not plan:
@@ -235,7 +234,7 @@ class Repins(ControlLoop):
         return pods
 
     def _suspend(self, key: GangKey, verdicts: Verdicts) -> bool:
-        """Begin to suspend the gang's owners, if removals would cost them failures and this may spare them that."""
+        """Whether the gang's owners are to be suspended, as removals would cost them failures and this may not."""
         tries, _ = self._tries.get(key, (0, ""))
         spared = (WhyKept.BACKOFF_LIMIT, WhyKept.INDEX_LIMIT, WhyKept.FAILURE_POLICY)
         said = [verdict for verdict, _ in verdicts.values()]
@@ -259,7 +258,6 @@ class Repins(ControlLoop):
         return gang is not None and quorum_of(gang).started
 
     async def _remove(self, key: GangKey, removable: Sequence[tuple[Fresh, str]]) -> None:
-        """Evict one after the other those that are stranded still; end at the first that the API server refuses."""
         for one, note in removable:
             pod = one.pod
             if pod.uid not in (await self._stranded()).get(key, {}) or not self.context.quiet.over:
@@ -391,14 +389,13 @@ class Repairs(ControlLoop):
             watched.asked += 1
             watched.ask_again_s = now_s + _ASK_AGAIN.whole_s(watched.asked)
             first = watched.crew.losses[0]
-            why = f"pod {first.name} was lost, {first.cause_text}"
+            why = f"pod {first.name} was lost, {first.cause}"
             self._restarts.add(key, why=why, ended=self._ended, repair=True)
 
     async def _ask_owner(self, key: GangKey, watched: _Watched) -> None:
         watched.owner_over = await wants_no_more(self.context, key)
 
     def _ended(self, key: GangKey, obstacle: Obstacle | None) -> None:
-        """A restart is over: what runs next is another crew; or it was refused, and the gang is kept in mind."""
         if (watched := self._watched.get(key)) is not None:
             watched.over = obstacle is None
             watched.given_up, watched.refused = (obstacle.final, obstacle.why) if obstacle is not None else (False, "")

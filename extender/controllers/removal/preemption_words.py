@@ -94,7 +94,6 @@ def _than(found: Preemption, victim: GangKey) -> str:
 
 
 def _gang(key: GangKey, reader: GangKey) -> str:
-    """A gang as people of the reader's namespace may see it."""
     return f"gang {key}" if key.partition("/")[0] == reader.partition("/")[0] else "another namespace's gang"
 
 

@@ -171,7 +171,7 @@ class PreemptionClaims:
         self.backing_off.clear()
 
     def _see_who_leaves(self, gang: Gang, opened: _OpenClaim) -> None:
-        """The pods that are leaving the room of a recovered claim, as far as can be seen: no note names any."""
+        """Who leaves the room of a recovered claim: no note names any."""
         leaving = self._leaving(gang, opened.claim)
         pods = opened.pods | {pod.uid for pod in leaving}
         if pods != opened.pods:
@@ -218,7 +218,6 @@ class PreemptionClaims:
             self._context.cache.clear_claim(key)
 
     async def _wipe(self, pods: Sequence[Pod]) -> None:
-        """Take notes back; those that stay count for nothing as soon as they are old."""
         for pod in pods:
             try:
                 await self._context.api.annotate_pod(pod.namespace, pod.name, pod.uid, {NOTE: ""})
@@ -313,7 +312,6 @@ class Preemptions(ControlLoop):
             await self.claims.begin(again)
 
     async def _decided(self) -> Preemption | None:
-        """By the current plan, and once for each (docs/safety.md S15)."""
         planner, claims, now_s = self.context.planner, self.claims, self.context.clock.now_s()
         plan, snapshot, policy = planner.current, planner.snapshot, planner.policy
         if snapshot is None:

@@ -133,20 +133,16 @@ class Restarts(ControlLoop):
                 self.context.events.post(pod_subject(gang.members[0]), Happening.NOT_DISRUPTED, note, verdict.why)
             return verdict
         refused = await self._recreate(verdict, why=why, repair=repair)
-        if refused is not None:
-            return Obstacle(refused)
-        if repair:
+        if refused is None and repair:
             self._history[key] = (*self._history.get(key, ()), self.context.clock.now_s())
-        return None
+        return Obstacle(refused) if refused is not None else None
 
     def _unless_too_often(self, case: Case) -> Case | Obstacle:
-        """The case, unless the gang was restarted too often, or its owner wants no more pods than there are."""
         now_s = self.context.clock.now_s()
-        since_s = now_s - REMEMBERED_S
-        recent = {key: tuple(at_s for at_s in past if at_s > since_s) for key, past in self._history.items()}
-        self._history = {key: past for key, past in recent.items() if past}
+        self._history = {key: past for key, past in self._history.items() if now_s - past[-1] < REMEMBERED_S}
         noted = {at_s for owner in case.owners for at_s in owner.restarts(self.context.notes, now_s=now_s)}
-        history = tuple(sorted(noted)) or self._history.get(case.gang.key, ())
+        own = (at_s for at_s in self._history.get(case.gang.key, ()) if now_s - at_s < REMEMBERED_S)
+        history = tuple(sorted(noted)) or tuple(own)
         if not_before_s(history, self.context.planner.policy.repair) > now_s:
             times = "once" if len(history) == 1 else f"{len(history)} times"
             return Obstacle(f"it was restarted {times} within the last hour")
@@ -157,7 +153,6 @@ class Restarts(ControlLoop):
         return case
 
     async def _resume_noted(self) -> None:
-        """Take up what another process, or a lost answer, left suspended."""
         try:
             levels = self.context.planner.policy.preemption is Preempting.LEVELS
             owners = list(await self.context.api.labelled_owners(MARK))
@@ -223,7 +218,7 @@ class Restarts(ControlLoop):
                 self._waits -= 1
 
     async def _finished(self, key: GangKey, ref: Controller, began_s: float) -> bool:
-        """Look at the owner once; whether there is nothing more to do for it."""
+        """Whether there is nothing more to do for the owner."""
         with suppress(ApiError, ApiUnavailableError, ValueError):  # read again, and decide again
             owner = await self._read_noted(key, ref)
             if owner is None:
@@ -244,7 +239,6 @@ class Restarts(ControlLoop):
         return gang is not None and any(not pod.terminal for pod in gang.members)
 
     async def _read_noted(self, key: GangKey, ref: Controller) -> FreshOwner | None:
-        """The owner, if it is there and carries our note. Errors: ApiError and its kind."""
         try:
             content = await read_owner(self.context.api, key.partition("/")[0], ref)
         except NotFoundError:
@@ -298,7 +292,6 @@ class Restarts(ControlLoop):
         return None
 
     async def _evict_all(self, case: Case, why: str) -> str | None:
-        """Evict every member that lives; ends at the first that the API server refuses."""
         note = f"The gang is restarted as a whole: {why}. Removed for its owner to create another."
         cause = Cause(Happening.RESTARTED, note)
         there = [one for one in case.members if not (one.pod.terminal or one.pod.deleting)]

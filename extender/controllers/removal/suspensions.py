@@ -284,7 +284,6 @@ async def _top(context: ControllerContext, namespace: str, ref: Controller) -> F
 
 
 async def _unless_forbidden(context: ControllerContext, case: Case) -> Case | Obstacle:
-    """The case, unless an owner, a node that does not answer, or a disruption budget speaks against it."""
     lost = context.lost_of(case.gang.members)
     silent = {node for node in lost if context.cache.node(node) is not None}
     for owner in case.owners:

@@ -208,7 +208,8 @@ def test_the_controller_of_a_pod(references: Any, want: Controller | None) -> No
     assert controller_of({"metadata": {"ownerReferences": references}}) == want
 
 
-INDEXED, TF_ROLES = {"completionMode": "Indexed"}, {"PS": {"replicas": 1}, "worker": {"replicas": 3}}
+INDEXED: Json = {"completionMode": "Indexed"}
+TF_ROLES = {"PS": {"replicas": 1}, "worker": {"replicas": 3}}
 PS_RUNS, UNCOUNTED = {"PS": {"active": 1}}, {"uncountedTerminatedPods": {"succeeded": ["uid"]}}
 COUNTS: dict[str, tuple[Json, int | None, bool, int | None]] = {
     # case: (owner, pods that it wants, whether one has succeeded, completions that it is short of)

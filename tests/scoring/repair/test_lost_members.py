@@ -13,7 +13,7 @@ from scoring.model import Gang, Phase, Pod, Role
 from scoring.model.policy import Policy, Repair, RepairPolicy
 from scoring.model.reasons import Reason
 from scoring.plan import Plan
-from scoring.repair import Crew, LossCause, due_s, not_before_s, observe, words_of
+from scoring.repair import Crew, due_s, not_before_s, observe, words_of
 from tests.builders import gang, mesh, node, pod
 from tests.scoring.plan.planned import planned
 
@@ -55,20 +55,22 @@ LEFT = (worker(0, "n0"), worker(1, "n1"))
 COMES, BACK = "Waiting for its owner to create 1 new pod.", "waiting for node n2 to be removed or to come back"
 TAKES = "Pod w2 takes its place"
 N2 = ("n2",)
+REMOVED, FAILED = "it was removed", "it failed on node n2"
+GONE, SILENT = "its node n2 is gone", "its node n2 does not answer"
 LOSSES = {  # case: (the gang after it, how its nodes are, cause, whether its pod stays, what is said)
-    "removed": (of(*LEFT), {}, LossCause.REMOVED, False, COMES),
-    "removed, its successor waits": (of(*LEFT, worker(2, take=1, at_s=50.0)), {}, LossCause.REMOVED, False, TAKES),
-    "removed, its successor runs": (of(*LEFT, worker(2, "n4", take=1, at_s=50.0)), {}, LossCause.REMOVED, False, ""),
-    "being deleted": (of(*LEFT, worker(2, "n2", deleting=True)), {}, LossCause.REMOVED, True, BACK),
-    "rejected by the kubelet": (of(*LEFT, worker(2, "n2", phase=Phase.FAILED)), {}, LossCause.FAILED, False, COMES),
-    "its node is deleted": (WHOLE, {"gone": N2}, LossCause.NODE_GONE, False, COMES),
-    "its node and its pod are gone": (of(*LEFT), {"gone": N2}, LossCause.NODE_GONE, False, COMES),
-    "its node is silent": (WHOLE, {"lost": N2}, LossCause.NODE_SILENT, True, BACK),
+    "removed": (of(*LEFT), {}, REMOVED, False, COMES),
+    "removed, its successor waits": (of(*LEFT, worker(2, take=1, at_s=50.0)), {}, REMOVED, False, TAKES),
+    "removed, its successor runs": (of(*LEFT, worker(2, "n4", take=1, at_s=50.0)), {}, REMOVED, False, ""),
+    "being deleted": (of(*LEFT, worker(2, "n2", deleting=True)), {}, REMOVED, True, BACK),
+    "rejected by the kubelet": (of(*LEFT, worker(2, "n2", phase=Phase.FAILED)), {}, FAILED, False, COMES),
+    "its node is deleted": (WHOLE, {"gone": N2}, GONE, False, COMES),
+    "its node and its pod are gone": (of(*LEFT), {"gone": N2}, GONE, False, COMES),
+    "its node is silent": (WHOLE, {"lost": N2}, SILENT, True, BACK),
 }
 
 
 @pytest.mark.parametrize(("seen", "nodes", "cause", "stays", "said"), LOSSES.values(), ids=LOSSES)
-def test_a_lost_member_breaks_a_gang(seen: Gang, nodes: Any, cause: LossCause, stays: bool, said: str) -> None:
+def test_a_lost_member_breaks_a_gang(seen: Gang, nodes: Any, cause: str, stays: bool, said: str) -> None:
     crew = crew_of(WHOLE, seen, now_s=200.0, **nodes)
     assert crew.broken_since_s == 200.0
     assert [(loss.name, loss.cause, loss.stays) for loss in crew.losses] == [("w2", cause, stays)]
