@@ -19,7 +19,6 @@ from extender.errors import ApiError, ApiUnavailableError, NotAnnouncedError
 from extender.notes import Bearer
 from extender.ports import Clock, ClusterApi
 from extender.runtime.telemetry import Telemetry
-from scoring.ids import GangKey
 from scoring.model import Controller, Pod
 
 REPORTER = "netgang.io/extender"
@@ -142,12 +141,6 @@ Subject: TypeAlias = Bearer  # What an Event is about, as what bears a note; the
 def pod_subject(pod: Pod) -> Subject:
     """The pod."""
     return Subject("v1", "Pod", pod.namespace, pod.name, pod.uid)
-
-
-def group_subject(key: GangKey, uid: str) -> Subject:
-    """The coscheduling PodGroup of a gang."""
-    namespace, _, name = key.partition("/")
-    return Subject("scheduling.x-k8s.io/v1alpha1", "PodGroup", namespace, name, uid)
 
 
 def owner_subject(namespace: str, owner: Controller) -> Subject:

@@ -8,31 +8,11 @@ from collections.abc import Iterable
 
 import msgspec
 
+from extender.controllers import failure_budget
 from extender.controllers.context import ControllerContext
-from extender.controllers.failure_budget import (
-    KINDS,
-    OVER,
-    Json,
-    NotAllowed,
-    WhyKept,
-    budget,
-    can_suspend,
-    controller_of,
-    decoded,
-    forbidding,
-    has_succeeded,
-    true_condition,
-    value_at,
-)
-from extender.controllers.removal.removals import (
-    Fresh,
-    of_this_run,
-    read_budgets,
-    read_job,
-    read_members,
-    read_owner,
-    same_as_known,
-)
+from extender.controllers.failure_budget import KINDS, OVER, Json, NotAllowed, WhyKept
+from extender.controllers.removal import removals
+from extender.controllers.removal.removals import Fresh
 from extender.convert.decode import note_from_json
 from extender.errors import ApiError, ApiUnavailableError, NotFoundError
 from extender.notes import Bearer, NoteKind, NoteReader, Notes
@@ -77,7 +57,7 @@ class FreshOwner(msgspec.Struct, frozen=True):
     @classmethod
     def read(cls, api_version: str, kind: str, raw: bytes) -> "FreshOwner":
         """The object, under the name that it has. ValueError: it is none."""
-        content = decoded(raw)
+        content = failure_budget.decoded(raw)
         metadata = content.get("metadata") or {}
         return cls(Controller(api_version, kind, str(metadata.get("name", "")), str(metadata.get("uid", ""))), content)
 
@@ -94,18 +74,18 @@ class FreshOwner(msgspec.Struct, frozen=True):
     @property
     def suspended(self) -> bool:
         """Whether the switch says suspended."""
-        return bool(value_at(self.content, (*KINDS[self.ref.group_kind].run, "suspend")))
+        return bool(failure_budget.value_at(self.content, (*KINDS[self.ref.group_kind].run, "suspend")))
 
     @property
     def has_stopped(self) -> bool:
         """Whether its controller has seen that it is suspended: it creates no more pods."""
-        return bool(true_condition(self.content.get("status") or {}, "Suspended"))
+        return bool(failure_budget.true_condition(self.content.get("status") or {}, "Suspended"))
 
     @property
     def over(self) -> bool:
         """Whether it is being deleted, finished or failed: it is not to be resumed."""
         status = self.content.get("status") or {}
-        ended = true_condition(status, "Complete", "Failed", "FailureTarget", "Succeeded")
+        ended = failure_budget.true_condition(status, "Complete", "Failed", "FailureTarget", "Succeeded")
         return bool(ended or self._metadata.get("deletionTimestamp"))
 
     @property
@@ -194,10 +174,10 @@ async def case_of(context: ControllerContext, key: GangKey) -> Case | Obstacle:
     if gang is None or not gang.actionable:
         return Obstacle("the gang is gone" if gang is None else "the gang cannot be used as it is written", silent=True)
     try:
-        members = await read_members(context.api, key, gang.source)
-        if not same_as_known(gang, members):
+        members = await removals.read_members(context.api, key, gang.source)
+        if not removals.same_as_known(gang, members):
             return Obstacle("the gang has just changed", silent=True)
-        case = await _with_owners(context, gang, of_this_run(gang, members))
+        case = await _with_owners(context, gang, removals.of_this_run(gang, members))
         return case if isinstance(case, Obstacle) else await _unless_forbidden(context, case)
     except NotFoundError:
         return Obstacle("its owner is gone", silent=True)
@@ -215,9 +195,9 @@ async def why_not_together(context: ControllerContext, keys: Iterable[GangKey]) 
         if len(several) < 2:
             continue
         try:
-            read = [(gang, await read_members(context.api, gang.key, gang.source)) for gang in several]
-            pods = [one.content for gang, members in read for one in of_this_run(gang, members)]
-            forbids = forbidding(await read_budgets(context.api, namespace), pods)
+            read = [(gang, await removals.read_members(context.api, gang.key, gang.source)) for gang in several]
+            pods = [one.content for gang, members in read for one in removals.of_this_run(gang, members)]
+            forbids = failure_budget.forbidding(await removals.read_budgets(context.api, namespace), pods)
         except (ApiError, ApiUnavailableError, ValueError) as error:
             return f"the API server did not say enough: {error}"
         if forbids is not None:
@@ -232,7 +212,7 @@ async def wants_no_more(context: ControllerContext, key: GangKey) -> bool:
     for owner in sorted(owners, key=lambda one: one.name):
         try:
             top = await _top(context, key.partition("/")[0], owner)
-            verdict = budget(top.content, ()) if isinstance(top, FreshOwner) else None
+            verdict = failure_budget.budget(top.content, ()) if isinstance(top, FreshOwner) else None
         except NotFoundError:
             return True
         except (ApiError, ApiUnavailableError, ValueError):
@@ -245,7 +225,7 @@ async def wants_no_more(context: ControllerContext, key: GangKey) -> bool:
 async def _with_owners(context: ControllerContext, gang: Gang, members: tuple[Fresh, ...]) -> Case | Obstacle:
     if any(one.pod.phase is Phase.SUCCEEDED for one in members):
         return _FINISHING
-    refs = {controller_of(one.content) for one in members}
+    refs = {failure_budget.controller_of(one.content) for one in members}
     if None in refs:
         return Obstacle(WhyKept.BARE, final=True)
     owners: dict[str, FreshOwner] = {}
@@ -254,10 +234,10 @@ async def _with_owners(context: ControllerContext, gang: Gang, members: tuple[Fr
         if isinstance(owner, Obstacle):
             return owner
         owners[owner.ref.uid] = owner
-    suspend = {can_suspend(owner.ref) for owner in owners.values()}
+    suspend = {failure_budget.can_suspend(owner.ref) for owner in owners.values()}
     if len(suspend) > 1:
         return Obstacle("its pods have owners of different kinds", final=True)
-    job = await read_job(context.api, members) if True in suspend else members
+    job = await removals.read_job(context.api, members) if True in suspend else members
     for pod in (one.pod for one in job):
         if pod.group is not None and pod.group.key != gang.key and not pod.terminal:
             return Obstacle(f"its owner has pods of another gang too, such as {pod.name}", final=True)
@@ -272,13 +252,12 @@ async def _top(context: ControllerContext, namespace: str, ref: Controller) -> F
     while True:
         if ref.group_kind not in KINDS:
             return Obstacle(f"{WhyKept.UNKNOWN_KIND} ({ref.kind} of {ref.api_version})", final=True)
-        content = await read_owner(context.api, namespace, ref)
+        content = await removals.read_owner(context.api, namespace, ref)
         if content is None:
             return Obstacle("its owner was replaced by another of the same name", silent=True)
-        above = controller_of(content)
-        if (
-            above is None or not can_suspend(ref) or above.kind == "CronJob"
-        ):  # that undoes nothing that is done to a Job
+        above = failure_budget.controller_of(content)
+        # A CronJob undoes nothing that is done to a Job.
+        if above is None or not failure_budget.can_suspend(ref) or above.kind == "CronJob":
             return FreshOwner(ref, content)
         ref = above
 
@@ -287,17 +266,17 @@ async def _unless_forbidden(context: ControllerContext, case: Case) -> Case | Ob
     lost = context.lost_of(case.gang.members)
     silent = {node for node in lost if context.cache.node(node) is not None}
     for owner in case.owners:
-        if has_succeeded(owner.content):
+        if failure_budget.has_succeeded(owner.content):
             return _FINISHING
-        suspends = can_suspend(owner.ref)
-        verdict = budget(
+        suspends = failure_budget.can_suspend(owner.ref)
+        verdict = failure_budget.budget(
             owner.content, () if suspends else [one.content for one in case.members if not one.pod.terminal]
         )
         if isinstance(verdict, NotAllowed):
             return Obstacle(verdict.text, final=True, silent=verdict.reason in OVER)
         if suspends and (problem := context.notes.problem):
             return Obstacle(f"the note by which it would be resumed could not be signed: {problem}")
-        labels = value_at(owner.content, ("metadata", "labels")) or {}
+        labels = failure_budget.value_at(owner.content, ("metadata", "labels")) or {}
         if suspends and "kueue.x-k8s.io/queue-name" in labels:  # two that suspend would undo each other's work
             return Obstacle("Kueue suspends and resumes its owner", final=True)
         for pod in (one.pod for one in case.members) if KINDS[owner.ref.group_kind].fixed_names else ():
@@ -306,8 +285,8 @@ async def _unless_forbidden(context: ControllerContext, case: Case) -> Case | Ob
                     f"pod {pod.name} is on node {pod.node}, which does not answer, and its operator needs it gone "
                     f"first: waiting for node {pod.node} to be removed or to come back"
                 )
-    budgets = await read_budgets(context.api, case.gang.key.partition("/")[0])
-    forbids = forbidding(budgets, [one.content for one in case.members if one.pod.node not in lost])
+    budgets = await removals.read_budgets(context.api, case.gang.key.partition("/")[0])
+    forbids = failure_budget.forbidding(budgets, [one.content for one in case.members if one.pod.node not in lost])
     return case if forbids is None else Obstacle(f"PodDisruptionBudget {forbids} does not allow it")
 
 
