@@ -3,12 +3,11 @@
 **Lost members** (docs/explanation/repair.md): a lost member's successor may be there a second later, and then no API
 object shows that one was lost. So while a gang is whole its *crew* is noted: which member has which index.
 
-- Broken: members of the crew are lost, and those left of it are fewer than the minimum, or not the minimum set. A
-  member beyond the crew (scale-out) breaks nothing; one that succeeded is never lost, and a gang in which such a pod
-  was collected is finishing: what its minimum is by now, only its owner knows.
+- Broken: members of the crew are lost, and those left of it are not the minimum set. A member beyond the crew
+  (scale-out) breaks nothing; one that succeeded is never lost, and a gang in which such a pod was collected is
+  finishing: what its minimum is by now, only its owner knows.
 - A crew ends when the gang is whole again, with any members; when none of it is left, the next is another gang's start.
-- After a restart of ours the crew of a gang that had started, by our own evidence, is read from what dead members,
-  and successors below the highest index, have left.
+- After a restart of ours the crew of a gang that had started is read from what dead members, and successors, have left.
 
 **Stranded pods** (docs/safety.md S6, S8): a gate cannot be put back, and the affinity that came with its removal can
 never be made wider, so only another pod in this one's place can start. A pod is stranded only if nothing is planned for

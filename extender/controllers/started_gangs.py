@@ -4,9 +4,9 @@ Why: a started gang that loses members is given successors, one that never start
 process that starts with the gang broken has only what was written before. Why not a note on pods: a patch of a pod
 costs the API server twice a Binding. The ConfigMap is in the manifests: a right to create cannot be limited to a name.
 
-What is in it: hashes over gang and uid of the members noted, eight bytes each. uids are the API server's, so no tenant
-can choose a pod whose hash is there, and none may write in netgang's namespace. `MOST_TEXT` holds 47,000 members: 8 of
-each of 5,900 gangs, fewer of each of more; of over 47,000 gangs the oldest are left out.
+What is in it: hashes over gang and uid of the members noted. uids are the API server's, so no tenant can choose a pod
+whose hash is there, and none may write in netgang's namespace. `MOST_TEXT` holds 47,000 members: 8 of each of 5,900
+gangs, fewer of each of more; of over 47,000 gangs the oldest are left out.
 
 Rules: it is read before the first plan, when a term begins and once a minute; only the replica that acts writes it,
 with the version that was read, and puts back what another client took out. The members noted are spread over the gang,

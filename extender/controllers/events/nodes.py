@@ -24,11 +24,10 @@ _NAMES: Final = {Metric.LOSS: "packet loss", Metric.DELAY: "one-way delay", Metr
 
 
 class Overcommits(ControlLoop):
-    """Nodes that two schedulers have over-committed now (docs/how-to/which-scheduler.md); woken by each plan.
+    """Nodes that two schedulers have over-committed now (docs/how-to/which-scheduler.md).
 
     Why: no scheduler sees the Binding that another one sends in the same second. Rules: only nodes on which a pod of
-    ours is bound; after each plan, because a kubelet rejects one of the pods within a second or two; one Event on a
-    node in ten minutes, few at once.
+    ours is bound; after each plan, because a kubelet rejects one of the pods within a second or two.
     """
 
     leads_only = False  # All replicas count; one tells
@@ -82,7 +81,7 @@ class NetworkAlarms(ControlLoop):
 
     Why on nodes: people describe them when training is slow, and a zone is no object: what is about it is written on
     its first node. Rules: each new matrix is looked at once, a large one in a thread; only values within the soft TTL
-    count; `scoring.network.node_links` says when to write; only the leader writes, without memory of former terms.
+    count; only the leader writes, without memory of former terms.
     """
 
     every_s = 5.0

@@ -31,10 +31,9 @@ _STRETCH: Final = 20.0
 
 
 class ExpectedStarts(ControlLoop):
-    """The starts of all gangs that wait, for the queue, explanations, the page and Events.
+    """The starts of all gangs that wait. Computed in a thread, and never for more than a twentieth of the time.
 
-    Why kept: beside 5,000 nodes 64 gangs take a second. Computed again a few seconds after the plan changed, in a
-    thread, and never for more than a twentieth of the time.
+    Why kept: beside 5,000 nodes 64 gangs take a second.
     """
 
     every_s = EACH_S
@@ -70,8 +69,8 @@ class ExpectedStarts(ControlLoop):
 class WaitingTimes(ControlLoop):
     """How long each gang waited until it started, counted by namespace. Bounded by the gangs that exist.
 
-    Rules: by the leader alone, so that the replicas' counts add up; a gang that had started when this process began to
-    lead is not counted, unless this process admitted it; by times of API objects, which outlive a change of leader.
+    By the leader alone, so that the replicas' counts add up; a gang that had started when this process began to lead is
+    not counted, unless this process admitted it.
     """
 
     def __init__(self, context: ControllerContext) -> None:

@@ -5,12 +5,11 @@
 - All or nothing: owners and budgets of all that would leave are asked, then it is decided again, and must be the same.
 - A gang for whose sake others would leave has to want that for `PATIENCE_S` (a job that ends frees its room pod by
   pod), and as long has to stand what speaks against a gang before others are looked for in its place.
-- The room is claimed, and the claim noted on waiting pods of the gang, before the first one leaves; too large for one
-  note, it has several, of the same moment.
+- The room is claimed, and the claim noted on waiting pods of the gang, before the first one leaves.
 - A note keeps the reservation after a restart, and names no other gang: who has still to leave is decided again
   (`continued`; docs/safety.md S22).
 - The claim ends when the gang has its nodes, or is gone, or nothing has moved for `TIMEOUT_S`; for as long again none
-  leaves for it. A gang that refuses is asked again; if none has begun to leave, the claim ends at once.
+  leaves for it. A gang that refuses is asked again; if none has begun to leave, the claim ends.
 """
 
 import logging

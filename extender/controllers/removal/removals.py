@@ -2,9 +2,8 @@
 
 Why one: a decision can be wrong, stale or made from a forged object. Rules (docs/safety.md S1, S11):
 
-1. What goes was read just now (`Fresh`), from a consistent list, and every pod of it is ours by that very record. A
-   member is compared by what a decision rests on (a kubelet writes statuses all the time), and the call names the
-   version that was read.
+1. What goes was read just now (`Fresh`), from a consistent list, and every pod of it is ours by that very record. The
+   call names the version that was read.
 2. An Event on the pod and one on its owner, with the reason, are confirmed before; of an owner that is changed the
    first `MOST_ANNOUNCED` pods have one. What the API server refuses for good (a right, a quota, a namespace that ends)
    does not stop the act: a quota on Events makes no pod immune. Without an answer it is put off: `NotAnnouncedError`.

@@ -19,19 +19,9 @@ from extender.cache import Attained
 from extender.controllers.context import ControllerContext, ControlLoop
 from extender.controllers.events.recorder import Happening, owner_subject, pod_subject
 from extender.controllers.failure_budget import can_suspend, desired_pods
+from extender.controllers.removal import suspensions
 from extender.controllers.removal.removals import Cause, read_members, read_owner
-from extender.controllers.removal.suspensions import (
-    MARK,
-    RAN_BEFORE,
-    REMEMBERED_S,
-    AttainedNote,
-    Case,
-    FreshOwner,
-    Note,
-    Obstacle,
-    case_of,
-    words,
-)
+from extender.controllers.removal.suspensions import AttainedNote, Case, FreshOwner, Note, Obstacle
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from extender.runtime.decision_lines import Decision
 from scoring.ids import GangKey, NodeName, gang_key
@@ -82,7 +72,7 @@ class Restarts(ControlLoop):
         """Why this gang cannot be restarted now; `None`: it can. It reads the API server and changes nothing."""
         if not self.context.quiet.over:
             return "netgang has just started or listed the cluster again"
-        verdict = await case_of(self.context, gang)
+        verdict = await suspensions.case_of(self.context, gang)
         return verdict.why if isinstance(verdict, Obstacle) else None
 
     async def look(self) -> None:
@@ -121,7 +111,7 @@ class Restarts(ControlLoop):
     async def _restart(self, key: GangKey, why: str, *, repair: bool) -> Obstacle | None:
         if not self.context.quiet.over:
             return Obstacle("too soon after the start or a new list")
-        verdict = await case_of(self.context, key)
+        verdict = await suspensions.case_of(self.context, key)
         if isinstance(verdict, Case) and repair:
             verdict = self._unless_too_often(verdict)
         if isinstance(verdict, Obstacle):
@@ -139,9 +129,11 @@ class Restarts(ControlLoop):
 
     def _unless_too_often(self, case: Case) -> Case | Obstacle:
         now_s = self.context.clock.now_s()
-        self._history = {key: past for key, past in self._history.items() if now_s - past[-1] < REMEMBERED_S}
+        self._history = {
+            key: past for key, past in self._history.items() if now_s - past[-1] < suspensions.REMEMBERED_S
+        }
         noted = {at_s for owner in case.owners for at_s in owner.restarts(self.context.notes, now_s=now_s)}
-        own = (at_s for at_s in self._history.get(case.gang.key, ()) if now_s - at_s < REMEMBERED_S)
+        own = (at_s for at_s in self._history.get(case.gang.key, ()) if now_s - at_s < suspensions.REMEMBERED_S)
         history = tuple(sorted(noted)) or tuple(own)
         if not_before_s(history, self.context.planner.policy.repair) > now_s:
             times = "once" if len(history) == 1 else f"{len(history)} times"
@@ -155,8 +147,8 @@ class Restarts(ControlLoop):
     async def _resume_noted(self) -> None:
         try:
             levels = self.context.planner.policy.preemption is Preempting.LEVELS
-            owners = list(await self.context.api.labelled_owners(MARK))
-            owners += await self.context.api.labelled_owners(RAN_BEFORE) if levels else ()
+            owners = list(await self.context.api.labelled_owners(suspensions.MARK))
+            owners += await self.context.api.labelled_owners(suspensions.RAN_BEFORE) if levels else ()
         except (ApiError, ApiUnavailableError) as error:
             # A netgang that may not list them has never suspended any either: both are rights of the same component.
             if not (isinstance(error, ApiError) and error.status == 403):
@@ -177,7 +169,7 @@ class Restarts(ControlLoop):
                 unreadable += 1
         self.context.cache.set_attained(recalled)
         if unreadable:
-            _log.warning("%d owners with label %s cannot be read and are left alone", unreadable, MARK)
+            _log.warning("%d owners with label %s cannot be read and are left alone", unreadable, suspensions.MARK)
         for gang, theirs in sorted(noted.items()):
             self._begin(gang, partial(self._resume, gang, theirs), [])
 
@@ -283,7 +275,7 @@ class Restarts(ControlLoop):
             with suppress(ApiError, ApiUnavailableError, ValueError):
                 noted = await self._read_noted(case.gang.key, owner.ref)
             if noted is None:
-                return f"{owner.ref.kind} {owner.ref.name} could not be suspended: {words(error)}"
+                return f"{owner.ref.kind} {owner.ref.name} could not be suspended: {suspensions.words(error)}"
         if attained is not None:
             had = Attained(owner.ref.uid, bounded_h(attained.hours))
             self.context.cache.set_attained({case.gang.key: had})
@@ -301,7 +293,7 @@ class Restarts(ControlLoop):
             except (ConflictError, NotFoundError):
                 continue  # it changed in the last moment: what is left of the gang is looked at again
             except (ApiError, ApiUnavailableError) as error:
-                return f"pod {one.pod.name} could not be evicted: {words(error)}"
+                return f"pod {one.pod.name} could not be evicted: {suspensions.words(error)}"
             self.context.telemetry.evicted("restart")
             self.context.decided(Decision("restart", one.pod.key, case.gang.key, one.pod.node or ""))
         return None
