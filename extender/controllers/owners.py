@@ -7,7 +7,6 @@ and budgets are read: a few reads for each gang, none again within seconds.
 
 import asyncio
 import logging
-import math
 from collections.abc import Coroutine, Sequence
 from datetime import datetime
 from operator import itemgetter
@@ -52,9 +51,8 @@ class _Answer(msgspec.Struct, frozen=True):
 class OwnerReader(ControlLoop):
     """Owners that are to be read for their age, counts and lengths, once each. Bounded by the gangs that exist.
 
-    Those of gangs that wait come first. Until then a gang has its PodGroup's or its oldest pod's creation, which
-    differs only for jobs that were suspended or whose pods were lost (docs/safety.md S14), and two Jobs under one name
-    count as two runs (docs/safety.md S23).
+    Until then a gang has its PodGroup's or its oldest pod's creation, which differs only for jobs that were suspended
+    or whose pods were lost (docs/safety.md S14), and two Jobs under one name count as two runs (docs/safety.md S23).
     """
 
     leads_only = False
@@ -151,8 +149,7 @@ class FinishingJobs(ControlLoop):
     """How many members a gang needs by now whose Job finishes, while another member of it is lost (docs/safety.md S8).
 
     Why ask the owner: with its node a pod that has succeeded is collected, and an Indexed Job does not run its index
-    again: the successor of another lost member would wait for pods that never come. Asked now and then, of batch Jobs
-    whose gangs wait for pods.
+    again: the successor of another lost member would wait for pods that never come.
     """
 
     def __init__(self, context: ControllerContext) -> None:
@@ -167,9 +164,10 @@ class FinishingJobs(ControlLoop):
         now_s = self.context.clock.monotonic_s()
         waiting = [key for key, one in plan.waiting.items() if one.reason is Reason.INCOMPLETE]
         self._ask_at_s = {key: self._ask_at_s.get(key, now_s + PATIENCE_S) for key in waiting}
-        at_s, key = min(((at_s, key) for key, at_s in self._ask_at_s.items()), default=(math.inf, GangKey("")))
-        if at_s > now_s:
+        due = sorted((at_s, key) for key, at_s in self._ask_at_s.items() if at_s <= now_s)
+        if not due:
             return
+        key = due[0][1]
         self._ask_at_s[key] = now_s + AGAIN_S
         gang = self.context.cache.gang(key)
         owners = {pod.owner for pod in gang.members} if gang is not None else set()

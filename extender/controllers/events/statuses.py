@@ -76,7 +76,7 @@ class GroupStatuses(StatusWriter[GangKey]):
     """The statuses of all PodGroups that are ours. Bounded by the PodGroups that exist.
 
     `auto`: nothing is written while any PodGroup's `metadata.managedFields` shows another writer of statuses, which a
-    new PodGroup is given a moment for; a Deployment's or Lease's name would be a guess, and another right to read.
+    new PodGroup is given a moment for.
     """
 
     most_queued = 10_000
@@ -187,8 +187,8 @@ class PodConditions(StatusWriter[PodUid]):
     """The conditions of all members that are ours. Bounded by the gangs and waiting pods that exist.
 
     A reason is written once it has stood as long as its Event waits, and that a pod was admitted only after a reason: a
-    gang that starts at once costs no patch. A write wakes a pod that waits in kube-scheduler: one more /filter call.
-    Pods that are about to be removed are left alone: a removal names the version of the pod that was decided on.
+    gang that starts at once costs no patch. Pods that are about to be removed are left alone: a removal names the
+    version of the pod that was decided on.
     """
 
     most_queued = 200  # What is written in ten seconds: a gang that begins to wait is behind no more than that

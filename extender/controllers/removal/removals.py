@@ -62,7 +62,7 @@ async def read_owner(api: ClusterApi, namespace: str, owner: Controller) -> Json
     return content if str(content.get("metadata", {}).get("uid", "")) == owner.uid else None
 
 
-Verdicts: TypeAlias = Mapping[Controller | None, tuple[int | NotAllowed, Sequence[Fresh]]]
+Verdicts: TypeAlias = dict[Controller | None, tuple[int | NotAllowed, Sequence[Fresh]]]
 """Controller of pods (`None`: of those without) → what it says to the loss of all of them (`budget`), and the pods"""
 
 
@@ -71,7 +71,7 @@ async def read_verdicts(api: ClusterApi, pods: Sequence[Fresh]) -> Verdicts:
     by_owner: dict[Controller | None, list[Fresh]] = {}
     for one in pods:
         by_owner.setdefault(controller_of(one.content), []).append(one)
-    verdicts: dict[Controller | None, tuple[int | NotAllowed, Sequence[Fresh]]] = {}
+    verdicts: Verdicts = {}
     for owner, theirs in by_owner.items():
         if owner is None:
             verdict: int | NotAllowed = NotAllowed(WhyKept.BARE)

@@ -174,7 +174,7 @@ class Restarts(ControlLoop):
             self._begin(gang, partial(self._resume, gang, theirs), [])
 
     async def _recreate(self, case: Case, *, why: str, repair: bool) -> str | None:
-        """Restart it; `None`: done, else why not. Ends when the owners are resumed, however long its pods take."""
+        """`None`: done, else why not. Ends when the owners are resumed, however long its pods take."""
         if not all(can_suspend(owner.ref) for owner in case.owners):
             return await self._evict_all(case, why)
         begun, refused, attained = list[Controller](), None, None
@@ -284,8 +284,8 @@ class Restarts(ControlLoop):
         return None
 
     async def _evict_all(self, case: Case, why: str) -> str | None:
-        note = f"The gang is restarted as a whole: {why}. Removed for its owner to create another."
-        cause = Cause(Happening.RESTARTED, note)
+        text = f"The gang is restarted as a whole: {why}. Removed for its owner to create another."
+        cause = Cause(Happening.RESTARTED, text)
         there = [one for one in case.members if not (one.pod.terminal or one.pod.deleting)]
         for one in there:
             try:

@@ -52,6 +52,7 @@ def gang_of(world: World, name: str) -> Gang:
 
 
 async def test_a_gang_is_as_old_as_its_owner() -> None:
+    """And an owner without pods is forgotten."""
     async with running() as world:
         ages = {"young": NOW_S - 60.0, "old": OLD_S}
         young, old = (world.owner(name, created=at(created_s)) for name, created_s in ages.items())
@@ -59,18 +60,20 @@ async def test_a_gang_is_as_old_as_its_owner() -> None:
         members(world, "b", old, old)
         await world.settle(5.0)
         assert [gang_of(world, name).created_s for name in "ab"] == list(ages.values())
+        knows = world.service.cache.gangs.owners.knows
+        assert (knows(young["uid"]), knows(old["uid"])) == (True, True)
         world.delete("b-0", "b-1")
         members(world, "b", young, young)
         await world.settle(5.0)
         assert gang_of(world, "b").created_s == NOW_S - 60.0
+        assert (knows(young["uid"]), knows(old["uid"])) == (True, False)
 
 
 async def test_several_owners_the_oldest_counts() -> None:
     async with running() as world:
-        ps = world.owner("ps", created=at(OLD_S))
+        ps, workers = (world.owner(name, created=at(OLD_S - age_s)) for name, age_s in (("ps", 0.0), ("workers", 5.0)))
         members(world, "g", ps, ps, ps)
         world.delete("g-2")
-        workers = world.owner("workers", created=at(OLD_S - 5.0))
         world.pod("g-2", gang="g", size=3, owner=workers, schedulingGates=GATED)
         await world.settle(5.0)
         assert gang_of(world, "g").created_s == OLD_S - 5.0
@@ -103,17 +106,6 @@ async def test_an_owner_is_read_once(
         cache.pods.put(replace(next(iter(cache.pods)), options=(("near", str(number)),)))
     assert [gang.created_s for gang in cache.snapshot().gangs.values()] == [created_s]
     assert api.calls["get_object"] == reads
-
-
-async def test_owners_without_pods_are_forgotten() -> None:
-    async with running() as world:
-        owner = world.owner("old", created=at(OLD_S))
-        members(world, "g", owner, owner)
-        await world.settle(3.0)
-        assert world.service.cache.gangs.owners.knows(owner["uid"])
-        world.delete("g-0", "g-1")
-        await world.settle(3.0)
-        assert not world.service.cache.gangs.owners.knows(owner["uid"])
 
 
 EXPECTED = "netgang.io/expected-duration"

@@ -70,17 +70,8 @@ async def after_a_start(size: int = 3, *, gone: int = 0) -> FakeClusterApi:
     return api
 
 
-async def test_a_start_is_one_write_and_no_patch() -> None:
-    async with running(N1) as world:
-        before = world.api.calls["patch"]
-        names = await started(world, 5)
-        assert (world.api.calls["patch"], world.api.started.writes) == (before, 1)
-        assert has(world.api, *map(world.uid, names)) == [True] * 5
-        await world.settle(3 * READ_EACH_S)
-        assert world.api.started.writes == 1
-
-
-async def test_starts_of_the_same_seconds_are_one_write_and_what_has_not_started_none() -> None:
+async def test_starts_of_the_same_seconds_are_one_write_and_no_patch() -> None:
+    """What has not started is none."""
     async with running(N1) as world:
         names = await world.planned_gang("g", 3)
         world.bind_offered(*names[:2])
@@ -88,11 +79,14 @@ async def test_starts_of_the_same_seconds_are_one_write_and_what_has_not_started
         assert world.api.started.writes == 0
         world.delete(*names)
         await world.settle()
-        others = [name for letter in "abcd" for name in world.gang(letter, 3)]
+        others = [name for letter in "abcg" for name in world.gang(letter, 3)]
         await world.settle()
+        before = world.api.calls["patch"]
         await world.bind_and_settle(*others)
         await world.settle(WRITTEN_S)
-        assert world.api.started.writes == 1
+        assert has(world.api, *(world.uid(f"g-{number}") for number in range(3))) == [True] * 3
+        await world.settle(3 * READ_EACH_S)
+        assert (world.api.calls["patch"], world.api.started.writes) == (before, 1)
 
 
 async def test_the_next_netgang_knows_a_gang_that_broke_meanwhile() -> None:

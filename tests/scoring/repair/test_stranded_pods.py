@@ -64,11 +64,9 @@ ONE_POD: dict[str, tuple[str | None, list[Node], list[Pod], dict[str, object]]] 
 }
 
 
-@pytest.mark.parametrize(("loss", "nodes", "others", "fields"), ONE_POD.values(), ids=ONE_POD)
-def test_one_pod(loss: str | None, nodes: list[Node], others: list[Pod], fields: dict[str, object]) -> None:
-    """Gone: none of the nodes it may go to exists; full: some do, and none of them can take it."""
+def one_pod(loss: str | None, nodes: list[Node], others: list[Pod], fields: dict[str, object]) -> tuple[Any, ...]:
     waiting = gang("g", members=[pinned("p", "n1", "n2", **fields)])
-    assert losses(snapshot([*nodes, node("n3", zone="b")], [waiting], pods=others)) == ({"p": loss} if loss else {})
+    return {"p": loss} if loss else {}, [*nodes, node("n3", zone="b")], [waiting], {"pods": others}
 
 
 NOT_WAITING = {  # case: what keeps a pod from being stranded although its nodes are gone
@@ -115,7 +113,8 @@ STARTED = gang("g", members=[bound(pinned("p", "n1"), "n1"), pinned("q", "n9", c
 Z1 = node("z1", zone="z")
 IN_A = replace(P5, options=(("zones", "a"),))
 
-GANGS: dict[str, tuple[dict[str, str], list[Node], list[Gang], dict[str, Any]]] = {  # case: (losses, nodes, gangs, …)
+GANGS: dict[str, tuple[Any, ...]] = {  # case: (losses, nodes, gangs, what else the snapshot has)
+    **{case: one_pod(*told) for case, told in ONE_POD.items()},
     "gangs with a fault, and others' gangs": ({}, [N3], [FAULTY, FOREIGN], {}),
     "a committed place is a place": ({}, [N1, N2, N3], [P], {"pods": TAKEN, **PROMISED}),
     "on a node that is gone it is none": ({"p": "gone"}, [N3], [P], PROMISED),
@@ -150,7 +149,10 @@ GANGS: dict[str, tuple[dict[str, str], list[Node], list[Gang], dict[str, Any]]] 
 
 @pytest.mark.parametrize(("want", "nodes", "gangs", "rest"), GANGS.values(), ids=GANGS)
 def test_gangs(want: dict[str, str], nodes: list[Node], gangs: list[Gang], rest: dict[str, Any]) -> None:
-    """Beside what runs, what is committed and what is planned for others, the whole gang must find its places."""
+    """Beside what runs, what is committed and what is planned for others, the whole gang must find its places.
+
+    Gone: none of the nodes that a pod may go to exists; full: some do, and none of them can take it.
+    """
     assert losses(snapshot(nodes, gangs, **rest)) == want
 
 

@@ -70,26 +70,17 @@ async def test_once_and_then_rarely() -> None:
         assert told(world) == [("GangWaiting", "g")] * 2
 
 
-async def test_another_reason_is_news() -> None:
-    async with waiting() as world:
-        world.delete("b")
-        await world.settle(TOLD_S)
-        world.api.add(pod_json("b", group="g"))
-        await world.settle(TOLD_S)
-        assert told(world) == [("GangWaiting", "g")] * 2
-        notes = [one["note"] for one in world.api.events if one["regarding"]["kind"] == "PodGroup"]
-        assert notes[0].startswith("1 of 2 pods exist; 1 more must exist before it starts.")
-        assert "has room for 1 of 2 pods" in notes[1]
-
-
-async def test_a_reason_that_comes_and_goes_is_told_once() -> None:
+async def test_another_reason_is_news_and_one_that_comes_and_goes_is_told_once() -> None:
     async with waiting() as world:
         for _ in range(20):
             await world.settle(TOLD_S)
             world.delete("b")
             await world.settle(TOLD_S)
             world.api.add(pod_json("b", group="g"))
-        assert len(told(world)) == 2
+        assert told(world) == [("GangWaiting", "g")] * 2
+        notes = [one["note"] for one in world.api.events if one["regarding"]["kind"] == "PodGroup"]
+        assert "has room for 1 of 2 pods" in notes[0]
+        assert notes[1].startswith("1 of 2 pods exist; 1 more must exist before it starts.")
 
 
 async def test_a_short_wait_is_not_told() -> None:
