@@ -125,6 +125,7 @@ def _candidate(gang: Gang, table: NodeTable, policy: Policy) -> Candidate | None
 
 
 Some: TypeAlias = tuple[Candidate, ...]
+Chosen: TypeAlias = tuple[Some, Placed]  # The gangs that leave, and where the waiting gang then goes
 
 
 class SearchLimits(msgspec.Struct, frozen=True):
@@ -132,13 +133,6 @@ class SearchLimits(msgspec.Struct, frozen=True):
 
     sets: int = 4096
     placed: int = 64
-
-
-class Chosen(msgspec.Struct, frozen=True):
-    """The gangs that leave, and where the waiting gang then goes."""
-
-    some: Some
-    placed: Placed
 
 
 def smallest(without: Without, candidates: Sequence[Candidate], limits: SearchLimits) -> Chosen | None:
@@ -172,9 +166,9 @@ def smallest(without: Without, candidates: Sequence[Candidate], limits: SearchLi
     found = [(group, way) for group, way in ways if way is not None]
     if not found:
         return None
-    group, least = min(found, key=lambda one: set_key(one[1].some))
-    for one in sorted(least.some, key=lambda one: set_key((one,)), reverse=True):  # the least preferred may stay first
-        rest = tuple(other for other in least.some if other.gang != one.gang)
+    group, least = min(found, key=lambda one: set_key(one[1][0]))
+    for one in sorted(least[0], key=lambda one: set_key((one,)), reverse=True):  # the least preferred may stay first
+        rest = tuple(other for other in least[0] if other.gang != one.gang)
         if rest and not _missing(without, group, rest):
             least = _chosen(without, rest) or least
     return least
@@ -205,7 +199,7 @@ def _missing(without: Without, group: Group, some: Sequence[Candidate]) -> int:
 
 def _chosen(without: Without, some: Some) -> Chosen | None:
     placed = without.place([pod for one in some for pod in one.pods])
-    return None if placed is None else Chosen(some, placed)
+    return None if placed is None else (some, placed)
 
 
 RESTART_S: Final = 41.0
@@ -268,14 +262,15 @@ def preemption(
         able = candidates(seen, policy, gang, freed, now_s=now_s, spared=spared, by_level=by_level)
         chosen = smallest(_without_others(seen, plan, policy, ask, cache, now_s=now_s), able, limits) if able else None
         if chosen is not None:
+            leaving, placed = chosen
             return Preemption(
                 gang=gang.key,
                 priority=gang.priority,
-                victims=tuple(sorted(one.gang for one in chosen.some)),
-                pods=frozenset(pod.uid for one in chosen.some for pod in one.pods),
-                assignment=chosen.placed.nodes,
-                zones=chosen.placed.zones,
-                attained_h={one.gang: one.attained_h for one in chosen.some if one.attained_h > 0.0},
+                victims=tuple(sorted(one.gang for one in leaving)),
+                pods=frozenset(pod.uid for one in leaving for pod in one.pods),
+                assignment=placed.nodes,
+                zones=placed.zones,
+                attained_h={one.gang: one.attained_h for one in leaving if one.attained_h > 0.0},
             )
         hopeless.add(kind)
     return None

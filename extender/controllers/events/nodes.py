@@ -105,11 +105,10 @@ class NetworkAlarms(ControlLoop):
             self.context.telemetry.network_degraded({})
             return
         self._states, alarms = node_links.step(self._states, self._look, now_s=now_s)
-        zones = snapshot.table.zones
         for alarm in alarms:
             kind, name = alarm.about
-            rows = zones.get(ZoneName(name), ()) if kind is not SubjectKind.NODE else ()
-            for node in [name] if kind is SubjectKind.NODE else [snapshot.table.names[row] for row in rows[:1]]:
+            first_row = snapshot.table.zones.get(ZoneName(name), ())[:1]
+            for node in [name] if kind is SubjectKind.NODE else [snapshot.table.names[row] for row in first_row]:
                 what = Happening.NETWORK_DEGRADED if alarm.degraded else Happening.NETWORK_RECOVERED
                 self.context.events.post(node_subject(node), what, _words(alarm), name)
         bad = [about.kind for about, state in self._states.items() if state.announced_bad]
