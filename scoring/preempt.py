@@ -2,9 +2,8 @@
 
 Why whole gangs: a member that is taken away stops all others and frees a fraction of the room that they go on using.
 Rules: no gang leaves unless the waiting gang's minimum set then has a place. Room that comes by itself (members that
-are being deleted) is waited for, and a start that is promised within `RESTART_S`. Gangs that ask for the same are
-looked at once. In doubt a gang stays: while it starts (docs/safety.md S4), while a member of it is going (another
-client is at it), once one has succeeded, while it gives room to another gang. Nothing here removes anything.
+are being deleted) is waited for, and a start that is promised within `RESTART_S`. In doubt a gang stays: while it
+starts (docs/safety.md S4), while a member of it is going, once one has succeeded, while it gives room to another gang.
 
 The smallest set is exact within `SearchLimits`: sets of one gang, then of two, and so on; of each size those that
 suffice by counting, in the order of `set_key`, until one suffices by real placement. Beyond that gangs are added, the
@@ -126,6 +125,7 @@ def _candidate(gang: Gang, table: NodeTable, policy: Policy) -> Candidate | None
 
 
 Some: TypeAlias = tuple[Candidate, ...]
+Chosen: TypeAlias = tuple[Some, Placed]  # The gangs that leave, and where the waiting gang then goes
 
 
 class SearchLimits(msgspec.Struct, frozen=True):
@@ -133,13 +133,6 @@ class SearchLimits(msgspec.Struct, frozen=True):
 
     sets: int = 4096
     placed: int = 64
-
-
-class Chosen(msgspec.Struct, frozen=True):
-    """The gangs that leave, and where the waiting gang then goes."""
-
-    some: Some
-    placed: Placed
 
 
 def smallest(without: Without, candidates: Sequence[Candidate], limits: SearchLimits) -> Chosen | None:
@@ -173,9 +166,9 @@ def smallest(without: Without, candidates: Sequence[Candidate], limits: SearchLi
     found = [(group, way) for group, way in ways if way is not None]
     if not found:
         return None
-    group, least = min(found, key=lambda one: set_key(one[1].some))
-    for one in sorted(least.some, key=lambda one: set_key((one,)), reverse=True):  # the least preferred may stay first
-        rest = tuple(other for other in least.some if other.gang != one.gang)
+    group, least = min(found, key=lambda one: set_key(one[1][0]))
+    for one in sorted(least[0], key=lambda one: set_key((one,)), reverse=True):  # the least preferred may stay first
+        rest = tuple(other for other in least[0] if other.gang != one.gang)
         if rest and not _missing(without, group, rest):
             least = _chosen(without, rest) or least
     return least
@@ -206,7 +199,7 @@ def _missing(without: Without, group: Group, some: Sequence[Candidate]) -> int:
 
 def _chosen(without: Without, some: Some) -> Chosen | None:
     placed = without.place([pod for one in some for pod in one.pods])
-    return None if placed is None else Chosen(some, placed)
+    return None if placed is None else (some, placed)
 
 
 RESTART_S: Final = 41.0
@@ -248,17 +241,14 @@ def preemption(
     run = begin_run(snapshot, policy, cache)
     order, total = QueueOrder(run, now_s=now_s), run.table.allocatable.sum(axis=0)
     levels = policy.preemption is Preempting.LEVELS
-    hopeless: set[object] = set()
+    hopeless: set[object] = set()  # What gangs ask for, to which the answer was no
     freed: dict[GangKey, Candidate | None] = {}
     for waiting in sorted(plan.waiting.values(), key=lambda one: one.rank):
         gang, seen = snapshot.gangs.get(waiting.gang), snapshot
-        if waiting.gang in continued:  # which gangs give it room now is to be found out
-            claims = {key: claim for key, claim in snapshot.claims.items() if key != waiting.gang}
-            seen = replace(snapshot, claims=claims)
-        if gang is None or not gang.own or gang.problem is not None or gang.key in passed_over:
+        if gang is None or not gang.actionable or gang.key in passed_over or waiting.reason not in WANTS_ROOM:
             continue
-        if waiting.reason not in WANTS_ROOM:
-            continue
+        if gang.key in continued:  # which gangs give it room now is to be found out
+            seen = replace(snapshot, claims={key: one for key, one in snapshot.claims.items() if key != gang.key})
         if gang.key in seen.commitments or gang.key in seen.claims or any(pod.never_preempts for pod in gang.pending):
             continue
         if gang.key not in continued and plan.starts_in_s(gang.key, now_s=now_s) <= RESTART_S:
@@ -272,14 +262,15 @@ def preemption(
         able = candidates(seen, policy, gang, freed, now_s=now_s, spared=spared, by_level=by_level)
         chosen = smallest(_without_others(seen, plan, policy, ask, cache, now_s=now_s), able, limits) if able else None
         if chosen is not None:
+            leaving, placed = chosen
             return Preemption(
                 gang=gang.key,
                 priority=gang.priority,
-                victims=tuple(sorted(one.gang for one in chosen.some)),
-                pods=frozenset(pod.uid for one in chosen.some for pod in one.pods),
-                assignment=chosen.placed.nodes,
-                zones=chosen.placed.zones,
-                attained_h={one.gang: one.attained_h for one in chosen.some if one.attained_h > 0.0},
+                victims=tuple(sorted(one.gang for one in leaving)),
+                pods=frozenset(pod.uid for one in leaving for pod in one.pods),
+                assignment=placed.nodes,
+                zones=placed.zones,
+                attained_h={one.gang: one.attained_h for one in leaving if one.attained_h > 0.0},
             )
         hopeless.add(kind)
     return None

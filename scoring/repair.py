@@ -3,19 +3,18 @@
 **Lost members** (docs/explanation/repair.md): a lost member's successor may be there a second later, and then no API
 object shows that one was lost. So while a gang is whole its *crew* is noted: which member has which index.
 
-- Broken: members of the crew are lost, and those left of it are fewer than the minimum, or not the minimum set. A
-  member beyond the crew (scale-out) breaks nothing; one that succeeded is never lost, and a gang in which such a pod
-  was collected is finishing: what its minimum is by now, only its owner knows.
+- Broken: members of the crew are lost, and those left of it are not the minimum set. A member beyond the crew
+  (scale-out) breaks nothing; one that succeeded is never lost, and a gang in which such a pod was collected is
+  finishing: what its minimum is by now, only its owner knows.
 - A crew ends when the gang is whole again, with any members; when none of it is left, the next is another gang's start.
-- After a restart of ours the crew of a gang that had started, by our own evidence, is read from what dead members,
-  and successors below the highest index, have left.
+- After a restart of ours the crew of a gang that had started is read from what dead members, and successors, have left.
 
 **Stranded pods** (docs/safety.md S6, S8): a gate cannot be put back, and the affinity that came with its removal can
-never be made wider. When all nodes it names are gone, or stay full, only another pod in this one's place can start. A
-pod is stranded only if nothing is planned for it on a node that exists; what is bound is never looked at; how long it
-must stay so is for the caller to say. It is so by itself (`PlaceLoss`), or with its gang: that waits, and its minimum
-set as a whole finds no place on the nodes that the members' lists leave it. Where only learned refusals close nodes
-with room, its gang must find room without its admission (docs/safety.md S27). Nothing here removes anything.
+never be made wider, so only another pod in this one's place can start. A pod is stranded only if nothing is planned for
+it on a node that exists; what is bound is never looked at; how long it must stay so is for the caller to say. It is so
+by itself (`PlaceLoss`), or with its gang: that waits, and its minimum set as a whole finds no place on the nodes that
+the members' lists leave it. Where only learned refusals close nodes with room, its gang must find room without its
+admission (docs/safety.md S27).
 """
 
 from collections import Counter
@@ -40,15 +39,6 @@ from scoring.plan.run import take_members
 Seat: TypeAlias = tuple[Role, int] | PodUid  # Role and index; without an index each pod is its own
 
 
-class LossCause(StrEnum):
-    """How a member was lost; the value completes "pod X is lost: …"."""
-
-    NODE_GONE = "its node {node} is gone"
-    NODE_SILENT = "its node {node} does not answer"
-    FAILED = "it failed on node {node}"
-    REMOVED = "it was removed"
-
-
 class CrewMember(msgspec.Struct, frozen=True):
     """A member of the crew."""
 
@@ -63,14 +53,9 @@ class LostMember(msgspec.Struct, frozen=True):
 
     name: PodName
     node: NodeName | None
-    cause: LossCause
+    cause: str  # Completes "pod X is lost: …"
     stays: bool  # Its pod is still there, and in its successor's way
     successor: Pod | None  # The pod that takes its index; `None`: none yet
-
-    @property
-    def cause_text(self) -> str:
-        """The cause, with the node's name."""
-        return self.cause.format(node=self.node)
 
 
 class Crew(msgspec.Struct, frozen=True):
@@ -87,11 +72,12 @@ class Crew(msgspec.Struct, frozen=True):
 
 
 def observe(
-    before: Crew | None, gang: Gang, quorum: Quorum, *, nodes: Container[NodeName], now_s: float
+    before: Crew | None, gang: Gang, quorum: Quorum, *, nodes: Container[NodeName], now_s: float, mends: bool = False
 ) -> Crew | None:
     """The crew after a look at the gang; `None`: it was never whole, or is another gang by now. Cost: O(members).
 
-    `quorum` is the gang's, without those on lost nodes; `nodes`: those that the cluster has.
+    `quorum` is the gang's, without those on lost nodes; `nodes`: those that the cluster has; `mends`: whether a
+    broken gang that is whole again with successors needs no more repair.
     """
     whole = quorum.whole
     if before is None:
@@ -104,16 +90,14 @@ def observe(
         return Crew(_seated(gang, quorum)) if whole else None
     lost = [seat for seat, one in before.members.items() if one.uid not in quorum.placed and not one.finished]
     collected = any(one.finished and one.uid not in quorum.placed for one in before.members.values())
-    if not lost or collected or quorum.reached_by(alive):
-        return Crew(_seated(gang, quorum)) if whole else replace(before, broken_since_s=None, losses=())
+    unbroken = not lost or collected or quorum.reached_by(alive)
+    if whole and (unbroken or mends):
+        return Crew(_seated(gang, quorum))
+    if unbroken:
+        return replace(before, broken_since_s=None, losses=())
     since_s = now_s if before.broken_since_s is None else before.broken_since_s
     losses = tuple([_loss(before.members[seat], seat, gang, nodes) for seat in sorted(lost, key=str)])
     return replace(before, broken_since_s=since_s, losses=losses)
-
-
-def repaired(crew: Crew, quorum: Quorum, gang: Gang) -> Crew | None:
-    """The crew of a gang that is whole again with its successors, as its repair is over; `None`: it is not."""
-    return Crew(_seated(gang, quorum)) if crew.broken and quorum.whole else None
 
 
 def due_s(crew: Crew, gang: Gang, limits: RepairPolicy) -> float | None:
@@ -141,7 +125,7 @@ def words_of(crew: Crew) -> str:
         return ""
     first, losses = crew.losses[0], crew.losses
     more = f" (and {len(losses) - 1} more)" if len(losses) > 1 else ""
-    parts = [f"Pod {first.name}{more} is lost: {first.cause_text}."]
+    parts = [f"Pod {first.name}{more} is lost: {first.cause}."]
     if silent := ", ".join(sorted({loss.node for loss in losses if loss.stays and loss.node is not None})):
         parts.append(f"Its pod is still there: waiting for node {silent} to be removed or to come back.")
     if absent := sum(loss.successor is None and not loss.stays for loss in losses):
@@ -194,25 +178,23 @@ def _loss(member: CrewMember, seat: Seat, gang: Gang, nodes: Container[NodeName]
     heirs = (pod for pod in gang.members if _seat(pod) == seat and pod.uid != member.uid and not pod.terminal)
     heir = next((pod for pod in heirs if not pod.deleting), None)
     node = (remains.node if remains is not None else None) or member.node
-    gone = node is not None and node not in nodes
+    gone, cause = node is not None and node not in nodes, "it was removed"
     if gone:
-        cause = LossCause.NODE_GONE
+        cause = f"its node {node} is gone"
     elif remains is not None and remains.phase is Phase.FAILED:
-        cause = LossCause.FAILED
+        cause = f"it failed on node {node}"
     elif remains is not None and not remains.deleting:
-        cause = LossCause.NODE_SILENT
-    else:
-        cause = LossCause.REMOVED
+        cause = f"its node {node} does not answer"
     stays = remains is not None and not remains.terminal and heir is None and not gone
     return LostMember(member.name, node, cause, stays, heir)
 
 
 class PlaceLoss(StrEnum):
-    """The state of the nodes that a pod was admitted to."""
+    """The state of the nodes that a pod was admitted to, as a sentence about those that stay so."""
 
-    GONE = "gone"  # None of them exists
-    FULL = "full"  # Some exist; none of them can take the pod now: room, readiness, cordon, taints
-    REFUSED = "refused"  # Unmodelled filters refuse those with room, and there is room elsewhere
+    GONE = "All nodes that the pod was admitted to are gone"
+    FULL = "No node that the pod was admitted to has had a place for it for too long"  # Also: not ready, cordoned, …
+    REFUSED = "kube-scheduler's other filters refuse the pod all nodes that it was admitted to"  # Others have room
 
 
 _WANT_ROOM = frozenset({Reason.NO_ROOM, Reason.BEHIND, Reason.FILTERED, Reason.UNCOUNTED, Reason.IMPOSSIBLE})

@@ -1,7 +1,7 @@
 """What controllers are, loops beside each other, and what they work with.
 
 Level-triggered: each turn derives what is to be done from plan and cache, so a bug in one turn, or a lost patch, is
-made good by the next. Rule: an error ends that turn alone; it is logged and counted.
+made good by the next.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from typing import ClassVar, TypeAlias
 import msgspec
 
 from extender.cache import ClusterCache
-from extender.controllers.events.recorder import Events, Happening, group_subject, owner_subject, pod_subject
+from extender.controllers.events.recorder import Events, Happening, Subject, owner_subject, pod_subject
 from extender.controllers.removal.removals import Disruptions, Quiet
 from extender.notes import Notes
 from extender.ports import Clock, ClusterApi, CurrentPlan
@@ -48,20 +48,21 @@ class ControllerContext(msgspec.Struct, frozen=True):
         return self.planner.current if self.planner.snapshot is not None else None
 
     def decided(self, decision: Decision) -> None:
-        """A line in the log of decisions, as of now."""
+        """A line in the log of decisions."""
         self.log.log_decision(decision, now_s=self.clock.monotonic_s())
 
     def post_gang_event(self, gang: Gang, what: Happening, note: str, topic: str = "", *, pods: Sequence[Pod]) -> None:
         """Post an Event on the gang's PodGroup, on these pods and on their owners; without pods on a member's owner."""
-        seen = self.cache.pod_groups.of(gang)
-        about = [group_subject(gang.key, seen.uid)] if seen is not None else []
-        owners = {pod.owner: pod.namespace for pod in pods or gang.members[:1] if pod.owner is not None}
-        about += [owner_subject(namespace, owner) for owner, namespace in owners.items()]
+        about, (namespace, _, name) = list[Subject](), gang.key.partition("/")
+        if (seen := self.cache.pod_groups.of(gang)) is not None:
+            about.append(Subject("scheduling.x-k8s.io/v1alpha1", "PodGroup", namespace, name, seen.uid))
+        owners = dict.fromkeys(pod.owner for pod in pods or gang.members[:1] if pod.owner is not None)
+        about += [owner_subject(namespace, owner) for owner in owners]
         for subject in (*about, *map(pod_subject, pods)):
             self.events.post(subject, what, note, topic)
 
     def background(self, place: str) -> Background:
-        """For works that a controller starts beside itself; see `Background`."""
+        """For works beside a controller's turns."""
         return Background(self.telemetry, place)
 
 

@@ -1,6 +1,6 @@
 """What owners of pods say: whether they recreate them, what a removal costs, how many they want; and budgets (S10).
 
-Rule: what is not known is not allowed. Pure: raw JSON in, a verdict out.
+Rule: what is not known is not allowed. Pure: API objects in, a verdict out.
 
 - Job (Kubernetes 1.36, pkg/controller/job): a pod that is deleted before it succeeded counts as failed, at once or,
   with a podFailurePolicy or podReplacementPolicy Failed, when the pod garbage collector has ended it; unless the
@@ -56,9 +56,9 @@ class NotAllowed(msgspec.Struct, frozen=True):
         return f"{self.reason} ({self.detail})" if self.detail else self.reason
 
 
-def controller_of(pod: bytes) -> Controller | None:
-    """The pod's controller; `None`: no controller would create another. ValueError: `pod` is no API object."""
-    for one in decoded(pod).get("metadata", {}).get("ownerReferences") or ():
+def controller_of(pod: Json) -> Controller | None:
+    """The controller of a pod or of an owner; `None`: no controller would create another."""
+    for one in pod.get("metadata", {}).get("ownerReferences") or ():
         if one.get("controller"):
             return Controller(one["apiVersion"], one["kind"], one["name"], one["uid"])
     return None
@@ -82,23 +82,22 @@ def can_suspend(owner: Controller) -> bool:
     return owner.group_kind in KINDS and KINDS[owner.group_kind].can_suspend
 
 
-def budget(owner: bytes, removed: Sequence[bytes]) -> int | NotAllowed:
-    """Failures that the owner counts when it recreates the evicted `removed`, or why not. ValueError: no API object."""
-    content = decoded(owner)
-    ref = Controller(str(content.get("apiVersion", "")), str(content.get("kind", "")), "", "")
+def budget(owner: Json, removed: Sequence[Json]) -> int | NotAllowed:
+    """Failures that the owner counts when it recreates the evicted `removed`, or why not."""
+    ref = Controller(str(owner.get("apiVersion", "")), str(owner.get("kind", "")), "", "")
     kind = KINDS.get(ref.group_kind)
     if kind is None:
         return NotAllowed(WhyKept.UNKNOWN_KIND, f"{ref.kind} of {ref.api_version}")
-    if content.get("metadata", {}).get("deletionTimestamp"):
+    if owner.get("metadata", {}).get("deletionTimestamp"):
         return NotAllowed(WhyKept.DELETED)
-    run = value_at(content, kind.run) or {}
+    run = value_at(owner, kind.run) or {}
     if kind.managers and (managed_by := run.get("managedBy") or kind.managers[0]) not in kind.managers:
         return NotAllowed(WhyKept.UNKNOWN_KIND, f"{kind.run[-1]}.managedBy is {managed_by}")
-    if ended := true_condition(content.get("status") or {}, *kind.over):
+    if ended := true_condition(owner.get("status") or {}, *kind.over):
         return NotAllowed(WhyKept.ENDED, f"condition {ended}")
     if kind.can_suspend and run.get("suspend"):
         return NotAllowed(WhyKept.SUSPENDED)
-    return kind.losses(content, [decoded(pod) for pod in removed])
+    return kind.losses(owner, removed)
 
 
 def _job(job: Json, pods: Sequence[Json]) -> int | NotAllowed:
@@ -165,17 +164,20 @@ KINDS: Mapping[tuple[str, str], OwnerKind] = {  # by API group and kind
 }
 
 
-def has_succeeded(owner: bytes) -> bool:
+def _succeeded(owner: Json) -> int:
+    status = owner.get("status") or {}
+    return int(status.get("succeeded") or 0) + len((status.get("uncountedTerminatedPods") or {}).get("succeeded") or ())
+
+
+def has_succeeded(owner: Json) -> bool:
     """Whether any of its pods, gone ones too, has ended well: it finishes, and must not restart (docs/safety.md S8)."""
-    status = decoded(owner).get("status") or {}
-    uncounted = (status.get("uncountedTerminatedPods") or {}).get("succeeded")
-    roles = (status.get("replicaStatuses") or {}).values()
-    return bool(status.get("succeeded") or uncounted or any(role.get("succeeded") for role in roles))
+    roles = ((owner.get("status") or {}).get("replicaStatuses") or {}).values()
+    return bool(_succeeded(owner) or any(role.get("succeeded") for role in roles))
 
 
-def desired_pods(owner: bytes) -> int | None:
+def desired_pods(owner: Json) -> int | None:
     """How many pods the owner wants, those that have succeeded included; `None`: it does not say."""
-    spec = decoded(owner).get("spec") or {}
+    spec = owner.get("spec") or {}
     roles = next((value for name, value in spec.items() if name.endswith("ReplicaSpecs")), None)
     if roles is not None:
         return sum(int(role.get("replicas", 1)) for role in roles.values())
@@ -183,12 +185,9 @@ def desired_pods(owner: bytes) -> int | None:
     return min(counts) if counts else None
 
 
-def runs_left(job: bytes) -> int | None:
+def runs_left(job: Json) -> int | None:
     """How many completions an Indexed Job is short of; `None`: none has succeeded, or it does not say."""
-    content = decoded(job)
-    spec, status = content.get("spec") or {}, content.get("status") or {}
-    uncounted = (status.get("uncountedTerminatedPods") or {}).get("succeeded") or ()
-    succeeded = int(status.get("succeeded") or 0) + len(uncounted)
+    spec, succeeded = job.get("spec") or {}, _succeeded(job)
     if not succeeded or spec.get("completionMode") != "Indexed" or spec.get("completions") is None:
         return None
     return max(int(spec["completions"]) - succeeded, 0)
@@ -212,16 +211,16 @@ def _may_run(pod: Json) -> bool:
     return bool((pod.get("spec") or {}).get("nodeName"))
 
 
-def forbidding(budgets: Sequence[bytes], pods: Sequence[bytes]) -> str | None:
-    """The first budget that forbids the loss of all of `pods` now; `None`: none does. ValueError: not API objects."""
+def forbidding(budgets: Sequence[Json], pods: Sequence[Json]) -> str | None:
+    """The first budget that forbids the loss of all of `pods` now; `None`: none does."""
     labels = [
         pod["metadata"].get("labels") or {}
-        for pod in map(decoded, pods)
+        for pod in pods
         if _may_run(pod)
         and (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed")
         and not pod["metadata"].get("deletionTimestamp")
     ]
-    for budget in sorted(map(decoded, budgets), key=lambda one: str(one["metadata"]["name"])):
+    for budget in sorted(budgets, key=lambda one: str(one["metadata"]["name"])):
         selector = (budget.get("spec") or {}).get("selector")
         hit = sum(matches(selector, one) for one in labels)
         status = budget.get("status") or {}
@@ -231,14 +230,14 @@ def forbidding(budgets: Sequence[bytes], pods: Sequence[bytes]) -> str | None:
     return None
 
 
-def matches(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
+def matches(selector: Json | None, labels: Mapping[str, str]) -> bool:
     """Whether a label selector of policy/v1 selects these labels: `None` nothing, an empty one everything."""
     if selector is None:
         return False
-    exact = selector.get("matchLabels") or {}
-    if any(labels.get(key) != value for key, value in exact.items()):
-        return False
-    for requirement in selector.get("matchExpressions") or ():
+    exact = [
+        {"key": key, "operator": "In", "values": [own]} for key, own in (selector.get("matchLabels") or {}).items()
+    ]
+    for requirement in (*exact, *(selector.get("matchExpressions") or ())):
         key, operator = requirement["key"], requirement["operator"]
         listed = labels.get(key) in (requirement.get("values") or ())
         holds = {"In": listed, "NotIn": not listed, "Exists": key in labels, "DoesNotExist": key not in labels}
@@ -266,7 +265,6 @@ def value_at(content: Json, path: Sequence[str]) -> Any:
 def decoded(raw: bytes) -> Json:
     """An API object. ValueError: it is none."""
     try:
-        found: Json = msgspec.json.decode(raw, type=dict[str, Any])
+        return msgspec.json.decode(raw, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"not an API object: {error}") from error
-    return found

@@ -1,15 +1,13 @@
 """Read what owners of gangs say of them: for the order of the queue, and for explanations.
 
 Why not watch: that would be a watch for each kind of job, cached forever, for numbers that seldom change. Rules: only
-kinds that we may read anyway before a pod is removed; no decision waits; for /v1/explain alone also deadlines, quotas
-and budgets: a few reads for each gang within a time limit, none again within seconds, and what cannot be read is said
-to be not known, and why.
+kinds that we may read anyway before a pod is removed; no decision waits. For /v1/explain alone also deadlines, quotas
+and budgets are read: a few reads for each gang, none again within seconds.
 """
 
 import asyncio
 import logging
-import math
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Sequence
 from datetime import datetime
 from operator import itemgetter
 from typing import Any, Final
@@ -20,7 +18,7 @@ from msgspec.structs import replace
 from extender.cache.room import RoomForDaemons
 from extender.cache.state import words
 from extender.controllers.context import ControllerContext, ControlLoop
-from extender.controllers.failure_budget import KINDS, controller_of, decoded, desired_pods, forbidding, runs_left
+from extender.controllers.failure_budget import KINDS, Json, controller_of, decoded, desired_pods, forbidding, runs_left
 from extender.controllers.removal.removals import of_this_run, read_members, read_owner
 from extender.convert.decode import seconds
 from extender.errors import ApiError, ApiUnavailableError
@@ -46,9 +44,8 @@ _WAITS, _RUNS = 0, 1
 class OwnerReader(ControlLoop):
     """Owners that are to be read for their age, counts and lengths, once each. Bounded by the gangs that exist.
 
-    Those of gangs that wait come first. Until then a gang has its PodGroup's or its oldest pod's creation, which
-    differs only for jobs that were suspended or whose pods were lost (docs/safety.md S14), and two Jobs under one name
-    count as two runs (docs/safety.md S23).
+    Until then a gang has its PodGroup's or its oldest pod's creation, which differs only for jobs that were suspended
+    or whose pods were lost (docs/safety.md S14), and two Jobs under one name count as two runs (docs/safety.md S23).
     """
 
     leads_only = False
@@ -58,41 +55,36 @@ class OwnerReader(ControlLoop):
         self._not_before_s: dict[str, float] = {}  # owner's uid → when it may be asked for again
         self._seen: dict[GangKey, tuple[Gang, dict[str, Controller], int | None]] = {}
         """gang → as it was at the last look, its owners that can be read by uid, and its turn"""
-
-    async def look(self) -> None:
-        """Read owners that are new."""
-        await self._read_some()
+        self._left = True  # Whether there may be owners of waiting gangs that the last look has not read
 
     async def first_look(self) -> None:
         """Read all there are, before the first plan: so the order after a restart is the one before it."""
-        while await self._read_some():
-            pass
+        while self._left:
+            await self.look()
 
-    async def _read_some(self) -> bool:
-        """Whether some of waiting gangs are left."""
-        answers: dict[str, JobSays] = {}  # by uid
-        all_wanted, waiting = await in_slices(self._wanted())
-        wanted = all_wanted[:_AT_ONCE]
+    async def look(self) -> None:
+        """Read owners that are new."""
+        wanted, answers = await in_slices(self._wanted()), dict[str, JobSays]()
         for begin in range(0, len(wanted), _TOGETHER):
             together = wanted[begin : begin + _TOGETHER]
-            await asyncio.gather(*(self._read(namespace, owner, answers) for namespace, owner in together))
+            read = await asyncio.gather(*(self._read(namespace, owner) for namespace, owner in together))
+            answers |= {owner.uid: says for (_, owner), says in zip(together, read, strict=True) if says is not None}
         if answers:
             self.context.cache.set_owners(answers)
-        return waiting > _AT_ONCE
 
-    def _wanted(self) -> Steps[tuple[list[tuple[str, Controller]], int]]:
-        """Namespace and owner of gangs that wait, then of those that run, the oldest first; and how many wait."""
+    def _wanted(self) -> Steps[list[tuple[str, Controller]]]:
+        """Namespace and owner of gangs that wait, then of those that run, the oldest first."""
         now_s = self.context.clock.monotonic_s()
         before, self._seen = self._seen, {}
         for gang in self.context.cache.snapshot().gangs.values():
             if gang.own and gang.source is not GangSource.NATIVE:
-                known = before.get(gang.key)
-                if known is None or known[0] is not gang:
+                last = before.get(gang.key)
+                if last is None or last[0] is not gang:
                     owners = (pod.owner for pod in (*gang.members, *gang.later) if pod.owner is not None)
                     turn = _RUNS if any(not pod.terminal for pod in gang.placed) else None
                     turn = _WAITS if gang.pending or gang.later else turn
-                    known = gang, {one.uid: one for one in owners if one.group_kind in KINDS}, turn
-                self._seen[gang.key] = known
+                    last = gang, {one.uid: one for one in owners if one.group_kind in KINDS}, turn
+                self._seen[gang.key] = last
             yield
         yield
         there = {uid for _, owners, _ in self._seen.values() for uid in owners}
@@ -107,40 +99,40 @@ class OwnerReader(ControlLoop):
             if uid not in self._not_before_s and uid not in self.context.cache.gangs.jobs
         ]
         wanted.sort(key=itemgetter(0, 1, 2, 3))
-        return [(key.partition("/")[0], owner) for *_, key, _, owner in wanted], sum(one[0] == _WAITS for one in wanted)
+        self._left = sum(one[0] == _WAITS for one in wanted) > _AT_ONCE
+        return [(key.partition("/")[0], owner) for *_, key, _, owner in wanted[:_AT_ONCE]]
 
-    async def _read(self, namespace: str, owner: Controller, answers: dict[str, JobSays]) -> None:
-        """Note what the owner says, if that very object can be read; no count if it is one of a series."""
+    async def _read(self, namespace: str, owner: Controller) -> JobSays | None:
+        """What the owner says, if that very object can be read; no count if it is one of a series."""
         self._not_before_s[owner.uid] = self.context.clock.monotonic_s() + _UNREAD_AGAIN_S
         try:
-            raw = await read_owner(self.context.api, namespace, owner)
-            if raw is None:
-                return  # the pods of this one are about to go
-            text, above = decoded(raw).get("metadata", {}).get("creationTimestamp"), controller_of(raw)
+            content = await read_owner(self.context.api, namespace, owner)
+            if content is None:
+                return None  # the pods of this one are about to go
+            text, above = content.get("metadata", {}).get("creationTimestamp"), controller_of(content)
             created_s = seconds(datetime.fromisoformat(text)) if text else None
-            count = desired_pods(raw) if above is None or above.kind != "CronJob" else None
-            answers[owner.uid] = replace(said_length(raw), created_s=created_s, wanted=count)
+            count = desired_pods(content) if above is None or above.kind != "CronJob" else None
+            return replace(said_length(content), created_s=created_s, wanted=count)
         except Exception as error:  # noqa: BLE001 - a tenant's object: docs/safety.md S21
             _log.info("owner %s %s/%s was not read: %r", owner.kind, namespace, owner.name, error)
+            return None
 
 
-def said_length(owner: bytes) -> JobSays:
-    """What an owner itself says of its length: its annotation and its deadline. ValueError: no object.
+def said_length(owner: Json) -> JobSays:
+    """What an owner itself says of its length: its annotation and its deadline.
 
     Why beside its pods: people write on the object that they submit. What is no text or number is ignored.
 
-    >>> said_length(b'{"metadata":{"annotations":{"netgang.io/expected-duration":"90m"}},"spec":{}}')
+    >>> said_length({"metadata": {"annotations": {"netgang.io/expected-duration": "90m"}}})
     JobSays(expected='90m', limit_s=None, created_s=None, wanted=None)
     """
-    content = decoded(owner)
-    text = ((content.get("metadata") or {}).get("annotations") or {}).get(f"netgang.io/{EXPECTED_DURATION}")
-    expected, limit = text[: OPTION_CHARS + 1] if isinstance(text, str) else "", _deadline_s(content)
+    text = ((owner.get("metadata") or {}).get("annotations") or {}).get(f"netgang.io/{EXPECTED_DURATION}")
+    expected, limit = text[: OPTION_CHARS + 1] if isinstance(text, str) else "", _deadline_s(owner)
     limit_s = float(min(limit, MOST_S)) if isinstance(limit, int | float) and limit >= 1 else None
     return JobSays(expected, limit_s)
 
 
-def _deadline_s(owner: Mapping[str, Any]) -> Any:
-    """As it is written; a Job's, or that of a Kubeflow job's runPolicy."""
+def _deadline_s(owner: Json) -> Any:
     spec = owner.get("spec") or {}
     return spec.get("activeDeadlineSeconds") or (spec.get("runPolicy") or {}).get("activeDeadlineSeconds")
 
@@ -149,8 +141,7 @@ class FinishingJobs(ControlLoop):
     """How many members a gang needs by now whose Job finishes, while another member of it is lost (docs/safety.md S8).
 
     Why ask the owner: with its node a pod that has succeeded is collected, and an Indexed Job does not run its index
-    again: the successor of another lost member would wait for pods that never come. Asked now and then, of batch Jobs
-    whose gangs wait for pods.
+    again: the successor of another lost member would wait for pods that never come.
     """
 
     def __init__(self, context: ControllerContext) -> None:
@@ -165,9 +156,10 @@ class FinishingJobs(ControlLoop):
         now_s = self.context.clock.monotonic_s()
         waiting = [key for key, one in plan.waiting.items() if one.reason is Reason.INCOMPLETE]
         self._ask_at_s = {key: self._ask_at_s.get(key, now_s + PATIENCE_S) for key in waiting}
-        at_s, key = min(((at_s, key) for key, at_s in self._ask_at_s.items()), default=(math.inf, GangKey("")))
-        if at_s > now_s:
+        due = sorted((at_s, key) for key, at_s in self._ask_at_s.items() if at_s <= now_s)
+        if not due:
             return
+        key = due[0][1]
         self._ask_at_s[key] = now_s + AGAIN_S
         gang = self.context.cache.gang(key)
         owners = {pod.owner for pod in gang.members} if gang is not None else set()
@@ -175,8 +167,8 @@ class FinishingJobs(ControlLoop):
         if owner is None or owner.group_kind != ("batch", "Job"):
             return
         try:
-            raw = await read_owner(self.context.api, key.partition("/")[0], owner)
-            left = runs_left(raw) if raw is not None else None
+            content = await read_owner(self.context.api, key.partition("/")[0], owner)
+            left = runs_left(content) if content is not None else None
         except (ApiError, ApiUnavailableError, ValueError):
             return
         gang = self.context.cache.gang(key)
@@ -204,8 +196,8 @@ class Circumstances:
         """What stands in the gang's way. Takes `TIMEOUT_S` at most."""
         now_s = self._clock.monotonic_s()
         self._answers = {key: one for key, one in self._answers.items() if now_s - one[0] < _BELIEVED_S}
-        if (known := self._answers.get(gang.key)) is not None and known[1] is gang:
-            return known[2]
+        if (read := self._answers.get(gang.key)) is not None and read[1] is gang:
+            return read[2]
         reads = [_limited(self._deadlines(gang), "active deadline")]
         if quorum_of(gang).incomplete:
             reads.append(_limited(self._quotas(gang), "ResourceQuotas"))
@@ -226,19 +218,20 @@ class Circumstances:
     async def _quotas(self, gang: Gang) -> Sequence[str]:
         like = gang.members[-1].requests if gang.members else Resources()
         quotas = await self._first_page(gang, "/api/v1", "resourcequotas")
-        return [note for raw in quotas for note in quota_notes(decoded(raw), like)]
+        return [note for content in quotas for note in quota_notes(content, like)]
 
     async def _budgets(self, gang: Gang) -> Sequence[str]:
         if not (budgets := await self._first_page(gang, "/apis/policy/v1", "poddisruptionbudgets")):
             return ()
         members = of_this_run(gang, await read_members(self._api, gang.key, gang.source))
-        if (name := forbidding(budgets, [member.raw for member in members])) is None:
+        if (name := forbidding(budgets, [member.content for member in members])) is None:
             return ()
         return (f"PodDisruptionBudget {name} does not let its members be removed, so it is not restarted as a whole",)
 
-    async def _first_page(self, gang: Gang, root: str, plural: str) -> Sequence[bytes]:
+    async def _first_page(self, gang: Gang, root: str, plural: str) -> Sequence[Json]:
         namespace = quote(gang.key.partition("/")[0], safe="")
-        return (await self._api.list_page(f"{root}/namespaces/{namespace}/{plural}", limit=_PAGE)).items
+        page = await self._api.list_page(f"{root}/namespaces/{namespace}/{plural}", limit=_PAGE)
+        return [decoded(raw) for raw in page.items]
 
 
 async def _limited(read: Coroutine[Any, Any, Sequence[str]], about: str) -> Sequence[str]:
@@ -256,7 +249,7 @@ async def _limited(read: Coroutine[Any, Any, Sequence[str]], about: str) -> Sequ
     return (f"{about} not known: {why}",)
 
 
-def deadline_notes(owner: Controller, content: Mapping[str, Any], *, now_s: float) -> list[str]:
+def deadline_notes(owner: Controller, content: Json, *, now_s: float) -> list[str]:
     """That an owner's time runs while its pods wait: a Job's, or that of a Kubeflow job's runPolicy.
 
     >>> job = {"spec": {"activeDeadlineSeconds": 600}, "status": {"startTime": "1970-01-01T00:00:00Z"}}
@@ -271,7 +264,7 @@ def deadline_notes(owner: Controller, content: Mapping[str, Any], *, now_s: floa
     return [f"{owner.kind} {owner.name} {when} whether it has started or not: activeDeadlineSeconds {limit}"]
 
 
-def quota_notes(content: Mapping[str, Any], like: Resources) -> list[str]:
+def quota_notes(content: Json, like: Resources) -> list[str]:
     """What of a ResourceQuota does not suffice for one more pod that requests `like`."""
     status = content.get("status") or {}
     hard, used = status.get("hard") or {}, status.get("used") or {}

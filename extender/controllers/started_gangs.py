@@ -4,14 +4,13 @@ Why: a started gang that loses members is given successors, one that never start
 process that starts with the gang broken has only what was written before. Why not a note on pods: a patch of a pod
 costs the API server twice a Binding. The ConfigMap is in the manifests: a right to create cannot be limited to a name.
 
-What is in it: hashes over gang and uid of the members noted, eight bytes each. uids are the API server's, so no tenant
-can choose a pod whose hash is there, and none may write in netgang's namespace. `MOST_TEXT` holds 47,000 members: 8 of
-each of 5,900 gangs, fewer of each of more; of over 47,000 gangs the oldest are left out.
+What is in it: hashes over gang and uid of the members noted. uids are the API server's, so no tenant can choose a pod
+whose hash is there, and none may write in netgang's namespace. `MOST_TEXT` holds 47,000 members: 8 of each of 5,900
+gangs, fewer of each of more; of over 47,000 gangs the oldest are left out.
 
 Rules: it is read before the first plan, when a term begins and once a minute; only the replica that acts writes it,
-with the version that was read; a process puts back what another client took out. The members noted are spread over the
-gang, so that some outlive a lost rack; others follow when half have gone. What fails is said (log, `/readyz`) and tried
-again.
+with the version that was read, and puts back what another client took out. The members noted are spread over the gang,
+so that some outlive a lost rack; others follow when half have gone. What fails is said (log, `/readyz`).
 """
 
 import logging
@@ -50,7 +49,7 @@ class StartedGangsConfigMap(ControlLoop):
 
     def __init__(self, context: ControllerContext, store: TextStore) -> None:
         super().__init__(context)
-        self._store, self._cache = store, context.cache
+        self._store = store
         self.problem = "they have not been read yet"  # Why starts do not outlive this process; empty: they do
         self.left_out = 0  # Gangs that do not fit into the text
         self._noted: dict[GangKey, tuple[Gang, Marks]] = {}  # Own gangs that have started
@@ -77,7 +76,7 @@ class StartedGangsConfigMap(ControlLoop):
                         why = f"it is longer than {MOST_TEXT} characters"
                         self._written, self.problem = frozenset(), f"ConfigMap {self._store.place} is not used: {why}"
                     elif self._written:
-                        self._cache.note_starts(await in_slices(self._members()))
+                        self.context.cache.note_starts(await in_slices(self._members()))
                 self._stored, self._read_s = stored, self.context.clock.monotonic_s() + READ_EACH_S
             if self.context.acting() and (text := await in_slices(self.to_write())) is not None:
                 self._stored = await self._store.write(text, self._stored)
@@ -95,13 +94,13 @@ class StartedGangsConfigMap(ControlLoop):
     def to_write(self) -> Steps[str | None]:
         """The text to be written; `None`: what is there has all. O(gangs + changed members), O(g log g) if due."""
         before, noted = self._noted, dict[GangKey, tuple[Gang, Marks]]()
-        for key, gang in self._cache.snapshot().gangs.items():
+        for key, gang in self.context.cache.snapshot().gangs.items():
             yield
             if gang.started and gang.own and gang.source is not GangSource.NATIVE:
-                known = before.get(key)
-                if known is None or known[0] is not gang:
-                    known = gang, _marks_of(gang, known[1] if known is not None else {})
-                noted[key] = known
+                last = before.get(key)
+                if last is None or last[0] is not gang:
+                    last = gang, _marks_of(gang, last[1] if last is not None else {})
+                noted[key] = last
         self._noted = noted
         yield
         gangs = list(noted.values())
@@ -118,7 +117,7 @@ class StartedGangsConfigMap(ControlLoop):
     def _members(self) -> Steps[dict[PodUid, GangKey]]:
         """Members of gangs that this process has not seen start, and that are noted. Cost: O(their members)."""
         members: dict[PodUid, GangKey] = {}
-        for key, gang in self._cache.snapshot().gangs.items():
+        for key, gang in self.context.cache.snapshot().gangs.items():
             yield
             for pod in gang.members if gang.own and not gang.started else ():
                 if counts(pod) and mark_of(key, pod.uid) in self._written:

@@ -1,9 +1,8 @@
 """Start pods: remove the gate of those that wait at it, wake those that kube-scheduler has parked. One patch each.
 
-Why one path for both: the same promise (the plan has a place now), order, budget and retries. A changed annotation
-wakes parked pods (`extender.scheduling.answered_pods`). Rules: what to send is derived when its turn comes; gangs take
-turns, so a gang of a thousand delays others by a turn; the patch carries the pod's uid; only own pods are patched
-(docs/safety.md S1); what fails is tried again, later each time, while the pod still needs it.
+Why one path for both: the same promise (the plan has a place now), order, budget and retries. Rules: what to send is
+derived when its turn comes; gangs take turns, so a gang of a thousand delays others by a turn; the patch carries the
+pod's uid; only own pods are patched (docs/safety.md S1); what fails is tried again while the pod still needs it.
 """
 
 import asyncio
@@ -131,7 +130,7 @@ class UngateQueue:
             self._ungated.popitem(last=False)
         if pod.gated and pod.uid not in self._ungated:
             return self.gates.patch_for(pod)
-        # Any new value is an update to kube-scheduler; the time also shows people when the last one was.
+        # Any new value is an update to kube-scheduler.
         return f"{self.context.clock.now_s():.3f}"
 
     async def _send(self, pod: Pod, patch: bytes | str) -> None:

@@ -52,9 +52,10 @@ def _report(body: bytes) -> object:
 
 READERS: Final[Mapping[str, tuple[Callable[[str], Any], Callable[[Any], object]]]] = {
     # name → what puts a text where a tenant would, and what reads that
-    "resume": (partial(_object, "resume", signed=True), lambda raw: FreshOwner(_REF, raw).note(_NOTES)),
+    "resume": (partial(_object, "resume", signed=True), lambda raw: FreshOwner(_REF, decoded(raw)).note(_NOTES)),
     "restarts": (
-        partial(_object, "restarts", signed=True), lambda raw: FreshOwner(_REF, raw).restarts(_NOTES, now_s=1e9)),
+        partial(_object, "restarts", signed=True),
+        lambda raw: FreshOwner(_REF, decoded(raw)).restarts(_NOTES, now_s=1e9)),
     "last-change": (
         lambda text: {"netgang.io/last-change": text + _SIGNED}, lambda found: intent_of(found, _BEARER, _NOTES)),
     "admitted": (partial(_object, "admitted", signed=True), partial(pod_from_json, notes=_NOTES)),
@@ -66,6 +67,6 @@ READERS: Final[Mapping[str, tuple[Callable[[str], Any], Callable[[Any], object]]
         lambda text: {f"netgang.io/{name}": text for name in (*KNOWN_OPTIONS, "role", "index", "typo")}, _options),
     "bounds of a job": (partial(_object, "min-workers", "max-workers"), lambda raw: own_bounds(decoded(raw), {})),
     "quota": (_quota, lambda raw: quota_notes(decoded(raw), NO_RESOURCES)),
-    "an owner": (_RAW, lambda raw: (FreshOwner(_REF, raw).over, FreshOwner(_REF, raw).suspended)),
+    "an owner": (_RAW, lambda raw: (FreshOwner(_REF, decoded(raw)).over, FreshOwner(_REF, decoded(raw)).suspended)),
     "a report": (_RAW, _report),
 }  # fmt: skip

@@ -3,10 +3,9 @@
 Why: a gang with a misspelt label, or of a scheduler that does not exist, starts pod by pod, or never, and Kubernetes
 accepts it without a word; so would an object that is left out (docs/safety.md S21), or a note whose key is lost.
 
-Rules: only said, for /v1/explain too; what is quoted was bounded where it was read (docs/safety.md S1); one object at
-each look, so that a thousand bad ones of one tenant do not keep the Events of all others waiting; every note that is
-ignored is counted, each kind gets one Event an hour on an object, and logs are a few lines an hour; each record is
-bounded, and drops the oldest first.
+Rules: what is quoted was bounded where it was read; one object at each look, so that a thousand bad ones of one tenant
+do not keep the Events of all others waiting; each kind of note that is ignored gets one Event an hour on an object, and
+a few log lines; each record is bounded, and drops the oldest first.
 """
 
 import logging
@@ -46,8 +45,7 @@ class _GangFault(msgspec.Struct):
 class GangFaults(ControlLoop):
     """Each gang's fault, if its labels or annotations have one. Bounded by the gangs that exist.
 
-    Rule: a fault gets one Event, after it has stood for a while: pods and PodGroup arrive one after the other. On a
-    pod, too: that is what people describe.
+    A fault gets one Event, after it has stood for a while: pods and PodGroup arrive one after the other.
     """
 
     def __init__(self, context: ControllerContext) -> None:
@@ -133,27 +131,24 @@ class ProbableMistakes(ControlLoop):
             yield
 
     def _post(self, pod: Pod, what: str) -> bool:
-        """Report it, and whether that is news."""
-        owner = owner_subject(pod.namespace, pod.owner) if pod.owner is not None else None
-        key = (owner.uid if owner is not None else pod.uid, what)
+        about = [pod_subject(pod)] + ([owner_subject(pod.namespace, pod.owner)] if pod.owner is not None else [])
+        key = (about[-1].uid, what)
         news = key not in self._posted
         self._posted[key] = None
         self._posted.move_to_end(key)
         if len(self._posted) > MOST_KEPT:
             self._posted.popitem(last=False)
-        for about in (pod_subject(pod), owner) if news else ():
-            if about is not None:
-                self.context.events.post(about, Happening.MISTAKE, f"{what[:1].upper()}{what[1:]}", what)
+        for subject in about if news else ():
+            self.context.events.post(subject, Happening.MISTAKE, f"{what[:1].upper()}{what[1:]}", what)
         return news
 
 
 AGAIN_S: Final = 3600.0
 LINES_AN_HOUR: Final = 20
 _A_STEP: Final = 100  # Events at one look; they are paced anyway
-_NAMED: Final = 5  # Objects of a gang's namespace that its explanation names
+_NAMED: Final = 5  # Objects of a gang's namespace, or notes of a gang, that its explanation names
 
-_FOLLOWS: Final[Mapping[NoteKind, str]] = {
-    # kind of note → what that means
+_FOLLOWS: Final[Mapping[NoteKind, str]] = {  # kind of note → what that means
     NoteKind.ADMITTED: "after a restart the pod's place is planned again",
     NoteKind.PREEMPTS: "it reserves no room for the gang",
     NoteKind.RESUME: "netgang does not resume this owner; if netgang has suspended it, set its suspend field to false",
@@ -209,7 +204,7 @@ class IgnoredNotes(ControlLoop):
         """What is ignored on the gang's pods and on their owners. Cost: O(members)."""
         uids = {pod.uid for pod in gang.members} | {pod.owner.uid for pod in gang.members if pod.owner}
         ignored = [self._book[key] for uid in sorted(uids) for kind in NoteKind if (key := (uid, kind)) in self._book]
-        return tuple(f"{one.bearer.kind} {one.bearer.name}: {one.words}" for one in ignored[:5])
+        return tuple(f"{one.bearer.kind} {one.bearer.name}: {one.words}" for one in ignored[:_NAMED])
 
 
 class UnreadableWords(ControlLoop):

@@ -24,11 +24,10 @@ _NAMES: Final = {Metric.LOSS: "packet loss", Metric.DELAY: "one-way delay", Metr
 
 
 class Overcommits(ControlLoop):
-    """Nodes that two schedulers have over-committed now (docs/how-to/which-scheduler.md); woken by each plan.
+    """Nodes that two schedulers have over-committed now (docs/how-to/which-scheduler.md).
 
     Why: no scheduler sees the Binding that another one sends in the same second. Rules: only nodes on which a pod of
-    ours is bound; after each plan, because a kubelet rejects one of the pods within a second or two; one Event on a
-    node in ten minutes, few at once.
+    ours is bound; after each plan, because a kubelet rejects one of the pods within a second or two.
     """
 
     leads_only = False  # All replicas count; one tells
@@ -82,7 +81,7 @@ class NetworkAlarms(ControlLoop):
 
     Why on nodes: people describe them when training is slow, and a zone is no object: what is about it is written on
     its first node. Rules: each new matrix is looked at once, a large one in a thread; only values within the soft TTL
-    count; `scoring.network.node_links` says when to write; only the leader writes, without memory of former terms.
+    count; only the leader writes, without memory of former terms.
     """
 
     every_s = 5.0
@@ -106,11 +105,10 @@ class NetworkAlarms(ControlLoop):
             self.context.telemetry.network_degraded({})
             return
         self._states, alarms = node_links.step(self._states, self._look, now_s=now_s)
-        zones = snapshot.table.zones
         for alarm in alarms:
             kind, name = alarm.about
-            rows = zones.get(ZoneName(name), ()) if kind is not SubjectKind.NODE else ()
-            for node in [name] if kind is SubjectKind.NODE else [snapshot.table.names[row] for row in rows[:1]]:
+            first_row = snapshot.table.zones.get(ZoneName(name), ())[:1]
+            for node in [name] if kind is SubjectKind.NODE else [snapshot.table.names[row] for row in first_row]:
                 what = Happening.NETWORK_DEGRADED if alarm.degraded else Happening.NETWORK_RECOVERED
                 self.context.events.post(node_subject(node), what, _words(alarm), name)
         bad = [about.kind for about, state in self._states.items() if state.announced_bad]

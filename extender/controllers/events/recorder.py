@@ -1,8 +1,8 @@
 """Kubernetes Events about pods and PodGroups: what people have to know and cannot read from the status.
 
 Why so guarded: a cluster full of waiting gangs could produce thousands of Events a minute. Rules: an object gets the
-same Event once in ten minutes; the queue is bounded and paced, and what does not fit, or is refused, is counted and
-dropped; Events that announce a removal are confirmed before it is done (`announce`; docs/safety.md S11).
+same Event once in `REPEAT_S`; the queue is bounded and paced, and what does not fit, or is refused, is counted and
+dropped; Events that announce a removal are confirmed before it is done (docs/safety.md S11).
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Generic, Self, TypeAlias, TypeVar
+from typing import Generic, Self, TypeAlias, TypeVar
 
 import msgspec
 
@@ -19,7 +19,6 @@ from extender.errors import ApiError, ApiUnavailableError, NotAnnouncedError
 from extender.notes import Bearer
 from extender.ports import Clock, ClusterApi
 from extender.runtime.telemetry import Telemetry
-from scoring.ids import GangKey
 from scoring.model import Controller, Pod
 
 REPORTER = "netgang.io/extender"
@@ -144,12 +143,6 @@ def pod_subject(pod: Pod) -> Subject:
     return Subject("v1", "Pod", pod.namespace, pod.name, pod.uid)
 
 
-def group_subject(key: GangKey, uid: str) -> Subject:
-    """The coscheduling PodGroup of a gang."""
-    namespace, _, name = key.partition("/")
-    return Subject("scheduling.x-k8s.io/v1alpha1", "PodGroup", namespace, name, uid)
-
-
 def owner_subject(namespace: str, owner: Controller) -> Subject:
     """The controller of pods of this namespace, which Events may be about whatever its kind."""
     return Subject(owner.api_version, owner.kind, namespace, owner.name, owner.uid)
@@ -165,27 +158,6 @@ class _News(msgspec.Struct, frozen=True):
     what: Happening
     note: str
     at_s: float  # Unix seconds
-
-    def body(self, instance: str) -> dict[str, Any]:
-        about, at = self.about, datetime.fromtimestamp(self.at_s, UTC)
-        return {
-            # A dash, because what is before it must be a name in itself; cut, because all of it must be one.
-            "metadata": {"generateName": f"{about.name[:200]}-", "namespace": about.namespace or "default"},
-            "eventTime": at.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),  # microseconds
-            "regarding": {
-                "apiVersion": about.api_version,
-                "kind": about.kind,
-                "namespace": about.namespace,
-                "name": about.name,
-                "uid": about.uid,
-            },
-            "reason": self.what.value,
-            "action": self.what.action,
-            "type": self.what.type,
-            "note": clipped(self.note),
-            "reportingController": REPORTER,
-            "reportingInstance": instance,
-        }
 
 
 class Events:
@@ -229,9 +201,8 @@ class Events:
         return (about.uid, what, topic) in posted_s
 
     async def _announce_to(self, about: Subject, what: Happening, note: str, topic: str) -> None:
-        body = _News(about, what, note, self._clock.now_s()).body(self._instance)
         try:
-            await self._api.create_event(about.namespace or "default", body)
+            await self._create(_News(about, what, note, self._clock.now_s()))
         except ApiError as error:
             if error.status == 429 or error.status >= 500:  # it has not decided: it is asked again
                 raise
@@ -239,13 +210,30 @@ class Events:
         self._posted_s[about.uid, what, topic] = self._clock.monotonic_s()
 
     async def _write(self, news: _News) -> bool:
-        about = news.about
         try:
-            await self._api.create_event(about.namespace or "default", news.body(self._instance))
+            await self._create(news)
         except (ApiError, ApiUnavailableError) as error:
             self._telemetry.event_dropped()
-            _log.info("Event %s about %s/%s not posted: %s", news.what, about.namespace, about.name, error)
+            _log.info("Event %s about %s/%s not posted: %s", news.what, news.about.namespace, news.about.name, error)
         return True
+
+    async def _create(self, news: _News) -> None:
+        about, at = news.about, datetime.fromtimestamp(news.at_s, UTC)
+        kind = {"apiVersion": about.api_version, "kind": about.kind}
+        namespace = about.namespace or "default"
+        body = {
+            # A dash, because what is before it must be a name in itself; cut, because all of it must be one.
+            "metadata": {"generateName": f"{about.name[:200]}-", "namespace": namespace},
+            "eventTime": at.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),  # microseconds
+            "regarding": {**kind, "namespace": about.namespace, "name": about.name, "uid": about.uid},
+            "reason": news.what.value,
+            "action": news.what.action,
+            "type": news.what.type,
+            "note": clipped(news.note),
+            "reportingController": REPORTER,
+            "reportingInstance": self._instance,
+        }
+        await self._api.create_event(namespace, body)
 
 
 def clipped(note: str) -> str:

@@ -1,12 +1,10 @@
 """Keep what netgang says in statuses true: PodGroups' status, and the condition `netgang.io/Admitted` of their pods.
 
 Level-triggered: each look compares what they should say by pods, plan and reasons (`scoring.queue`) with what the API
-server shows; one a second gathers a gang's changes into one write. Rules:
-
-- Own gangs and pods only (docs/safety.md S1), PodGroups on which we wrote before, and on the leader.
-- A patch names the uid, that of a PodGroup the version too: another client's change in between wins.
-- Writes are paced over the whole cluster; what fails is tried again later each time; so is what another client keeps
-  overwriting or removing, and a pod that changes its reason again and again.
+server shows; one a second gathers a gang's changes into one write. Rules: own gangs and pods only (docs/safety.md S1),
+and PodGroups on which we wrote before; a patch names the uid, that of a PodGroup the version too, so another client's
+change in between wins; writes are paced over the whole cluster; what fails is tried again later each time, and so is
+what another client keeps overwriting or removing, and a pod that changes its reason again and again.
 """
 
 import asyncio
@@ -78,7 +76,7 @@ class GroupStatuses(StatusWriter[GangKey]):
     """The statuses of all PodGroups that are ours. Bounded by the PodGroups that exist.
 
     `auto`: nothing is written while any PodGroup's `metadata.managedFields` shows another writer of statuses, which a
-    new PodGroup is given a moment for; a Deployment's or Lease's name would be a guess, and another right to read.
+    new PodGroup is given a moment for.
     """
 
     most_queued = 10_000
@@ -95,11 +93,11 @@ class GroupStatuses(StatusWriter[GangKey]):
         plan, now_s = self.context.plan(), self.context.clock.monotonic_s()
         if plan is None or self._silent():
             return
-        there, gangs = tuple(self.context.cache.pod_groups.by_key), self.context.cache.snapshot().gangs
-        for gone in self._groups.keys() - set(there):
+        by_key, gangs = self.context.cache.pod_groups.by_key, self.context.cache.snapshot().gangs
+        for gone in self._groups.keys() - by_key.keys():
             del self._groups[gone]
-        for key in there:
-            gang, seen = gangs.get(key), self.context.cache.pod_groups.by_key.get(key)
+        for key in tuple(by_key):
+            gang, seen = gangs.get(key), by_key.get(key)
             if seen is None or not _ours(gang, seen):
                 self._groups.pop(key, None)
             elif key not in self._writes:
@@ -110,10 +108,9 @@ class GroupStatuses(StatusWriter[GangKey]):
 
     def _silent(self) -> bool:
         other = self.context.cache.pod_groups.other_writer if self._mode is StatusMode.AUTO else None
-        if other != self._silenced_by:
-            self._silenced_by = other
-            if other is not None:
-                _log.info("PodGroups' statuses are written by %s; pod_group_status is auto: we write none", other)
+        if other is not None and other != self._silenced_by:
+            _log.info("PodGroups' statuses are written by %s; pod_group_status is auto: we write none", other)
+        self._silenced_by = other
         return other is not None
 
     def _differs(self, group: _Group, gang: Gang | None, seen: PodGroup, admitted: bool, now_s: float) -> bool:
@@ -190,8 +187,8 @@ class PodConditions(StatusWriter[PodUid]):
     """The conditions of all members that are ours. Bounded by the gangs and waiting pods that exist.
 
     A reason is written once it has stood as long as its Event waits, and that a pod was admitted only after a reason: a
-    gang that starts at once costs no patch. A write wakes a pod that waits in kube-scheduler: one more /filter call.
-    Pods that are about to be removed are left alone: a removal names the version of the pod that was decided on.
+    gang that starts at once costs no patch. Pods that are about to be removed are left alone: a removal names the
+    version of the pod that was decided on.
     """
 
     most_queued = 200  # What is written in ten seconds: a gang that begins to wait is behind no more than that

@@ -1,11 +1,11 @@
 """Gangs that wait: when they are expected to start, why they wait (Events), and how long those that started waited.
 
 Why an Event beside kube-scheduler's own FailedScheduling: that carries one constant sentence, and a pod at its gate
-gets none. Rules: once per reason, on the gang's PodGroup and one of its pods, when the reason has stood for a while,
-and again after a long time; a gang that got one also gets one when it has started. Explaining costs as much as planning
-that gang, so a few are explained per look.
+gets none. Rules: once per reason, when it has stood for a while, and again after a long time; a gang that got one also
+gets one when it has started. Explaining costs as much as planning that gang, so a few are explained per look.
 """
 
+import math
 from collections.abc import Mapping
 from functools import partial
 from typing import Final
@@ -32,10 +32,9 @@ _STRETCH: Final = 20.0
 
 
 class ExpectedStarts(ControlLoop):
-    """The starts of all gangs that wait, for the queue, explanations, the page and Events.
+    """The starts of all gangs that wait. Computed in a thread, and never for more than a twentieth of the time.
 
-    Why kept: beside 5,000 nodes 64 gangs take a second. Computed again a few seconds after the plan changed, in a
-    thread, and never for more than a twentieth of the time.
+    Why kept: beside 5,000 nodes 64 gangs take a second.
     """
 
     every_s = EACH_S
@@ -71,8 +70,8 @@ class ExpectedStarts(ControlLoop):
 class WaitingTimes(ControlLoop):
     """How long each gang waited until it started, counted by namespace. Bounded by the gangs that exist.
 
-    Rules: by the leader alone, so that the replicas' counts add up; a gang that had started when this process began to
-    lead is not counted, unless this process admitted it; by times of API objects, which outlive a change of leader.
+    By the leader alone, so that the replicas' counts add up; a gang that had started when this process began to lead is
+    not counted, unless this process admitted it.
     """
 
     def __init__(self, context: ControllerContext) -> None:
@@ -99,12 +98,10 @@ class WaitingTimes(ControlLoop):
             if not gang.own or gang.source is GangSource.NATIVE:
                 continue
             old = before.get(key) if before is not None else None
-            if old is not None and old[0] is gang:
-                after[key] = old
-                continue
-            started = gang.started or quorum_of(gang).whole
-            after[key] = gang, started
-            if started and (key in self._admitted_s if before is None else old is None or not old[1]):
+            started = old if old is not None and old[0] is gang else (gang, gang.started or quorum_of(gang).whole)
+            after[key] = started
+            news = key in self._admitted_s if before is None else old is None or not old[1]
+            if news and started[1]:
                 since_s, waiting_s = running_since_s(gang), waiting_since_s(gang)
                 until_s = self.context.clock.now_s() if since_s is None else since_s
                 waited_s = until_s - (gang.created_s if waiting_s is None else waiting_s)
@@ -135,7 +132,7 @@ class _Wait(msgspec.Struct):
     reason: Reason
     since_s: float  # When it began to wait for this reason
     began_s: float  # When it began to wait
-    posted_s: float | None = None
+    posted_s: float = -math.inf
     note: str = ""  # What the last Event said
     cause: str = ""  # `CauseReason` of that Event
 
@@ -160,17 +157,15 @@ class WaitReasons(ControlLoop):
             gang = gangs.get(key)
             if gang is None or not gang.own or waiting.reason in _SILENT:
                 continue
-            wait = before.pop(key, None)
-            if wait is None:
-                wait = _Wait(waiting.reason, now_s, now_s)
-            elif wait.reason is not waiting.reason:
-                wait.reason, wait.since_s = waiting.reason, now_s
+            wait = before.pop(key) if key in before else _Wait(waiting.reason, now_s, now_s)
             self._waits[key] = wait
+            if wait.reason is not waiting.reason:
+                wait.reason, wait.since_s = waiting.reason, now_s
         for key, wait in before.items():
             gang = gangs.get(key)
             if gang is not None and len(gang.placed) < gang.min_member:
                 self._waits[key] = wait  # admitted, and not bound yet
-            elif gang is not None and wait.posted_s is not None:
+            elif gang is not None and wait.posted_s > -math.inf:
                 table = self.context.cache.snapshot().table
                 nodes = {pod.node for pod in gang.placed if pod.node is not None and pod.node in table.index}
                 zones = sorted({table.nodes[table.index[node]].zone for node in nodes})
@@ -183,16 +178,14 @@ class WaitReasons(ControlLoop):
     def why(self, key: GangKey) -> tuple[str, str] | None:
         """The cause in CamelCase and the note of the gang's Event; `None`: it does not wait, or for that only now."""
         plan, wait = self.context.plan(), self._waits.get(key)
-        if plan is None or key not in plan.waiting:
-            return None
-        if wait is None or wait.posted_s is None or wait.posted_s < wait.since_s:
+        if plan is None or key not in plan.waiting or wait is None or wait.posted_s < wait.since_s:
             return None
         return wait.cause or camel_case(wait.reason), wait.note
 
     async def _post_waiting(self, now_s: float) -> None:
         left = _MOST_A_LOOK
         for key, wait in list(self._waits.items()):
-            due = wait.posted_s is None or wait.posted_s < wait.since_s or now_s - wait.posted_s >= AGAIN_S
+            due = wait.posted_s < wait.since_s or now_s - wait.posted_s >= AGAIN_S
             if not due or now_s - wait.since_s < PATIENCE_S:
                 continue
             if not left or not self.context.acting():

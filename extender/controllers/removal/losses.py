@@ -1,8 +1,6 @@
 """Gangs whose members have no place or lost it: evict what cannot be whole, admit anew, restart what broke.
 
-Bound members of a gang that was never whole and cannot be completed use room and do no work (`Evictions`); pods that
-are ungated can wait for nodes that they will never get (`Repins`); a gang that had started can lose members
-(`Repairs`). docs/safety.md S1, S8, S10, S11.
+docs/safety.md S1, S8, S10, S11.
 """
 
 import asyncio
@@ -13,7 +11,7 @@ import msgspec
 
 from extender.controllers.context import ControllerContext, ControlLoop
 from extender.controllers.events.recorder import Happening, pod_subject
-from extender.controllers.failure_budget import KINDS, OVER, NotAllowed, WhyKept, can_suspend
+from extender.controllers.failure_budget import KINDS, OVER, NotAllowed, WhyKept, can_suspend, decoded
 from extender.controllers.removal.removals import Cause, Fresh, Verdicts, read_members, read_verdicts, same_as_known
 from extender.controllers.removal.restarts import Restarts
 from extender.controllers.removal.suspensions import Obstacle, wants_no_more
@@ -27,7 +25,7 @@ from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Gang, Phase
 from scoring.model.policy import Repair, gang_options
 from scoring.plan import Plan
-from scoring.repair import Crew, PlaceLoss, due_s, is_pinned, observe, repaired, stranded, words_of
+from scoring.repair import Crew, PlaceLoss, due_s, is_pinned, observe, stranded, words_of
 
 _CAUSE: Final = Cause(
     Happening.EVICTED,
@@ -37,7 +35,7 @@ _CAUSE: Final = Cause(
 
 
 class Evictions:
-    """Carries out the permit machine's evictions of gangs that were never whole, one gang at a time per task.
+    """Carries out the permit machine's evictions of gangs that were never whole: their members use room in vain.
 
     Rules: never a gang with a problem, such as members of another scheduler, nor one that looks different in a fresh
     list than in the cache; an owner that would fail for it keeps its pods, and its user gets an Event.
@@ -109,12 +107,6 @@ _REFUSED_AGAIN_S = 60.0  # After an owner's budget said no: it costs a read of p
 
 _MOST_TRIES = 2  # Attempts in a row to suspend an owner, before its pods are removed one by one if it can afford that
 
-_LOST: Mapping[PlaceLoss, str] = {
-    PlaceLoss.GONE: "All nodes that the pod was admitted to are gone",
-    PlaceLoss.FULL: "No node that the pod was admitted to has had a place for it for too long",
-    PlaceLoss.REFUSED: "kube-scheduler's other filters refuse the pod all nodes that it was admitted to",
-}
-
 
 class _StrandedPod(msgspec.Struct):
     since_s: float
@@ -123,18 +115,16 @@ class _StrandedPod(msgspec.Struct):
 
 
 class Repins(ControlLoop):
-    """Stranded pods, removed so that their owners make new ones. Bounded by the pods that are stranded.
+    """Stranded pods (`scoring.repair`), removed so that their owners make new ones. Bounded by them.
 
-    Why: a gate cannot be put back and an affinity cannot be made wider (docs/safety.md S6). Rules:
-
-    - When: all listed nodes are gone for `GONE_GRACE_S`, or the pod finds no place on them for the repin timeout
-      (`scoring.repair`); sooner where filters that we do not model refuse them and there is room elsewhere. A place
-      that lasted less than `_KEPT_S` does not restart the clock.
+    - When: all listed nodes are gone for `GONE_GRACE_S`, or the pod finds no place on them for the repin timeout;
+      sooner where filters that we do not model refuse them and there is room elsewhere. A place that lasted less than
+      `_KEPT_S` does not restart the clock.
     - Only pods whose controller recreates them within its failure budget; all others get an Event. Where we had named
       nodes that refuse the pod it must cost nothing (docs/safety.md S27). Where one of a gang that never started must
       stay, all stay.
     - How: a gang that never started is suspended and resumed where its owner would count removed pods as failed; else
-      one gang at a time, one pod after the other, from fresh reads. Afterwards only the gang's zone is named.
+      one gang at a time, one pod after the other. Afterwards only the gang's zone is named.
     """
 
     def __init__(
@@ -168,11 +158,8 @@ class Repins(ControlLoop):
         self._tries = {key: tried for key, tried in self._tries.items() if key in losses}
         if self._attempt.busy or not self.context.quiet.over:
             return
-        due = {
-            key: [uid for uid, loss in theirs.items() if self._is_due(uid, loss, now_s)]
-            for key, theirs in losses.items()
-            if key not in self._not_before_s and key not in self._restarts.under_way
-        }
+        able = losses.keys() - self._not_before_s.keys() - self._restarts.under_way
+        due = {key: [uid for uid, loss in losses[key].items() if self._is_due(uid, loss, now_s)] for key in able}
         if order := sorted((min(self._waits[uid].since_s for uid in uids), key) for key, uids in due.items() if uids):
             key = order[0][1]
             self._attempt.start(self._repin(key, due[key]), f"repin {key}")
@@ -184,7 +171,6 @@ class Repins(ControlLoop):
         self._tries.clear()
 
     async def _stranded(self) -> Mapping[GangKey, Mapping[PodUid, PlaceLoss]]:
-        """Stranded members by the current plan, which is asked once; none before the first."""
         planner = self.context.planner
         plan, snapshot = planner.current, planner.snapshot
         if snapshot is not None and self._plan is not plan:
@@ -216,11 +202,11 @@ class Repins(ControlLoop):
                     self.context.decided(Decision("repin", theirs[0].pod.key, key, reason=verdict.reason))
                     stays = f"The pod is not removed, because {verdict.text}: delete it for another to be admitted"
                     for pod in (one.pod for one in theirs) if verdict.reason not in OVER else ():
-                        note = f"{_LOST[losses[pod.uid]]}. {stays}"
-                        self.context.events.post(pod_subject(pod), Happening.NOT_DISRUPTED, note, losses[pod.uid].name)
+                        loss, about = losses[pod.uid], pod_subject(pod)
+                        self.context.events.post(about, Happening.NOT_DISRUPTED, f"{loss}. {stays}", loss.name)
                 elif owner is not None:
                     goes = f"Removed for {owner.kind} {owner.name} to create another."
-                    removable.extend((one, f"{_LOST[losses[one.pod.uid]]}. {goes}") for one in theirs)
+                    removable.extend((one, f"{losses[one.pod.uid]}. {goes}") for one in theirs)
             if len(removable) == len(uids) or self._has_started(key):
                 await self._remove(key, removable)
         except (ApiError, ApiUnavailableError, ValueError):
@@ -240,21 +226,19 @@ class Repins(ControlLoop):
                 raise ValueError(f"pod {uid} is not stranded any more")
             raw = await self.context.api.get_pod(cached.namespace, cached.name)
             pod = pod_from_json(raw, notes=self.context.notes)
-            listed = [one.member_class.constraints.affinity for one in (cached, pod)]
-            same = pod.uid == uid and pod.phase is Phase.PENDING and is_pinned(pod) and cache.is_own(pod)
-            if not same or listed[0] != listed[1]:
+            same = pod.member_class.constraints.affinity == cached.member_class.constraints.affinity
+            waits = pod.uid == uid and pod.phase is Phase.PENDING and is_pinned(pod) and cache.is_own(pod)
+            if not (same and waits):
                 raise ValueError(f"pod {pod.key} has changed")
-            pods.append(Fresh(pod, raw))
+            pods.append(Fresh(pod, decoded(raw)))
         return pods
 
     def _suspend(self, key: GangKey, verdicts: Verdicts) -> bool:
-        """Begin to suspend the gang's owners, if removals would cost them failures and this may spare them that."""
+        """Whether the gang's owners are to be suspended, as removals would cost them failures and this may not."""
         tries, _ = self._tries.get(key, (0, ""))
         spared = (WhyKept.BACKOFF_LIMIT, WhyKept.INDEX_LIMIT, WhyKept.FAILURE_POLICY)
-        costs = any(
-            verdict.reason in spared if isinstance(verdict, NotAllowed) else verdict > 0
-            for verdict, _ in verdicts.values()
-        )
+        said = [verdict for verdict, _ in verdicts.values()]
+        costs = any(one.reason in spared if isinstance(one, NotAllowed) else one > 0 for one in said)
         able = all(owner is not None and can_suspend(owner) for owner in verdicts)
         if not costs or not able or tries >= _MOST_TRIES or self._has_started(key):
             return False
@@ -274,7 +258,6 @@ class Repins(ControlLoop):
         return gang is not None and quorum_of(gang).started
 
     async def _remove(self, key: GangKey, removable: Sequence[tuple[Fresh, str]]) -> None:
-        """Evict one after the other those that are stranded still; end at the first that the API server refuses."""
         for one, note in removable:
             pod = one.pod
             if pod.uid not in (await self._stranded()).get(key, {}) or not self.context.quiet.over:
@@ -311,9 +294,8 @@ class _Watched(msgspec.Struct):
 class Repairs(ControlLoop):
     """The crews of all gangs that run. Bounded by the gangs that exist.
 
-    The planner places successors; this sees that a member without one is lost, says what is waited for, and hands the
-    gang to `restarts` where that is configured. A gang that cannot be restarted is given successors like any other; a
-    refusal that lasts is not asked for again until it was whole.
+    The planner places successors; this says what is waited for, and hands the gang to `restarts` where that is
+    configured. One that cannot be restarted is given successors; it is not asked for again until it was whole.
     """
 
     def __init__(
@@ -336,8 +318,8 @@ class Repairs(ControlLoop):
         nodes = snapshot.table.version, self._silent()
         same_nodes, self._nodes = nodes == self._nodes, nodes
         before, after = self._watched, dict[GangKey, _Watched]()
-        looked_at, self._looked_at = self._looked_at, dict(snapshot.gangs)
-        mine = self._looked_at
+        looked_at = self._looked_at
+        mine = self._looked_at = dict(snapshot.gangs)
         for key, gang in snapshot.gangs.items():
             yield
             if self._looked_at is not mine:
@@ -373,16 +355,14 @@ class Repairs(ControlLoop):
 
     def _seen(self, watched: _Watched | None, gang: Gang, now_s: float) -> _Watched | None:
         quorum = self._quorums.of(gang, lost_nodes=self.context.lost_of(gang.members))
-        nodes = self.context.cache.snapshot().table.index
-        crew = observe(watched.crew if watched is not None else None, gang, quorum, nodes=nodes, now_s=now_s)
+        nodes, before = self.context.cache.snapshot().table.index, watched.crew if watched is not None else None
+        given_up = watched is not None and watched.given_up
+        mends = given_up or self._repair_of(gang) is not Repair.RESTART
+        crew = observe(before, gang, quorum, nodes=nodes, now_s=now_s, mends=mends)
         if crew is None:
             return None
-        if watched is None:
+        if watched is None or not crew.broken:
             return _Watched(gang, crew)
-        by_successors = watched.given_up or self._repair_of(gang) is not Repair.RESTART
-        mended = repaired(crew, quorum, gang) if by_successors else None
-        if mended is not None or not crew.broken:
-            return _Watched(gang, mended or crew)
         watched.gang, watched.crew = gang, crew
         return watched
 
@@ -409,14 +389,13 @@ class Repairs(ControlLoop):
             watched.asked += 1
             watched.ask_again_s = now_s + _ASK_AGAIN.whole_s(watched.asked)
             first = watched.crew.losses[0]
-            why = f"pod {first.name} was lost, {first.cause_text}"
+            why = f"pod {first.name} was lost, {first.cause}"
             self._restarts.add(key, why=why, ended=self._ended, repair=True)
 
     async def _ask_owner(self, key: GangKey, watched: _Watched) -> None:
         watched.owner_over = await wants_no_more(self.context, key)
 
     def _ended(self, key: GangKey, obstacle: Obstacle | None) -> None:
-        """A restart is over: what runs next is another crew; or it was refused, and the gang is kept in mind."""
         if (watched := self._watched.get(key)) is not None:
             watched.over = obstacle is None
             watched.given_up, watched.refused = (obstacle.final, obstacle.why) if obstacle is not None else (False, "")

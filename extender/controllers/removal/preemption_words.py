@@ -1,8 +1,4 @@
-"""Preemption for people: Events on PodGroups and pods, and a line for each decision.
-
-Rule: on those that leave the Event says for which gang and that they come back; on the one that waits, which gangs
-leave, or which could and why they stay.
-"""
+"""Preemption for people: Events on PodGroups and pods, and a line for each decision."""
 
 from collections.abc import Sequence
 
@@ -31,8 +27,8 @@ class PreemptionWords:
 
     def tidy(self) -> None:
         """Forget gangs that do not wait any more."""
-        gangs = {key: self._context.cache.gang(key) for key in self._blocked}
-        self._blocked = {key: self._blocked[key] for key, gang in gangs.items() if gang is not None and gang.pending}
+        gangs = self._context.cache.snapshot().gangs
+        self._blocked = {key: why for key, why in self._blocked.items() if key in gangs and gangs[key].pending}
 
     def begun(self, found: Preemption) -> None:
         """Gangs are about to leave."""
@@ -59,20 +55,15 @@ class PreemptionWords:
             )
             self._about(victim, Happening.PREEMPTED, note, found.gang)
 
-    def blocked(self, found: Preemption, victim: GangKey, why: str) -> None:
-        """A gang that would make room must stay."""
-        self._context.decided(Decision("make-room", gang=victim, reason=why))
-        other = _gang(victim, found.gang)
+    def stays(self, key: GangKey, victim: GangKey, why: str, *, refused: bool) -> None:
+        """A gang that would make room must stay; `refused`: it had been asked to leave, and no other has left."""
+        decision = Decision("make-room", gang=victim, reason=why)
+        other = _gang(victim, key)
         note = f"The gang could have the place of {other}, which has less priority, but that one stays: {why}."
-        self._stays(found.gang, victim, why, note)
-
-    def refused(self, key: GangKey, victim: GangKey, why: str) -> None:
-        """A gang would not leave although it had been asked, and no other has left."""
-        self._context.decided(Decision("preempt", gang=key, reason=f"refused: {why}"))
-        note = f"{_gangs([victim], key)} did not leave for it after all: {why}. No other gang has left."
-        self._stays(key, victim, why, note)
-
-    def _stays(self, key: GangKey, victim: GangKey, why: str, note: str) -> None:
+        if refused:
+            decision = Decision("preempt", gang=key, reason=f"refused: {why}")
+            note = f"{_gangs([victim], key)} did not leave for it after all: {why}. No other gang has left."
+        self._context.decided(decision)
         self._blocked[key] = f"gang {victim} would make room, but stays: {why}"
         self._about(key, Happening.GANG_WAITING, note, f"{victim} {why}")
 
@@ -103,7 +94,6 @@ def _than(found: Preemption, victim: GangKey) -> str:
 
 
 def _gang(key: GangKey, reader: GangKey) -> str:
-    """A gang as people of the reader's namespace may see it."""
     return f"gang {key}" if key.partition("/")[0] == reader.partition("/")[0] else "another namespace's gang"
 
 

@@ -5,12 +5,11 @@
 - All or nothing: owners and budgets of all that would leave are asked, then it is decided again, and must be the same.
 - A gang for whose sake others would leave has to want that for `PATIENCE_S` (a job that ends frees its room pod by
   pod), and as long has to stand what speaks against a gang before others are looked for in its place.
-- The room is claimed, and the claim noted on waiting pods of the gang, before the first one leaves; too large for one
-  note, it has several, of the same moment.
-- A note says since when, and which nodes members of this very gang are to have; it keeps the reservation after a
-  restart, and names no gang: who has still to leave is decided again (`continued`; docs/safety.md S22).
+- The room is claimed, and the claim noted on waiting pods of the gang, before the first one leaves.
+- A note keeps the reservation after a restart, and names no other gang: who has still to leave is decided again
+  (`continued`; docs/safety.md S22).
 - The claim ends when the gang has its nodes, or is gone, or nothing has moved for `TIMEOUT_S`; for as long again none
-  leaves for it. A gang that refuses is asked again; if none has begun to leave, the claim ends at once.
+  leaves for it. A gang that refuses is asked again; if none has begun to leave, the claim ends.
 """
 
 import logging
@@ -55,14 +54,6 @@ class _ClaimNote(msgspec.Struct, frozen=True):
 _CLAIM_NOTE = msgspec.json.Decoder(_ClaimNote)
 
 
-class NotedRoom(msgspec.Struct, frozen=True):
-    """The room that a gang's newest notes speak of."""
-
-    at_s: float  # Unix seconds
-    assignment: Mapping[PodUid, NodeName]  # Members that wait → their nodes
-    carriers: tuple[Pod, ...]  # The pods that carry the notes
-
-
 class _OpenClaim(msgspec.Struct):
     claim: Reservation
     pods: frozenset[PodUid]  # Members of those that leave, on nodes when it began.
@@ -88,12 +79,10 @@ class PreemptionClaims:
     @property
     def continued(self) -> frozenset[GangKey]:
         """Gangs for which a process before us made others leave, once Job controllers have asked their pods to end."""
-        opened = ((key, one.claim, self._context.cache.gang(key)) for key, one in self._open.items() if one.recovered)
-        return frozenset(
-            key
-            for key, claim, gang in opened
-            if gang is None or all(pod.deleting for pod in self._leaving(gang, claim))
-        )
+        gang_of, recovered = self._context.cache.gang, [one.claim for one in self._open.values() if one.recovered]
+        gangs = [(claim, gang_of(claim.gang)) for claim in recovered]
+        ended = (one for one, gang in gangs if gang is None or all(pod.deleting for pod in self._leaving(gang, one)))
+        return frozenset(claim.gang for claim in ended)
 
     async def begin(self, found: Preemption) -> None:
         """Reserve the room, note it, and let them leave; nothing happens if the notes cannot be written."""
@@ -132,7 +121,7 @@ class PreemptionClaims:
             self._restarts.add(victim, why=why[victim], ended=partial(self._left, found.gang))
 
     def follow(self) -> None:
-        """Once a second: end claims that are over, and see to those that have not left yet."""
+        """End claims that are over, and see to those that have not left yet."""
         now_s = self._context.clock.monotonic_s()
         for key, opened in sorted(self._open.items()):
             there = self._there(opened)
@@ -163,13 +152,13 @@ class PreemptionClaims:
         """After a restart: reserve the room again for which other gangs had started to leave."""
         until_s = self._context.clock.monotonic_s() + TIMEOUT_S
         for key, gang in sorted(self._context.cache.snapshot().gangs.items()):
-            noted = noted_of(gang)
-            if noted is None or not gang.own or gang.problem is not None or quorum_of(gang).whole:
+            at_s, assignment, carriers = noted_of(gang)
+            if not assignment or not 0.0 <= self._context.clock.now_s() - at_s <= TIMEOUT_S:
                 continue
-            if not 0.0 <= self._context.clock.now_s() - noted.at_s <= TIMEOUT_S or not noted.assignment:
+            if not gang.actionable or quorum_of(gang).whole:
                 continue
-            claim = Reservation(key, noted.assignment)
-            opened = _OpenClaim(claim, frozenset(), noted.carriers, 0, until_s, noted=True, recovered=True)
+            claim = Reservation(key, assignment)
+            opened = _OpenClaim(claim, frozenset(), carriers, 0, until_s, noted=True, recovered=True)
             self._open[key] = opened
             self._context.cache.set_claim(key, claim)
             self._see_who_leaves(gang, opened)
@@ -181,7 +170,7 @@ class PreemptionClaims:
         self.backing_off.clear()
 
     def _see_who_leaves(self, gang: Gang, opened: _OpenClaim) -> None:
-        """The pods that are leaving the room of a recovered claim, as far as can be seen: no note names any."""
+        """Who leaves the room of a recovered claim: no note names any."""
         leaving = self._leaving(gang, opened.claim)
         pods = opened.pods | {pod.uid for pod in leaving}
         if pods != opened.pods:
@@ -194,13 +183,9 @@ class PreemptionClaims:
         """Members of lower gangs, where the gang is to go, that end or whose owners we have suspended."""
         nodes, ours = set(claim.assignment.values()), self._restarts.under_way
         gangs = self._context.cache.snapshot().gangs.values()
-        return [
-            pod
-            for one in gangs
-            if one.own and one.priority <= gang.priority and one.key != gang.key
-            for pod in one.members
-            if pod.node in nodes and not pod.terminal and (pod.deleting or one.key in ours)
-        ]
+        lower = (one for one in gangs if one.own and one.priority <= gang.priority and one.key != gang.key)
+        pods = ((pod, one.key in ours) for one in lower for pod in one.members)
+        return [pod for pod, leaves in pods if pod.node in nodes and not pod.terminal and (pod.deleting or leaves)]
 
     def _left(self, key: GangKey, victim: GangKey, obstacle: Obstacle | None) -> None:
         opened = self._open.get(key)
@@ -212,7 +197,7 @@ class PreemptionClaims:
         if begun or not self._restarts.under_way.isdisjoint(opened.claim.givers):
             opened.again_s[victim] = now_s + (_FINAL_AGAIN_S if obstacle.final else _AGAIN_S)
             return
-        self._words.refused(key, victim, obstacle.why)
+        self._words.stays(key, victim, obstacle.why, refused=True)
         self._end(key, "refused")
         self.backing_off[key] = now_s + _FINAL_AGAIN_S
 
@@ -232,7 +217,6 @@ class PreemptionClaims:
             self._context.cache.set_claim(key, None)
 
     async def _wipe(self, pods: Sequence[Pod]) -> None:
-        """Take notes back; those that stay count for nothing as soon as they are old."""
         for pod in pods:
             try:
                 await self._context.api.annotate_pod(pod.namespace, pod.name, pod.uid, {NOTE: ""})
@@ -258,23 +242,21 @@ def notes_for(gang: Gang, claim: Reservation, *, at_s: float, notes: Notes) -> l
     ]
 
 
-def noted_of(gang: Gang) -> NotedRoom | None:
-    """What the newest notes on waiting members say; `None`: there are none.
+def noted_of(gang: Gang) -> tuple[float, Mapping[PodUid, NodeName], tuple[Pod, ...]]:
+    """What the newest notes on waiting members say: their moment, Unix seconds, members → nodes, and who carries them.
 
     >>> from msgspec.structs import replace
     >>> from tests.builders import gang, pod
     >>> told = replace(pod("p"), options=(("preempts", '{"at_s":5.0,"nodes":{"uid-default-p":"n1","other":"n2"}}'),))
-    >>> noted_of(gang("g", members=[told])).assignment
-    {'uid-default-p': 'n1'}
+    >>> noted_of(gang("g", members=[told]))[:2], noted_of(gang("g", 1))
+    ((5.0, {'uid-default-p': 'n1'}), (0.0, {}, ()))
     """
     read = [(pod, note_from_json(_CLAIM_NOTE, dict(pod.options).get(PREEMPTS_OPTION))) for pod in gang.pending]
-    at_s = max((note.at_s for _, note in read if note is not None), default=None)
-    if at_s is None:
-        return None
+    at_s = max((note.at_s for _, note in read if note is not None), default=0.0)
     newest = [(pod, note) for pod, note in read if note is not None and note.at_s == at_s]
     places = {uid: node for _, note in newest for uid, node in note.nodes.items()}
     assignment = {pod.uid: NodeName(places[pod.uid]) for pod in gang.pending if pod.uid in places}
-    return NotedRoom(at_s, assignment, tuple(pod for pod, _ in newest))
+    return at_s, assignment, tuple(pod for pod, _ in newest)
 
 
 PATIENCE_S = 3.0
@@ -299,7 +281,7 @@ class Preemptions(ControlLoop):
         self._wants_since_s = 0.0
 
     def look(self) -> None:
-        """Once a second: follow what is under way; decide again if that is allowed."""
+        """Follow what is under way; decide again if that is allowed."""
         now_s = self.context.clock.monotonic_s()
         self.words.tidy()
         self.claims.follow()
@@ -329,7 +311,6 @@ class Preemptions(ControlLoop):
             await self.claims.begin(again)
 
     async def _decided(self) -> Preemption | None:
-        """Which gangs leave by the current plan; found once for each plan (docs/safety.md S15)."""
         planner, claims, now_s = self.context.planner, self.claims, self.context.clock.now_s()
         plan, snapshot, policy = planner.current, planner.snapshot, planner.policy
         if snapshot is None:
@@ -358,6 +339,6 @@ class Preemptions(ControlLoop):
                 self._objections[victim] = (why, since_s)
                 continue
             self._spared[victim] = now_s + SPARED_S
-            self.words.blocked(found, victim, why)
+            self.words.stays(found.gang, victim, why, refused=False)
             self.context.telemetry.preempted("blocked")
         return bool(objections)

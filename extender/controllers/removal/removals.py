@@ -2,9 +2,8 @@
 
 Why one: a decision can be wrong, stale or made from a forged object. Rules (docs/safety.md S1, S11):
 
-1. What goes was read just now (`Fresh`), from a consistent list, and every pod of it is ours by that very record. A
-   member is compared by what a decision rests on (a kubelet writes statuses all the time), and the call names the
-   version that was read.
+1. What goes was read just now (`Fresh`), from a consistent list, and every pod of it is ours by that very record. The
+   call names the version that was read.
 2. An Event on the pod and one on its owner, with the reason, are confirmed before; of an owner that is changed the
    first `MOST_ANNOUNCED` pods have one. What the API server refuses for good (a right, a quota, a namespace that ends)
    does not stop the act: a quota on Events makes no pod immune. Without an answer it is put off: `NotAnnouncedError`.
@@ -23,7 +22,7 @@ import msgspec
 
 from extender.cache import ClusterCache
 from extender.controllers.events.recorder import Events, Happening, Subject, owner_subject, pod_subject
-from extender.controllers.failure_budget import KINDS, NotAllowed, WhyKept, budget, controller_of, decoded
+from extender.controllers.failure_budget import KINDS, Json, NotAllowed, WhyKept, budget, controller_of, decoded
 from extender.convert import pod_from_json
 from extender.errors import ApiError, NotFoundError, NotOursError
 from extender.ports import Clock, ClusterApi, read_all
@@ -43,27 +42,27 @@ class Fresh(msgspec.Struct, frozen=True):
     """A member as it was read: our record, and the object itself."""
 
     pod: Pod
-    raw: bytes
+    content: Json
 
     @property
-    def controller_uid(self) -> str:
-        """Its controller's uid, read from the object: our record has it of members only. Empty: it has none."""
-        ref = controller_of(self.raw)
-        return ref.uid if ref is not None else ""
+    def controller_uid(self) -> str | None:
+        """From the object: our record has it of members only."""
+        return controller.uid if (controller := controller_of(self.content)) is not None else None
 
 
-async def read_budgets(api: ClusterApi, namespace: str) -> list[bytes]:
-    """All PodDisruptionBudgets of a namespace. Errors: ApiError and its kind."""
-    return await read_all(api, f"/apis/policy/v1/namespaces/{quote(namespace, safe='')}/poddisruptionbudgets")
+async def read_budgets(api: ClusterApi, namespace: str) -> list[Json]:
+    """All PodDisruptionBudgets of a namespace. Errors: ApiError and its kind, ValueError."""
+    path = f"/apis/policy/v1/namespaces/{quote(namespace, safe='')}/poddisruptionbudgets"
+    return [decoded(raw) for raw in await read_all(api, path)]
 
 
-async def read_owner(api: ClusterApi, namespace: str, owner: Controller) -> bytes | None:
+async def read_owner(api: ClusterApi, namespace: str, owner: Controller) -> Json | None:
     """That very owner; `None`: another object has its name by now. Errors: ApiError and its kind, ValueError."""
-    raw = await api.get_object(owner.api_version, owner.kind, namespace, owner.name)
-    return raw if str(decoded(raw).get("metadata", {}).get("uid", "")) == owner.uid else None
+    content = decoded(await api.get_object(owner.api_version, owner.kind, namespace, owner.name))
+    return content if str(content.get("metadata", {}).get("uid", "")) == owner.uid else None
 
 
-Verdicts: TypeAlias = Mapping[Controller | None, tuple[int | NotAllowed, Sequence[Fresh]]]
+Verdicts: TypeAlias = dict[Controller | None, tuple[int | NotAllowed, Sequence[Fresh]]]
 """Controller of pods (`None`: of those without) → what it says to the loss of all of them (`budget`), and the pods"""
 
 
@@ -71,15 +70,15 @@ async def read_verdicts(api: ClusterApi, pods: Sequence[Fresh]) -> Verdicts:
     """What those who own the pods say, read now. Errors: ApiError and its kind; ValueError: replaced, not readable."""
     by_owner: dict[Controller | None, list[Fresh]] = {}
     for one in pods:
-        by_owner.setdefault(controller_of(one.raw), []).append(one)
-    verdicts: dict[Controller | None, tuple[int | NotAllowed, Sequence[Fresh]]] = {}
+        by_owner.setdefault(controller_of(one.content), []).append(one)
+    verdicts: Verdicts = {}
     for owner, theirs in by_owner.items():
         if owner is None:
             verdict: int | NotAllowed = NotAllowed(WhyKept.BARE)
         elif owner.group_kind not in KINDS:
             verdict = NotAllowed(WhyKept.UNKNOWN_KIND, f"{owner.kind} of {owner.api_version}")
-        elif (raw := await read_owner(api, theirs[0].pod.namespace, owner)) is not None:
-            verdict = budget(raw, [one.raw for one in theirs])
+        elif (content := await read_owner(api, theirs[0].pod.namespace, owner)) is not None:
+            verdict = budget(content, [one.content for one in theirs])
         else:
             raise ValueError(f"{owner.kind} {owner.name} was replaced by another of the same name")
         verdicts[owner] = verdict, theirs
@@ -98,8 +97,8 @@ async def read_job(api: ClusterApi, members: Sequence[Fresh]) -> tuple[Fresh, ..
     if not members:
         return ()
     jobs = {one.pod.job for one in members if one.pod.job is not None}
-    owners = {owner for one in members if (owner := one.controller_uid)}
-    labels = [decoded(one.raw).get("metadata", {}).get("labels") or {} for one in members]
+    owners = {one.controller_uid for one in members} - {None}
+    labels = [one.content.get("metadata", {}).get("labels") or {} for one in members]
     selectors = {next((f"{name}={its[name]}" for name in _JOB_LABELS if its.get(name)), "") for its in labels}
     pods: dict[PodUid, Fresh] = {one.pod.uid: one for one in members}
     for selector in sorted(selectors) if "" not in selectors else ("",):
@@ -113,7 +112,7 @@ async def _read(api: ClusterApi, namespace: str, selector: str) -> tuple[Fresh, 
     query = f"?{urlencode({'labelSelector': selector})}" if selector else ""
     items = await read_all(api, f"/api/v1/namespaces/{quote(namespace, safe='')}/pods{query}")
     try:
-        found = [Fresh(pod_from_json(raw), raw) for raw in items]
+        found = [Fresh(pod_from_json(raw), decoded(raw)) for raw in items]
     except Exception as error:
         raise ValueError(f"a pod cannot be read: {error}") from error
     return tuple(sorted(found, key=lambda one: one.pod.name))
@@ -121,11 +120,9 @@ async def _read(api: ClusterApi, namespace: str, selector: str) -> tuple[Fresh, 
 
 def same_as_known(gang: Gang, fresh: tuple[Fresh, ...]) -> bool:
     """Whether the pods of all its runs are those of the cache, where the cache has them, in the phase that it knows."""
-
-    def looks(pods: Iterable[Pod]) -> set[tuple[object, ...]]:
-        return {(pod.uid, pod.node, pod.phase, pod.deleting) for pod in pods}
-
-    return looks((*gang.members, *gang.earlier, *gang.later)) == looks(one.pod for one in fresh)
+    both = (*gang.members, *gang.earlier, *gang.later), [one.pod for one in fresh]
+    cached, read = ({(pod.uid, pod.node, pod.phase, pod.deleting) for pod in pods} for pods in both)
+    return cached == read
 
 
 def of_this_run(gang: Gang, fresh: tuple[Fresh, ...]) -> tuple[Fresh, ...]:
@@ -171,7 +168,7 @@ class Cause(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Disruptions:
-    """Evicts pods and changes owners, announced. Holds nothing between calls."""
+    """Evicts pods and changes owners, announced."""
 
     api: ClusterApi
     events: Events

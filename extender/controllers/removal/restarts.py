@@ -1,11 +1,10 @@
 """Restart a gang as a whole: suspend its owner, and resume it when its pods are gone (docs/safety.md S8, S10, S11).
 
-A gang lost a member and asks for `repair: restart`, or it must make room for another one. Rules:
-nothing in the quiet time; the gang is read afresh and spared when it looks different, has members that succeeded or
-belongs to an owner that is over; budgets are asked for all members at once; owners without suspend lose their pods by
-eviction if they do not mind, else an Event says why not. What is suspended is written on the owner (`suspensions`), so
-the next leader resumes it; an owner that another client suspended, or resumed, is left alone. Every step reads before
-it writes the version that was read, so one that is repeated after a crash or a lost answer finds itself done.
+A gang lost a member and asks for `repair: restart`, or it must make room for another one. Rules: nothing in the quiet
+time; only what `suspensions` allows; owners without suspend lose their pods by eviction if they do not mind, else an
+Event says why not. What is suspended is written on the owner, so the next leader resumes it; an owner that another
+client suspended, or resumed, is left alone. Every step reads before it writes the version that was read, so one that
+is repeated after a crash or a lost answer finds itself done.
 """
 
 import asyncio
@@ -16,25 +15,13 @@ from functools import partial
 from math import ceil
 from typing import Final
 
-import msgspec
-
 from extender.cache import Attained
 from extender.controllers.context import ControllerContext, ControlLoop
 from extender.controllers.events.recorder import Happening, owner_subject, pod_subject
 from extender.controllers.failure_budget import can_suspend, desired_pods
+from extender.controllers.removal import suspensions
 from extender.controllers.removal.removals import Cause, read_members, read_owner
-from extender.controllers.removal.suspensions import (
-    MARK,
-    RAN_BEFORE,
-    REMEMBERED_S,
-    AttainedNote,
-    Case,
-    FreshOwner,
-    Note,
-    Obstacle,
-    case_of,
-    words,
-)
+from extender.controllers.removal.suspensions import AttainedNote, Case, FreshOwner, Note, Obstacle
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from extender.runtime.decision_lines import Decision
 from scoring.ids import GangKey, NodeName, gang_key
@@ -45,20 +32,14 @@ from scoring.repair import not_before_s
 
 _LOOK_FOR_NOTES_S = 300.0  # Notes are looked for at the start, and now and then, in case an answer was lost
 POLL_S = 2.0  # How often a suspended owner is looked at, at first
-SLOWEST_S = 30.0  # How often one is whose pods take long to end: nothing but its user can be in a hurry then
+SLOWEST_S = 30.0  # How often one is whose pods take long to end
 READS_PER_S = 10.0  # How many are looked at, all owners together: each waits its share, however many there are
 SLOW_S = 300.0  # After this time an Event says which owner or pod has not stopped
 _RESUMED: Final = Cause(Happening.RESTARTED, "All its pods have ended: resumed, so that it creates new ones.")
 
 _log = logging.getLogger(__name__)
 
-
 Ended = Callable[[GangKey, Obstacle | None], None]  # What came in the way; `None`: it is done
-
-
-class _UnderWay(msgspec.Struct):
-    ended: list[Ended]
-    task: asyncio.Task[None] | None = None
 
 
 class Restarts(ControlLoop):
@@ -68,7 +49,7 @@ class Restarts(ControlLoop):
         super().__init__(context)
         self._waits = 0  # Owners that are to be resumed
         self._history: dict[GangKey, tuple[float, ...]] = {}  # gang → when repaired here; owners carry it themselves
-        self._gangs: dict[GangKey, _UnderWay] = {}
+        self._gangs: dict[GangKey, list[Ended]] = {}  # gang under way → who asked for it
         self._works = context.background("restart")
         self._search_at_s: float | None = None
 
@@ -82,8 +63,8 @@ class Restarts(ControlLoop):
 
         `ended` is called once. A `repair`, of a broken gang, counts towards the owner's restarts of this hour.
         """
-        if (case := self._gangs.get(gang)) is not None:
-            case.ended.append(ended)
+        if gang in self._gangs:
+            self._gangs[gang].append(ended)
         else:
             self._begin(gang, partial(self._restart, gang, why, repair=repair), [ended])
 
@@ -91,7 +72,7 @@ class Restarts(ControlLoop):
         """Why this gang cannot be restarted now; `None`: it can. It reads the API server and changes nothing."""
         if not self.context.quiet.over:
             return "netgang has just started or listed the cluster again"
-        verdict = await case_of(self.context, gang)
+        verdict = await suspensions.case_of(self.context, gang)
         return verdict.why if isinstance(verdict, Obstacle) else None
 
     async def look(self) -> None:
@@ -103,34 +84,34 @@ class Restarts(ControlLoop):
 
     def forget(self) -> None:
         """Know nothing, as after a restart: what is under way is broken off, and taken up again by its note."""
-        for case in self._gangs.values():
-            if case.task is not None:
-                case.task.cancel()
+        self._works.cancel()
         self._gangs.clear()
         self._search_at_s = None
 
     def _begin(self, gang: GangKey, work: Callable[[], Awaitable[Obstacle | None]], ended: list[Ended]) -> None:
-        case = self._gangs[gang] = _UnderWay(ended)
-        case.task = self._works.start(self._carry_out(gang, case, work), f"restart {gang}")
+        self._gangs[gang] = ended
+        self._works.start(self._carry_out(gang, ended, work), f"restart {gang}")
 
-    async def _carry_out(self, gang: GangKey, case: _UnderWay, work: Callable[[], Awaitable[Obstacle | None]]) -> None:
+    async def _carry_out(
+        self, gang: GangKey, ended: list[Ended], work: Callable[[], Awaitable[Obstacle | None]]
+    ) -> None:
         try:
             obstacle = await work()
         except Exception:
-            self._end(gang, case, Obstacle("an internal error"))
+            self._end(gang, ended, Obstacle("an internal error"))
             raise
-        self._end(gang, case, obstacle)
+        self._end(gang, ended, obstacle)
 
-    def _end(self, gang: GangKey, case: _UnderWay, obstacle: Obstacle | None) -> None:
-        if self._gangs.get(gang) is case:  # else all was forgotten meanwhile
+    def _end(self, gang: GangKey, ended: list[Ended], obstacle: Obstacle | None) -> None:
+        if self._gangs.get(gang) is ended:  # else all was forgotten meanwhile
             del self._gangs[gang]
-            for ended in case.ended:
-                ended(gang, obstacle)
+            for tell in ended:
+                tell(gang, obstacle)
 
     async def _restart(self, key: GangKey, why: str, *, repair: bool) -> Obstacle | None:
         if not self.context.quiet.over:
             return Obstacle("too soon after the start or a new list")
-        verdict = await case_of(self.context, key)
+        verdict = await suspensions.case_of(self.context, key)
         if isinstance(verdict, Case) and repair:
             verdict = self._unless_too_often(verdict)
         if isinstance(verdict, Obstacle):
@@ -142,35 +123,32 @@ class Restarts(ControlLoop):
                 self.context.events.post(pod_subject(gang.members[0]), Happening.NOT_DISRUPTED, note, verdict.why)
             return verdict
         refused = await self._recreate(verdict, why=why, repair=repair)
-        if refused is not None:
-            return Obstacle(refused)
-        if repair:
+        if refused is None and repair:
             self._history[key] = (*self._history.get(key, ()), self.context.clock.now_s())
-        return None
+        return Obstacle(refused) if refused is not None else None
 
     def _unless_too_often(self, case: Case) -> Case | Obstacle:
-        """The case, unless the gang was restarted too often, or its owner wants no more pods than there are."""
         now_s = self.context.clock.now_s()
-        since_s = now_s - REMEMBERED_S
-        recent = {key: tuple(at_s for at_s in past if at_s > since_s) for key, past in self._history.items()}
-        self._history = {key: past for key, past in recent.items() if past}
+        self._history = {
+            key: past for key, past in self._history.items() if now_s - past[-1] < suspensions.REMEMBERED_S
+        }
         noted = {at_s for owner in case.owners for at_s in owner.restarts(self.context.notes, now_s=now_s)}
-        history = tuple(sorted(noted)) or self._history.get(case.gang.key, ())
+        own = (at_s for at_s in self._history.get(case.gang.key, ()) if now_s - at_s < suspensions.REMEMBERED_S)
+        history = tuple(sorted(noted)) or tuple(own)
         if not_before_s(history, self.context.planner.policy.repair) > now_s:
             times = "once" if len(history) == 1 else f"{len(history)} times"
             return Obstacle(f"it was restarted {times} within the last hour")
-        counts = [desired_pods(owner.raw) for owner in case.owners]
+        counts = [desired_pods(owner.content) for owner in case.owners]
         wanted = sum(count or 0 for count in counts)
         if None not in counts and wanted < case.gang.min_member and len(case.gang.placed) >= wanted:
             return Obstacle("its owner wants no more pods than there are", final=True, silent=True)
         return case
 
     async def _resume_noted(self) -> None:
-        """Take up what another process, or a lost answer, left suspended."""
         try:
             levels = self.context.planner.policy.preemption is Preempting.LEVELS
-            owners = list(await self.context.api.labelled_owners(MARK))
-            owners += await self.context.api.labelled_owners(RAN_BEFORE) if levels else ()
+            owners = list(await self.context.api.labelled_owners(suspensions.MARK))
+            owners += await self.context.api.labelled_owners(suspensions.RAN_BEFORE) if levels else ()
         except (ApiError, ApiUnavailableError) as error:
             # A netgang that may not list them has never suspended any either: both are rights of the same component.
             if not (isinstance(error, ApiError) and error.status == 403):
@@ -191,16 +169,12 @@ class Restarts(ControlLoop):
                 unreadable += 1
         self.context.cache.set_attained(recalled)
         if unreadable:
-            _log.warning("%d owners with label %s cannot be read and are left alone", unreadable, MARK)
+            _log.warning("%d owners with label %s cannot be read and are left alone", unreadable, suspensions.MARK)
         for gang, theirs in sorted(noted.items()):
-            self._begin(gang, partial(self._finish, gang, theirs), [])
-
-    async def _finish(self, gang: GangKey, owners: Iterable[Controller]) -> None:
-        for ref in owners:
-            await self._resume(gang, ref)
+            self._begin(gang, partial(self._resume, gang, theirs), [])
 
     async def _recreate(self, case: Case, *, why: str, repair: bool) -> str | None:
-        """Restart it; `None`: done, else why not. Ends when the owners are resumed, however long its pods take."""
+        """`None`: done, else why not. Ends when the owners are resumed, however long its pods take."""
         if not all(can_suspend(owner.ref) for owner in case.owners):
             return await self._evict_all(case, why)
         begun, refused, attained = list[Controller](), None, None
@@ -214,28 +188,29 @@ class Restarts(ControlLoop):
             if refused is not None:
                 break  # what was started is brought to its end
             begun.append(owner.ref)
-        await self._finish(key, begun)
+        await self._resume(key, begun)
         return refused
 
-    async def _resume(self, key: GangKey, ref: Controller) -> None:
-        """Resume an owner that carries our note once its gang's pods are gone, however long it takes; repeatable."""
-        began_s, pause_s = self.context.clock.monotonic_s(), POLL_S
-        self._waits += 1
-        try:
-            while not await self._finished(key, ref, began_s):
-                had_members, wait_s = self._lives(key), max(pause_s, self._waits / READS_PER_S)
-                pause_s = min(1.25 * pause_s, SLOWEST_S)
-                looks = ceil(wait_s / POLL_S)
-                for _ in range(looks):  # or until the last member ends, which the API server does not show
-                    await asyncio.sleep(wait_s / looks)
-                    if had_members and not self._lives(key):
-                        pause_s = POLL_S
-                        break
-        finally:
-            self._waits -= 1
+    async def _resume(self, key: GangKey, owners: Iterable[Controller]) -> None:
+        """Resume owners that carry our note, one by one, once its gang's pods are gone; repeatable."""
+        for ref in owners:
+            began_s, pause_s = self.context.clock.monotonic_s(), POLL_S
+            self._waits += 1
+            try:
+                while not await self._finished(key, ref, began_s):
+                    had_members, wait_s = self._lives(key), max(pause_s, self._waits / READS_PER_S)
+                    pause_s = min(1.25 * pause_s, SLOWEST_S)
+                    looks = ceil(wait_s / POLL_S)
+                    for _ in range(looks):  # or until the last member ends, which the API server does not show
+                        await asyncio.sleep(wait_s / looks)
+                        if had_members and not self._lives(key):
+                            pause_s = POLL_S
+                            break
+            finally:
+                self._waits -= 1
 
     async def _finished(self, key: GangKey, ref: Controller, began_s: float) -> bool:
-        """Look at the owner once; whether there is nothing more to do for it."""
+        """Whether there is nothing more to do for the owner."""
         with suppress(ApiError, ApiUnavailableError, ValueError):  # read again, and decide again
             owner = await self._read_noted(key, ref)
             if owner is None:
@@ -256,12 +231,11 @@ class Restarts(ControlLoop):
         return gang is not None and any(not pod.terminal for pod in gang.members)
 
     async def _read_noted(self, key: GangKey, ref: Controller) -> FreshOwner | None:
-        """The owner, if it is there and carries our note. Errors: ApiError and its kind."""
         try:
-            raw = await read_owner(self.context.api, key.partition("/")[0], ref)
+            content = await read_owner(self.context.api, key.partition("/")[0], ref)
         except NotFoundError:
             return None
-        owner = FreshOwner(ref, raw) if raw is not None else None
+        owner = FreshOwner(ref, content) if content is not None else None
         return owner if owner is not None and owner.note(self.context.notes) is not None else None
 
     async def _is_empty(self, key: GangKey, owner: FreshOwner, began_s: float) -> bool:
@@ -301,7 +275,7 @@ class Restarts(ControlLoop):
             with suppress(ApiError, ApiUnavailableError, ValueError):
                 noted = await self._read_noted(case.gang.key, owner.ref)
             if noted is None:
-                return f"{owner.ref.kind} {owner.ref.name} could not be suspended: {words(error)}"
+                return f"{owner.ref.kind} {owner.ref.name} could not be suspended: {suspensions.words(error)}"
         if attained is not None:
             had = Attained(owner.ref.uid, bounded_h(attained.hours))
             self.context.cache.set_attained({case.gang.key: had})
@@ -310,9 +284,8 @@ class Restarts(ControlLoop):
         return None
 
     async def _evict_all(self, case: Case, why: str) -> str | None:
-        """Evict every member that lives; ends at the first that the API server refuses."""
-        note = f"The gang is restarted as a whole: {why}. Removed for its owner to create another."
-        cause = Cause(Happening.RESTARTED, note)
+        text = f"The gang is restarted as a whole: {why}. Removed for its owner to create another."
+        cause = Cause(Happening.RESTARTED, text)
         there = [one for one in case.members if not (one.pod.terminal or one.pod.deleting)]
         for one in there:
             try:
@@ -320,7 +293,7 @@ class Restarts(ControlLoop):
             except (ConflictError, NotFoundError):
                 continue  # it changed in the last moment: what is left of the gang is looked at again
             except (ApiError, ApiUnavailableError) as error:
-                return f"pod {one.pod.name} could not be evicted: {words(error)}"
+                return f"pod {one.pod.name} could not be evicted: {suspensions.words(error)}"
             self.context.telemetry.evicted("restart")
             self.context.decided(Decision("restart", one.pod.key, case.gang.key, one.pod.node or ""))
         return None

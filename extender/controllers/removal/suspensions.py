@@ -1,48 +1,24 @@
 """Whether a gang may be restarted as a whole, and how its owner is suspended: what is written on it, what it then says.
 
 docs/safety.md S8, S10, S11. Nothing is written here: verdicts and patches out. Rules: what is not known speaks against
-it; an owner without our note is never resumed (the only memory that a new leader has is the API server); a note counts
-with our signature for this very owner, and speaks of a gang of its namespace (docs/safety.md S22); every patch names
-the version that was read.
+it; an owner without our note (docs/safety.md S22) is never resumed; every patch names the version that was read.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Iterable
 
 import msgspec
 
+from extender.controllers import failure_budget
 from extender.controllers.context import ControllerContext
-from extender.controllers.failure_budget import (
-    KINDS,
-    OVER,
-    Json,
-    NotAllowed,
-    WhyKept,
-    budget,
-    can_suspend,
-    controller_of,
-    decoded,
-    forbidding,
-    has_succeeded,
-    true_condition,
-    value_at,
-)
-from extender.controllers.removal.removals import (
-    Fresh,
-    of_this_run,
-    read_budgets,
-    read_job,
-    read_members,
-    read_owner,
-    same_as_known,
-)
+from extender.controllers.failure_budget import KINDS, OVER, Json, NotAllowed, WhyKept
+from extender.controllers.removal import removals
+from extender.controllers.removal.removals import Fresh
 from extender.convert.decode import note_from_json
 from extender.errors import ApiError, ApiUnavailableError, NotFoundError
 from extender.notes import Bearer, NoteKind, NoteReader, Notes
 from scoring.ids import GangKey
 from scoring.model import Controller, Gang, Phase
 
-_Texts: TypeAlias = Mapping[str, str | None]
 _LABEL, _VALUE, _RAN = "netgang.io/restart", "suspended", "ran-before"
 MARK = f"{_LABEL}={_VALUE}"  # Label, with its value, of owners that we have suspended
 RAN_BEFORE = f"{_LABEL}={_RAN}"  # Label of owners that we have resumed and that say what their gang had
@@ -60,10 +36,10 @@ class Note(msgspec.Struct, frozen=True):
 
 
 class AttainedNote(msgspec.Struct, frozen=True):
-    """What we write there, too, and leave: what its gang has had by then."""
+    """What we leave there, too."""
 
     gang: str
-    hours: float  # Cluster-hours (`scoring.queue.weights`)
+    hours: float  # Cluster-hours that it has had by then (`scoring.queue.weights`)
 
 
 _NOTE = msgspec.json.Decoder(Note)
@@ -73,16 +49,22 @@ _WHY_CHARS = 500
 
 
 class FreshOwner(msgspec.Struct, frozen=True):
-    """An owner of pods as it was read, and what is written on it. Every answer may be a ValueError: no API object."""
+    """An owner of pods as it was read, and what is written on it."""
 
     ref: Controller
-    raw: bytes
+    content: Json
 
     @classmethod
     def read(cls, api_version: str, kind: str, raw: bytes) -> "FreshOwner":
-        """The object, under the name that it has."""
-        metadata = decoded(raw).get("metadata") or {}
-        return cls(Controller(api_version, kind, str(metadata.get("name", "")), str(metadata.get("uid", ""))), raw)
+        """The object, under the name that it has. ValueError: it is none."""
+        content = failure_budget.decoded(raw)
+        metadata = content.get("metadata") or {}
+        return cls(Controller(api_version, kind, str(metadata.get("name", "")), str(metadata.get("uid", ""))), content)
+
+    @property
+    def _metadata(self) -> Json:
+        metadata: Json = self.content.get("metadata") or {}
+        return metadata
 
     @property
     def namespace(self) -> str:
@@ -92,24 +74,24 @@ class FreshOwner(msgspec.Struct, frozen=True):
     @property
     def suspended(self) -> bool:
         """Whether the switch says suspended."""
-        return bool(value_at(decoded(self.raw), (*KINDS[self.ref.group_kind].run, "suspend")))
+        return bool(failure_budget.value_at(self.content, (*KINDS[self.ref.group_kind].run, "suspend")))
 
     @property
     def has_stopped(self) -> bool:
         """Whether its controller has seen that it is suspended: it creates no more pods."""
-        return bool(true_condition(decoded(self.raw).get("status") or {}, "Suspended"))
+        return bool(failure_budget.true_condition(self.content.get("status") or {}, "Suspended"))
 
     @property
     def over(self) -> bool:
         """Whether it is being deleted, finished or failed: it is not to be resumed."""
-        status = decoded(self.raw).get("status") or {}
-        ended = true_condition(status, "Complete", "Failed", "FailureTarget", "Succeeded")
+        status = self.content.get("status") or {}
+        ended = failure_budget.true_condition(status, "Complete", "Failed", "FailureTarget", "Succeeded")
         return bool(ended or self._metadata.get("deletionTimestamp"))
 
     @property
     def waits_for_the_end(self) -> bool:
         """Whether it creates a successor, or resumes, only when the pod before has ended, not when it is deleted."""
-        failed = (decoded(self.raw).get("spec") or {}).get("podReplacementPolicy") == "Failed"
+        failed = (self.content.get("spec") or {}).get("podReplacementPolicy") == "Failed"
         return failed or KINDS[self.ref.group_kind].fixed_names
 
     def note(self, notes: NoteReader) -> Note | None:
@@ -143,31 +125,22 @@ class FreshOwner(msgspec.Struct, frozen=True):
         return self._patch({_LABEL: _RAN if has_had else None}, {NOTE: None}, suspend=False if resume else None)
 
     @property
-    def _metadata(self) -> Json:
-        metadata: Json = decoded(self.raw).get("metadata") or {}
-        return metadata
-
-    @property
     def _bearer(self) -> Bearer:  # by the uid as it was read
-        ref, uid = self.ref, str(self._metadata.get("uid", ""))
-        return Bearer(ref.api_version, ref.kind, self.namespace, ref.name, uid)
+        uid = str(self._metadata.get("uid", ""))
+        return Bearer(self.ref.api_version, self.ref.kind, self.namespace, self.ref.name, uid)
 
     def _content(self, kind: NoteKind, notes: NoteReader) -> str | None:
         text = (self._metadata.get("annotations") or {}).get(kind.value)
         return notes.read(kind, self._bearer, text) if isinstance(text, str) else None
 
-    def _patch(self, labels: _Texts, annotations: _Texts, *, suspend: bool | None) -> bytes:
+    def _patch(self, labels: Json, annotations: Json, *, suspend: bool | None) -> bytes:
         """Of the version that was read; `suspend` None: the switch is left as it is."""
         version = str(self._metadata.get("resourceVersion", ""))
-        patch: dict[str, Any] = {
-            "metadata": {"resourceVersion": version, "labels": dict(labels), "annotations": dict(annotations)}
-        }
-        if suspend is not None:
-            inner: Any = suspend
-            for part in ("suspend", *reversed(KINDS[self.ref.group_kind].run)):
-                inner = {part: inner}
-            patch |= inner
-        return msgspec.json.encode(patch)
+        switch: Json = {"suspend": suspend}
+        for part in reversed(KINDS[self.ref.group_kind].run):
+            switch = {part: switch}
+        metadata = {"resourceVersion": version, "labels": labels, "annotations": annotations}
+        return msgspec.json.encode({"metadata": metadata, **(switch if suspend is not None else {})})
 
 
 class Obstacle(msgspec.Struct, frozen=True):
@@ -188,9 +161,8 @@ class Case(msgspec.Struct, frozen=True):
 
     def pods_of(self, owner: FreshOwner) -> tuple[Fresh, ...]:
         """What goes when this owner is suspended: of several owners its own, else all."""
-        if len(self.owners) == 1:
-            return self.job
-        return tuple(one for one in self.job if one.controller_uid == owner.ref.uid) or self.job
+        own = tuple(one for one in self.job if one.controller_uid == owner.ref.uid)
+        return self.job if len(self.owners) == 1 else own or self.job
 
 
 _FINISHING = Obstacle("members have succeeded, so the job is finishing", final=True, silent=True)
@@ -202,10 +174,10 @@ async def case_of(context: ControllerContext, key: GangKey) -> Case | Obstacle:
     if gang is None or not gang.actionable:
         return Obstacle("the gang is gone" if gang is None else "the gang cannot be used as it is written", silent=True)
     try:
-        members = await read_members(context.api, key, gang.source)
-        if not same_as_known(gang, members):
+        members = await removals.read_members(context.api, key, gang.source)
+        if not removals.same_as_known(gang, members):
             return Obstacle("the gang has just changed", silent=True)
-        case = await _with_owners(context, gang, of_this_run(gang, members))
+        case = await _with_owners(context, gang, removals.of_this_run(gang, members))
         return case if isinstance(case, Obstacle) else await _unless_forbidden(context, case)
     except NotFoundError:
         return Obstacle("its owner is gone", silent=True)
@@ -223,9 +195,9 @@ async def why_not_together(context: ControllerContext, keys: Iterable[GangKey]) 
         if len(several) < 2:
             continue
         try:
-            read = [(gang, await read_members(context.api, gang.key, gang.source)) for gang in several]
-            pods = [one.raw for gang, members in read for one in of_this_run(gang, members)]
-            forbids = forbidding(await read_budgets(context.api, namespace), pods)
+            read = [(gang, await removals.read_members(context.api, gang.key, gang.source)) for gang in several]
+            pods = [one.content for gang, members in read for one in removals.of_this_run(gang, members)]
+            forbids = failure_budget.forbidding(await removals.read_budgets(context.api, namespace), pods)
         except (ApiError, ApiUnavailableError, ValueError) as error:
             return f"the API server did not say enough: {error}"
         if forbids is not None:
@@ -234,13 +206,13 @@ async def why_not_together(context: ControllerContext, keys: Iterable[GangKey]) 
 
 
 async def wants_no_more(context: ControllerContext, key: GangKey) -> bool:
-    """Whether an owner is deleted, suspended, finished or failed (docs/safety.md S8); not if it cannot be read."""
+    """Whether an owner is deleted, or says one of `OVER` (docs/safety.md S8); not if it cannot be read."""
     gang = context.cache.gang(key)
     owners = {pod.owner for pod in gang.members if pod.owner is not None} if gang is not None else set()
     for owner in sorted(owners, key=lambda one: one.name):
         try:
             top = await _top(context, key.partition("/")[0], owner)
-            verdict = budget(top.raw, ()) if isinstance(top, FreshOwner) else None
+            verdict = failure_budget.budget(top.content, ()) if isinstance(top, FreshOwner) else None
         except NotFoundError:
             return True
         except (ApiError, ApiUnavailableError, ValueError):
@@ -253,7 +225,7 @@ async def wants_no_more(context: ControllerContext, key: GangKey) -> bool:
 async def _with_owners(context: ControllerContext, gang: Gang, members: tuple[Fresh, ...]) -> Case | Obstacle:
     if any(one.pod.phase is Phase.SUCCEEDED for one in members):
         return _FINISHING
-    refs = {controller_of(one.raw) for one in members}
+    refs = {failure_budget.controller_of(one.content) for one in members}
     if None in refs:
         return Obstacle(WhyKept.BARE, final=True)
     owners: dict[str, FreshOwner] = {}
@@ -262,10 +234,10 @@ async def _with_owners(context: ControllerContext, gang: Gang, members: tuple[Fr
         if isinstance(owner, Obstacle):
             return owner
         owners[owner.ref.uid] = owner
-    suspend = {can_suspend(owner.ref) for owner in owners.values()}
+    suspend = {failure_budget.can_suspend(owner.ref) for owner in owners.values()}
     if len(suspend) > 1:
         return Obstacle("its pods have owners of different kinds", final=True)
-    job = await read_job(context.api, members) if True in suspend else members
+    job = await removals.read_job(context.api, members) if True in suspend else members
     for pod in (one.pod for one in job):
         if pod.group is not None and pod.group.key != gang.key and not pod.terminal:
             return Obstacle(f"its owner has pods of another gang too, such as {pod.name}", final=True)
@@ -280,31 +252,31 @@ async def _top(context: ControllerContext, namespace: str, ref: Controller) -> F
     while True:
         if ref.group_kind not in KINDS:
             return Obstacle(f"{WhyKept.UNKNOWN_KIND} ({ref.kind} of {ref.api_version})", final=True)
-        raw = await read_owner(context.api, namespace, ref)
-        if raw is None:
+        content = await removals.read_owner(context.api, namespace, ref)
+        if content is None:
             return Obstacle("its owner was replaced by another of the same name", silent=True)
-        above = controller_of(raw)
-        if (
-            above is None or not can_suspend(ref) or above.kind == "CronJob"
-        ):  # which does not undo what is done to a Job
-            return FreshOwner(ref, raw)
+        above = failure_budget.controller_of(content)
+        # A CronJob undoes nothing that is done to a Job.
+        if above is None or not failure_budget.can_suspend(ref) or above.kind == "CronJob":
+            return FreshOwner(ref, content)
         ref = above
 
 
 async def _unless_forbidden(context: ControllerContext, case: Case) -> Case | Obstacle:
-    """The case, unless an owner, a node that does not answer, or a disruption budget speaks against it."""
     lost = context.lost_of(case.gang.members)
     silent = {node for node in lost if context.cache.node(node) is not None}
     for owner in case.owners:
-        if has_succeeded(owner.raw):
+        if failure_budget.has_succeeded(owner.content):
             return _FINISHING
-        suspends = can_suspend(owner.ref)
-        verdict = budget(owner.raw, () if suspends else [one.raw for one in case.members if not one.pod.terminal])
+        suspends = failure_budget.can_suspend(owner.ref)
+        verdict = failure_budget.budget(
+            owner.content, () if suspends else [one.content for one in case.members if not one.pod.terminal]
+        )
         if isinstance(verdict, NotAllowed):
             return Obstacle(verdict.text, final=True, silent=verdict.reason in OVER)
         if suspends and (problem := context.notes.problem):
             return Obstacle(f"the note by which it would be resumed could not be signed: {problem}")
-        labels = value_at(decoded(owner.raw), ("metadata", "labels")) or {}
+        labels = failure_budget.value_at(owner.content, ("metadata", "labels")) or {}
         if suspends and "kueue.x-k8s.io/queue-name" in labels:  # two that suspend would undo each other's work
             return Obstacle("Kueue suspends and resumes its owner", final=True)
         for pod in (one.pod for one in case.members) if KINDS[owner.ref.group_kind].fixed_names else ():
@@ -313,8 +285,8 @@ async def _unless_forbidden(context: ControllerContext, case: Case) -> Case | Ob
                     f"pod {pod.name} is on node {pod.node}, which does not answer, and its operator needs it gone "
                     f"first: waiting for node {pod.node} to be removed or to come back"
                 )
-    budgets = await read_budgets(context.api, case.gang.key.partition("/")[0])
-    forbids = forbidding(budgets, [one.raw for one in case.members if one.pod.node not in lost])
+    budgets = await removals.read_budgets(context.api, case.gang.key.partition("/")[0])
+    forbids = failure_budget.forbidding(budgets, [one.content for one in case.members if one.pod.node not in lost])
     return case if forbids is None else Obstacle(f"PodDisruptionBudget {forbids} does not allow it")
 
 

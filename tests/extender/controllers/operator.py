@@ -7,6 +7,7 @@ import asyncio
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
+from extender.controllers.removal.suspensions import HISTORY
 from extender.errors import NotFoundError
 from extender.kube.calls import OWNERS, PODS
 from tests.extender.scheduling.world import Object, World, pod_json
@@ -46,6 +47,11 @@ class Operator:
     @property
     def annotations_of_owner(self) -> dict[str, str]:
         return dict(self.owner["metadata"].get("annotations") or {})
+
+    @property
+    def restarted(self) -> int:
+        """How often, by what is written on the owner."""
+        return sum(bool(moment) for moment in self.annotations_of_owner.get(HISTORY, "").split(","))
 
     @property
     def suspended(self) -> bool:

@@ -4,7 +4,6 @@ Deadlines, quotas and budgets, read when somebody asks; what finishing jobs stil
 """
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -15,7 +14,6 @@ import pytest
 from msgspec.structs import replace
 
 from extender.cache import ClusterCache
-from extender.controllers.failure_budget import runs_left
 from extender.controllers.owners import AGAIN_S, PATIENCE_S, TIMEOUT_S, Circumstances, OwnerReader
 from extender.convert import pod_from_json
 from extender.errors import ApiError, ApiUnavailableError
@@ -34,6 +32,7 @@ pytestmark = pytest.mark.looptime
 NOW_S = 1_700_000_000.0
 OLD_S = NOW_S - 86_400.0
 GATED = [{"name": "netgang.io/gang"}, {"name": "example.com/later"}]
+BATCH = {"apiVersion": "batch/v1", "kind": "Job"}
 
 
 def at(moment_s: float) -> str:
@@ -53,6 +52,7 @@ def gang_of(world: World, name: str) -> Gang:
 
 
 async def test_a_gang_is_as_old_as_its_owner() -> None:
+    """And an owner without pods is forgotten."""
     async with running() as world:
         ages = {"young": NOW_S - 60.0, "old": OLD_S}
         young, old = (world.owner(name, created=at(created_s)) for name, created_s in ages.items())
@@ -60,62 +60,52 @@ async def test_a_gang_is_as_old_as_its_owner() -> None:
         members(world, "b", old, old)
         await world.settle(5.0)
         assert [gang_of(world, name).created_s for name in "ab"] == list(ages.values())
+        knows = world.service.cache.gangs.owners.knows
+        assert (knows(young["uid"]), knows(old["uid"])) == (True, True)
         world.delete("b-0", "b-1")
         members(world, "b", young, young)
         await world.settle(5.0)
         assert gang_of(world, "b").created_s == NOW_S - 60.0
+        assert (knows(young["uid"]), knows(old["uid"])) == (True, False)
 
 
 async def test_several_owners_the_oldest_counts() -> None:
     async with running() as world:
-        ps = world.owner("ps", created=at(OLD_S))
+        ps, workers = (world.owner(name, created=at(OLD_S - age_s)) for name, age_s in (("ps", 0.0), ("workers", 5.0)))
         members(world, "g", ps, ps, ps)
         world.delete("g-2")
-        workers = world.owner("workers", created=at(OLD_S - 5.0))
         world.pod("g-2", gang="g", size=3, owner=workers, schedulingGates=GATED)
         await world.settle(5.0)
         assert gang_of(world, "g").created_s == OLD_S - 5.0
 
 
-UNREAD: dict[str, tuple[dict[str, Any], int]] = {  # case: (the owner, how often it is asked for in two minutes)
-    "a kind that nobody may read": ({"kind": "Robot", "api_version": "example.com/v1"}, 0),
-    "a kind that is refused": ({}, 1),
+READS: dict[str, tuple[dict[str, str], Exception | None, float, int]] = {
+    # case: (kind of the owner, what reading it ends with, the gang's age then, how often it is read in four minutes)
+    "a kind that nobody may read": ({"kind": "Robot", "apiVersion": "example.com/v1"}, None, NOW_S, 0),
+    "a kind that is refused": (BATCH, ApiError(403, "forbidden"), NOW_S, 1),
+    "a Job, whose pods change all the time": (BATCH, None, OLD_S, 1),
 }
 
 
-@pytest.mark.parametrize(("kind", "reads"), UNREAD.values(), ids=UNREAD)
-async def test_an_owner_that_cannot_be_read_changes_nothing(kind: dict[str, Any], reads: int) -> None:
-    owner = {"apiVersion": kind.get("api_version", "batch/v1"), "kind": kind.get("kind", "Job"), "name": "x"}
-    api, cache = alone({**owner, "uid": "u", "controller": True})
-    api.fail_next("get_object", ApiError(403, "forbidden"), times=100)
+@pytest.mark.parametrize(("kind", "error", "created_s", "reads"), READS.values(), ids=READS)
+async def test_an_owner_is_read_once(
+    kind: dict[str, str], error: Exception | None, created_s: float, reads: int
+) -> None:
+    reference = {**kind, "name": "j", "uid": "u", "controller": True}
+    one = pod_json("g-0", gang="g", size=1, schedulingGates=GATED, owner=reference)
+    one["metadata"]["creationTimestamp"] = at(NOW_S)
+    api, cache = FakeClusterApi(), ClusterCache()
+    cache.pods.put(pod_from_json(msgspec.json.encode(one)))
+    api.add({**BATCH, "metadata": {"name": "j", "uid": "u", "creationTimestamp": at(OLD_S)}})
+    if error is not None:
+        api.fail_next("get_object", error, times=100)
     ages = OwnerReader(context_over(api, cache, LoopClock()))
-    for _ in range(120):
-        await ages.look()
-        await asyncio.sleep(1.0)
-    assert [gang.created_s for gang in cache.snapshot().gangs.values()] == [NOW_S]
-    assert api.calls["get_object"] == reads
-
-
-async def test_an_owner_is_read_once() -> None:
-    job = {"apiVersion": "batch/v1", "kind": "Job"}
-    api, cache = alone({**job, "name": "j", "uid": "u", "controller": True})
-    api.add({**job, "metadata": {"name": "j", "uid": "u", "creationTimestamp": at(OLD_S)}})
-    ages = OwnerReader(context_over(api, cache, LoopClock()))
-    for number in range(600):
+    for number in range(240):
         await ages.look()
         await asyncio.sleep(1.0)
         cache.pods.put(replace(next(iter(cache.pods)), options=(("near", str(number)),)))
-    assert [gang.created_s for gang in cache.snapshot().gangs.values()] == [OLD_S]
-    assert api.calls["get_object"] == 1
-
-
-def alone(owner: Any) -> tuple[FakeClusterApi, ClusterCache]:
-    """A waiting pod of this owner in a cache that follows nothing, and an API server."""
-    one = pod_json("g-0", gang="g", size=1, schedulingGates=GATED)
-    one["metadata"] |= {"creationTimestamp": at(NOW_S), "ownerReferences": [owner]}
-    cache = ClusterCache()
-    cache.pods.put(pod_from_json(msgspec.json.encode(one)))
-    return FakeClusterApi(), cache
+    assert [gang.created_s for gang in cache.snapshot().gangs.values()] == [created_s]
+    assert api.calls["get_object"] == reads
 
 
 async def test_owners_without_pods_are_forgotten() -> None:
@@ -200,28 +190,21 @@ async def test_a_budget_that_blocks_repair() -> None:
         assert await notes(world) == []
 
 
-ERRORS = {
-    "no right": (ApiError(403, "forbidden"), "netgang has no right to read it: helm upgrade gives it"),
-    "nobody there": (ApiUnavailableError("connection refused"), "connection refused"),
-    "another error": (ApiError(500, "boom"), "boom"),
-}
-
-
-@pytest.mark.parametrize(("error", "said"), ERRORS.values(), ids=ERRORS)
-async def test_what_cannot_be_read_is_not_known(error: Exception, said: str) -> None:
+async def test_what_cannot_be_read_is_not_known() -> None:
+    """And all else is; a slow API server is not waited for."""
     async with training(limit_s=60) as world:
-        world.api.fail_next("list", error)
-        _, quota = await notes(world)
-        assert quota.startswith("ResourceQuotas not known: ")
-        assert said in quota
-
-
-async def test_a_slow_api_server_is_not_waited_for() -> None:
-    async with training() as world:
+        for error, why in (
+            (ApiError(403, "forbidden"), "netgang has no right to read it: helm upgrade gives it"),
+            (ApiUnavailableError("connection refused"), "connection refused"),
+            (ApiError(500, "boom"), "boom"),
+        ):
+            world.api.fail_next("list", error)
+            _, quota = await notes(world)
+            assert quota.startswith("ResourceQuotas not known: ")
+            assert why in quota
         world.api.latency_s["list"] = 60.0
         before_s = world.clock.monotonic_s()
-        [text] = await notes(world)
-        assert text == "ResourceQuotas not known: the API server did not answer within 2 s"
+        assert (await notes(world))[1] == "ResourceQuotas not known: the API server did not answer within 2 s"
         assert world.clock.monotonic_s() - before_s < TIMEOUT_S + 1.0
         world.api.latency_s.clear()
 
@@ -289,18 +272,3 @@ async def test_a_lost_member_of_a_finishing_job_is_replaced() -> None:
         await world.settle(PATIENCE_S + AGAIN_S)
         assert world.bound() == {}
         world.delete(*again.members())
-
-
-JOBS: dict[str, tuple[int | None, dict[str, Any], dict[str, Any]]] = {  # case: (what is left, spec, status)
-    "none has succeeded": (None, SPEC, {}),
-    "one": (3, SPEC, {"succeeded": 1}),
-    "one that is not counted yet": (2, SPEC, {"succeeded": 1, "uncountedTerminatedPods": {"succeeded": ["u"]}}),
-    "all": (0, SPEC, {"succeeded": 4}),
-    "not indexed": (None, {**SPEC, "completionMode": "NonIndexed"}, {"succeeded": 1}),
-    "a queue of work": (None, {"parallelism": 4, "completionMode": "Indexed"}, {"succeeded": 1}),
-}
-
-
-@pytest.mark.parametrize(("left", "spec", "status"), JOBS.values(), ids=JOBS)
-def test_how_many_runs_are_left(left: int | None, spec: dict[str, Any], status: dict[str, Any]) -> None:
-    assert left == runs_left(json.dumps({"spec": spec, "status": status}).encode())

@@ -1,5 +1,6 @@
 """What the next netgang knows of gangs that have started, and what a damaged list proves (docs/safety.md S23)."""
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -18,8 +19,7 @@ from extender.controllers.started_gangs import (
     mark_of,
 )
 from extender.errors import ApiError, ApiUnavailableError
-from extender.ports import StoredText
-from scoring.ids import GangKey, PodUid
+from scoring.ids import PodUid
 from scoring.model import Pod
 from tests.builders import bound, gang, pod
 from tests.extender.beside import finish
@@ -35,13 +35,13 @@ WRITTEN_S = WRITE_EACH_S + 2.0  # From a start until it is in the ConfigMap
 EVICTED_S = QUIET_S + PARTIAL_S + 30.0
 
 
-def kept(api: FakeClusterApi) -> StoredText:
+def kept(api: FakeClusterApi) -> str:
     assert api.started.stored is not None
-    return api.started.stored
+    return api.started.stored.text
 
 
-def has(api: FakeClusterApi, *uids: str) -> list[bool]:
-    return [mark_of(key("g"), PodUid(uid)) in kept(api).text for uid in uids]
+def has(api: FakeClusterApi, *uids: str, gang: str = "g") -> list[bool]:
+    return [mark_of(key(gang), PodUid(uid)) in kept(api) for uid in uids]
 
 
 def placed(name: str, *, uid: str | None = None, size: int = 3, **fields: object) -> Object:
@@ -70,17 +70,8 @@ async def after_a_start(size: int = 3, *, gone: int = 0) -> FakeClusterApi:
     return api
 
 
-async def test_a_start_is_one_write_and_no_patch() -> None:
-    async with running(N1) as world:
-        before = world.api.calls["patch"]
-        names = await started(world, 5)
-        assert (world.api.calls["patch"], world.api.started.writes) == (before, 1)
-        assert has(world.api, *map(world.uid, names)) == [True] * 5
-        await world.settle(3 * READ_EACH_S)
-        assert world.api.started.writes == 1
-
-
-async def test_starts_of_the_same_seconds_are_one_write_and_what_has_not_started_none() -> None:
+async def test_starts_of_the_same_seconds_are_one_write_and_no_patch() -> None:
+    """What has not started is none."""
     async with running(N1) as world:
         names = await world.planned_gang("g", 3)
         world.bind_offered(*names[:2])
@@ -88,11 +79,14 @@ async def test_starts_of_the_same_seconds_are_one_write_and_what_has_not_started
         assert world.api.started.writes == 0
         world.delete(*names)
         await world.settle()
-        others = [name for letter in "abcd" for name in world.gang(letter, 3)]
+        others = [name for letter in "abcg" for name in world.gang(letter, 3)]
         await world.settle()
+        before = world.api.calls["patch"]
         await world.bind_and_settle(*others)
         await world.settle(WRITTEN_S)
-        assert world.api.started.writes == 1
+        assert has(world.api, *(world.uid(f"g-{number}") for number in range(3))) == [True] * 3
+        await world.settle(3 * READ_EACH_S)
+        assert (world.api.calls["patch"], world.api.started.writes) == (before, 1)
 
 
 async def test_the_next_netgang_knows_a_gang_that_broke_meanwhile() -> None:
@@ -129,7 +123,7 @@ async def test_a_pod_that_is_labelled_into_another_gang_proves_nothing_there() -
         assert not has_started(world, "h")
 
 
-DAMAGE = {  # case: what another client makes of the text
+DAMAGE: dict[str, Callable[[str], str]] = {  # case: what another client makes of the text
     "emptied": lambda _: "",
     "moved": lambda text: f"A{text}",
     "too large": lambda text: text + " " * MOST_TEXT,
@@ -138,19 +132,18 @@ DAMAGE = {  # case: what another client makes of the text
 
 
 @pytest.mark.parametrize("damaged", DAMAGE.values(), ids=DAMAGE)
-async def test_a_running_netgang_puts_back_what_was_damaged(damaged: object) -> None:
-    api = FakeClusterApi()
-    async with running(N1, api=api) as world:
-        names = await started(world)
-        api.started.put(damaged(kept(api).text))  # type: ignore[operator]
+async def test_a_running_netgang_puts_back_what_was_damaged(damaged: Callable[[str], str]) -> None:
+    async with running(N1) as world:
+        names, api = await started(world), world.api
+        api.started.put(damaged(kept(api)))
         await world.settle(READ_EACH_S + WRITTEN_S)
         assert has(api, *map(world.uid, names)) == [True] * 3
 
 
 @pytest.mark.parametrize("damaged", DAMAGE.values(), ids=DAMAGE)
-async def test_after_a_restart_what_was_damaged_proves_nothing_and_stops_nothing(damaged: object) -> None:
+async def test_after_a_restart_what_was_damaged_proves_nothing(damaged: Callable[[str], str]) -> None:
     api = await after_a_start(gone=1)
-    api.started.put(damaged(kept(api).text))  # type: ignore[operator]
+    api.started.put(damaged(kept(api)))
     async with running(api=api) as world:
         assert not has_started(world)
         await world.starts(*await world.planned_gang("h", 2))
@@ -186,9 +179,7 @@ async def test_after_a_conflict_it_is_read_first() -> None:
         api.add(pod_json("h-0", gang="h", size=2, nodeName="n1", uid="uid-h"))
         await world.bind_and_settle(*await world.planned_gang("i", 2))
         await world.settle(2 * WRITTEN_S)
-        assert [mark_of(GangKey(f"default/{one}"), PodUid(uid)) in kept(api).text for one, uid in (
-            ("g", "uid-1"), ("h", "uid-h"), ("i", world.uid("i-0")),
-        )] == [True] * 3  # fmt: skip
+        assert has(api, "uid-1") + has(api, "uid-h", gang="h") + has(api, world.uid("i-0"), gang="i") == [True] * 3
         world.delete("h-0")
 
 
@@ -198,10 +189,7 @@ async def test_where_all_would_be_too_many_fewer_are_noted(
 ) -> None:
     """24 members fit here: eight of each of three gangs, one of each of 24; of 30 gangs the oldest are left out."""
     monkeypatch.setattr("extender.controllers.started_gangs.MOST_NOTED", 24)
-    bare = [
-        gang(f"g{number}", members=[bound(pod(f"g{number}-{one}"), "n1") for one in range(10)])
-        for number in range(gangs)
-    ]
+    bare = [gang(f"g{n}", members=[bound(pod(f"g{n}-{one}"), "n1") for one in range(10)]) for n in range(gangs)]
     made = {one.key: replace(one, started=True, created_s=float(number)) for number, one in enumerate(bare)}
     cache = SimpleNamespace(snapshot=lambda: SimpleNamespace(gangs=made), pod_groups=None, is_own=None)
     book = StartedGangsConfigMap(
@@ -209,8 +197,8 @@ async def test_where_all_would_be_too_many_fewer_are_noted(
     )
     text = finish(book.to_write()) or ""
     assert (len(text) // CHARS, book.left_out) == ((gangs - left_out) * each, left_out)
-    oldest = made[GangKey("default/g0")].members
-    assert any(mark_of(GangKey("default/g0"), one.uid) in text for one in oldest) is not bool(left_out)
+    oldest = made[key("g0")]
+    assert any(mark_of(oldest.key, one.uid) in text for one in oldest.members) is not bool(left_out)
 
 
 def replica(store: FakeTextStore, *members: Pod, acts: bool) -> StartedGangsConfigMap:

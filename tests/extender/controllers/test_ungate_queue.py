@@ -25,8 +25,6 @@ from tests.fakes.notes import notes_of_a_former_process
 
 pytestmark = pytest.mark.looptime
 
-N1, N2 = node_json("n1"), node_json("n2")
-
 NOTES = notes_of_a_former_process()
 
 
@@ -50,14 +48,14 @@ class Desk:
     def pod(self, name: str, **fields: object) -> PodUid:
         return self.take(pod_json(name, **fields))  # type: ignore[arg-type]
 
-    async def add(self, uids: list[PodUid], *, for_s: float = 1.0) -> None:
-        self.wakes.add(uids)
-        await asyncio.sleep(for_s)
-
     def take(self, pod: Object) -> PodUid:
         made = pod_from_json(msgspec.json.encode(self.api.add(pod)))
         self.cache.pods.put(made)
         return made.uid
+
+    async def add(self, uids: list[PodUid], *, for_s: float = 1.0) -> None:
+        self.wakes.add(uids)
+        await asyncio.sleep(for_s)
 
     def counted(self, outcome: str) -> float | None:
         labels = {"action": "nudge", "outcome": outcome}
@@ -124,25 +122,18 @@ async def test_an_error_is_counted_and_ends_nothing() -> None:
         assert (desk.counted("error"), desk.counted("done")) == (1.0, 2.0)
 
 
-LEFT_ALONE: dict[str, dict[str, object]] = {  # case: fields of the pod
-    "of another scheduler": {"scheduler": "default-scheduler"},
-    "bound meanwhile": {"nodeName": "n1"},
-}
-
-
-@pytest.mark.parametrize("fields", LEFT_ALONE.values(), ids=LEFT_ALONE)
-async def test_other_pods_are_left_alone(fields: dict[str, object]) -> None:
+async def test_other_pods_are_left_alone() -> None:
     """Only own, waiting pods are patched (docs/safety.md S1)."""
     async with at_work() as desk:
-        desk.wakes.add([desk.pod("p", **fields), PodUid("unknown")])
         going = pod_json("going")
         going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-        await desk.add([desk.take(going)])
+        foreign, bound = desk.pod("p", scheduler="default-scheduler"), desk.pod("q", nodeName="n1")
+        await desk.add([foreign, bound, desk.take(going), PodUid("unknown")])
         assert desk.api.calls["patch"] == 0
 
 
 async def test_the_members_of_a_newly_planned_gang_are_woken_once_each() -> None:
-    async with running(N1, N2) as world:
+    async with running(node_json("n1"), node_json("n2")) as world:
         await world.planned_gang("g", 2, minimum=3)
         assert [world.refusal(name) for name in ("g-0", "g-1")] == [Reason.INCOMPLETE] * 2
         await world.planned_pod("g-2", gang="g", size=3)
@@ -165,14 +156,9 @@ async def test_plans_made_during_an_outage_add_no_retries() -> None:
         assert [list(fields) for _, fields in desk.api.patches] == [[NoteKind.ADMITTED]]
 
 
-AGAIN = {  # case: (seconds between two admissions of a pod whose gate the cache still shows, removals, nudges)
-    "a moment ago: a nudge, because removing it twice is no update": (1.0, 1, 1),
-    "longer than the watch takes: it is believed to be lost": (6.0, 2, 0),
-}
-
-
-@pytest.mark.parametrize(("pause_s", "removals", "nudges"), AGAIN.values(), ids=AGAIN)
+@pytest.mark.parametrize(("pause_s", "removals", "nudges"), [(1.0, 1, 1), (6.0, 2, 0)])
 async def test_a_pod_that_was_admitted_before(pause_s: float, removals: int, nudges: int) -> None:
+    """A moment ago: a nudge, as removing it twice is no update; longer than the watch takes: it is taken for lost."""
     async with at_work() as desk:
         uid = desk.pod("p", schedulingGates=[{"name": GATE}])
         for _ in range(2):

@@ -175,7 +175,7 @@ def test_the_smallest_sufficient_gang_leaves_and_no_other() -> None:
     assert sorted(decision.assignment.values()) == ["n1", "n2"]
 
 
-STAYS = {  # case: a gang that stays
+STAYS = {  # case: a gang that never leaves
     "equal priority": runs("low", "n0", "n1", priority=10),
     "higher priority": runs("low", "n0", "n1", priority=11),
     "one member has equal priority": with_first(LOW, priority=10),
@@ -185,12 +185,6 @@ STAYS = {  # case: a gang that stays
     "invalid": replace(LOW, problem=Reason.MIXED_PRIORITIES),
     "its owner says so": replace(LOW, options=(("preemptible", "false"),)),
 }
-
-
-@pytest.mark.parametrize("stays", STAYS.values(), ids=STAYS)
-def test_gangs_that_never_leave(stays: Gang) -> None:
-    assert victims(found(NODES, [LOW, FULL, WANTS])) == ["low"]
-    assert found(NODES, [stays, FULL, WANTS]) is None
 
 
 NEVER = {  # case: a gang for which none leaves
@@ -203,9 +197,16 @@ NEVER = {  # case: a gang for which none leaves
 }
 
 
-@pytest.mark.parametrize("wants", NEVER.values(), ids=NEVER)
-def test_gangs_for_which_none_leaves(wants: Gang) -> None:
-    assert found(NODES, [LOW, FULL, wants]) is None
+SINGLE = {
+    "but this one would leave for it": (["low"], [LOW, FULL, WANTS]),
+    **{case: ([], [stays, FULL, WANTS]) for case, stays in STAYS.items()},
+    **{case: ([], [LOW, FULL, wants]) for case, wants in NEVER.items()},
+}
+
+
+@pytest.mark.parametrize(("leave", "gangs"), SINGLE.values(), ids=SINGLE)
+def test_gangs_that_never_leave_or_for_which_none_leaves(leave: list[str], gangs: list[Gang]) -> None:
+    assert victims(found(NODES, gangs)) == leave
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from scoring.model import Gang, Phase, Pod, Role
 from scoring.model.policy import Policy, Repair, RepairPolicy
 from scoring.model.reasons import Reason
 from scoring.plan import Plan
-from scoring.repair import Crew, LossCause, due_s, not_before_s, observe, repaired, words_of
+from scoring.repair import Crew, due_s, not_before_s, observe, words_of
 from tests.builders import gang, mesh, node, pod
 from tests.scoring.plan.planned import planned
 
@@ -34,12 +34,12 @@ def of(*members: Pod, least: int = 3) -> Gang:
 
 
 def look(
-    before: Crew | None, seen: Gang, *, now_s: float = 100.0, lost: tuple[str, ...] = (), gone: tuple[str, ...] = ()
+    before: Crew | None, seen: Gang, *, lost: tuple[str, ...] = (), gone: tuple[str, ...] = (), **how: Any
 ) -> Crew | None:
     """The crew after a look; `gone` nodes are lost and not in the cluster, `lost` ones only do not answer."""
     nowhere = frozenset(NodeName(name) for name in (*lost, *gone))
     there = {NodeName(name) for name in NODES if name not in gone}
-    return observe(before, seen, quorum_of(seen, lost_nodes=nowhere), nodes=there, now_s=now_s)
+    return observe(before, seen, quorum_of(seen, lost_nodes=nowhere), nodes=there, **({"now_s": 100.0} | how))
 
 
 def crew_of(before: Gang | Crew, seen: Gang, **how: Any) -> Crew:
@@ -52,39 +52,43 @@ def crew_of(before: Gang | Crew, seen: Gang, **how: Any) -> Crew:
 WHOLE = of(*(worker(i, f"n{i}") for i in range(3)))
 LEFT = (worker(0, "n0"), worker(1, "n1"))
 
-LOSSES = {  # case: (the gang after it, nodes that do not answer, nodes that are gone, cause, whether its pod stays)
-    "removed": (of(*LEFT), (), (), LossCause.REMOVED, False),
-    "removed, its successor waits": (of(*LEFT, worker(2, take=1, at_s=50.0)), (), (), LossCause.REMOVED, False),
-    "removed, its successor runs": (of(*LEFT, worker(2, "n4", take=1, at_s=50.0)), (), (), LossCause.REMOVED, False),
-    "being deleted": (of(*LEFT, worker(2, "n2", deleting=True)), (), (), LossCause.REMOVED, True),
-    "rejected by the kubelet": (of(*LEFT, worker(2, "n2", phase=Phase.FAILED)), (), (), LossCause.FAILED, False),
-    "its node is deleted": (WHOLE, (), ("n2",), LossCause.NODE_GONE, False),
-    "its node and its pod are gone": (of(*LEFT), (), ("n2",), LossCause.NODE_GONE, False),
-    "its node is silent": (WHOLE, ("n2",), (), LossCause.NODE_SILENT, True),
+COMES, BACK = "Waiting for its owner to create 1 new pod.", "waiting for node n2 to be removed or to come back"
+TAKES = "Pod w2 takes its place"
+N2 = ("n2",)
+REMOVED, FAILED = "it was removed", "it failed on node n2"
+GONE, SILENT = "its node n2 is gone", "its node n2 does not answer"
+LOSSES = {  # case: (the gang after it, how its nodes are, cause, whether its pod stays, what is said)
+    "removed": (of(*LEFT), {}, REMOVED, False, COMES),
+    "removed, its successor waits": (of(*LEFT, worker(2, take=1, at_s=50.0)), {}, REMOVED, False, TAKES),
+    "removed, its successor runs": (of(*LEFT, worker(2, "n4", take=1, at_s=50.0)), {}, REMOVED, False, ""),
+    "being deleted": (of(*LEFT, worker(2, "n2", deleting=True)), {}, REMOVED, True, BACK),
+    "rejected by the kubelet": (of(*LEFT, worker(2, "n2", phase=Phase.FAILED)), {}, FAILED, False, COMES),
+    "its node is deleted": (WHOLE, {"gone": N2}, GONE, False, COMES),
+    "its node and its pod are gone": (of(*LEFT), {"gone": N2}, GONE, False, COMES),
+    "its node is silent": (WHOLE, {"lost": N2}, SILENT, True, BACK),
 }
 
 
-@pytest.mark.parametrize(("seen", "lost", "gone", "cause", "stays"), LOSSES.values(), ids=LOSSES)
-def test_a_lost_member_breaks_a_gang(
-    seen: Gang, lost: tuple[str, ...], gone: tuple[str, ...], cause: LossCause, stays: bool
-) -> None:
-    crew = crew_of(WHOLE, seen, now_s=200.0, lost=lost, gone=gone)
+@pytest.mark.parametrize(("seen", "nodes", "cause", "stays", "said"), LOSSES.values(), ids=LOSSES)
+def test_a_lost_member_breaks_a_gang(seen: Gang, nodes: Any, cause: str, stays: bool, said: str) -> None:
+    crew = crew_of(WHOLE, seen, now_s=200.0, **nodes)
     assert crew.broken_since_s == 200.0
     assert [(loss.name, loss.cause, loss.stays) for loss in crew.losses] == [("w2", cause, stays)]
+    assert said in words_of(crew)
 
 
-UNHARMED = {  # case: (least, the gang before, the gang after)
-    "nothing happened": (3, WHOLE, WHOLE),
-    "it ended well": (3, WHOLE, of(*LEFT, worker(2, "n2", phase=Phase.SUCCEEDED))),
-    "one beyond the minimum": (2, of(*WHOLE.members, least=2), of(*LEFT, least=2)),
-    "one that came": (3, WHOLE, of(*WHOLE.members, worker(3))),
-    "the minimum grew with the job": (3, WHOLE, of(*WHOLE.members, worker(3), worker(4), least=5)),
+UNHARMED = {  # case: (the gang before, the gang after)
+    "nothing happened": (WHOLE, WHOLE),
+    "it ended well": (WHOLE, of(*LEFT, worker(2, "n2", phase=Phase.SUCCEEDED))),
+    "one beyond the minimum": (of(*WHOLE.members, least=2), of(*LEFT, least=2)),
+    "one that came": (WHOLE, of(*WHOLE.members, worker(3))),
+    "the minimum grew with the job": (WHOLE, of(*WHOLE.members, worker(3), worker(4), least=5)),
 }
 
 
-@pytest.mark.parametrize(("least", "before", "after"), UNHARMED.values(), ids=UNHARMED)
-def test_what_breaks_nothing(least: int, before: Gang, after: Gang) -> None:
-    crew = crew_of(replace(before, min_member=least), after)
+@pytest.mark.parametrize(("before", "after"), UNHARMED.values(), ids=UNHARMED)
+def test_what_breaks_nothing(before: Gang, after: Gang) -> None:
+    crew = crew_of(before, after)
     assert (crew.broken, crew.losses, words_of(crew)) == (False, (), "")
 
 
@@ -141,23 +145,9 @@ def test_a_finishing_gang_is_never_due() -> None:
 
 def test_successors_mend_a_gang() -> None:
     seen = of(*LEFT, worker(2, "n4", take=1, at_s=50.0))
-    mended = repaired(crew_of(WHOLE, seen), quorum_of(seen), seen)
-    assert mended is not None
-    again = crew_of(mended, of(*LEFT))
+    assert crew_of(WHOLE, seen).broken
+    again = crew_of(crew_of(WHOLE, seen, mends=True), of(*LEFT), mends=True)
     assert [loss.node for loss in again.losses] == ["n4"]
-    assert repaired(again, quorum_of(of(*LEFT)), of(*LEFT)) is None
-
-
-WORDS = {  # case: (the gang, silent nodes, words that are said)
-    "silent": (WHOLE, ("n2",), "waiting for node n2 to be removed or to come back"),
-    "nobody comes": (of(*LEFT), (), "Waiting for its owner to create 1 new pod."),
-    "somebody waits": (of(*LEFT, worker(2, take=1, at_s=50.0)), (), "Pod w2 takes its place"),
-}
-
-
-@pytest.mark.parametrize(("seen", "lost", "said"), WORDS.values(), ids=WORDS)
-def test_what_is_waited_for_is_said(seen: Gang, lost: tuple[str, ...], said: str) -> None:
-    assert said in words_of(crew_of(WHOLE, seen, lost=lost))
 
 
 @given(st.lists(st.floats(0.0, 3600.0), max_size=8).map(sorted), st.integers(1, 5), st.floats(1.0, 300.0))
@@ -219,15 +209,9 @@ def placed(made: Plan) -> NodeName | None:
     return made.node_of.get(PodUid("w1-0"))
 
 
-RIVALS = {  # case: fields of a gang that wants the only place left in zone a
-    "a heavier one": {"cpu": "100m"},
-    "an older one": {"created_s": -1e6},
-    "one of higher priority": {"priority": 1000},
-}
-
-
-@pytest.mark.parametrize("rival", RIVALS.values(), ids=RIVALS)
+@pytest.mark.parametrize("rival", [{"cpu": "100m"}, {"created_s": -1e6}, {"priority": 1000}], ids=str)
 def test_successors_come_first(rival: dict[str, object]) -> None:
+    """Before gangs that are lighter, older or of a higher priority, and want the only place left in zone a."""
     other = gang("rival", 1, options={"zones": "a"}, **{"cpu": "1", **rival})  # type: ignore[arg-type]
     made = planned(BOTH_ZONES, broken(), other, pods=TAKEN, now_s=100.0)
     assert placed(made) == "a1"
@@ -245,21 +229,14 @@ def test_with_none_they_wait_their_turn() -> None:
     assert placed(planned(BOTH_ZONES, half, other, pods=TAKEN, policy=policy, now_s=100.0)) == "a1"
 
 
-DEAD = {  # case: what is left of the lost member
-    "nothing": (),
-    "a failed pod": (worker(1, "a1", phase=Phase.FAILED, uid=PodUid("old")),),
-    "one that never leaves": (worker(1, "a1", deleting=True, uid=PodUid("old")),),
-    "one on a node that is gone": (worker(1, "gone", uid=PodUid("old")),),
-}
-
-
-@pytest.mark.parametrize("besides", DEAD.values(), ids=DEAD)
-def test_the_zone_is_kept(besides: tuple[Pod, ...]) -> None:
-    """However much better the other zone looks; the gang is completed and nobody of it moves."""
+def test_the_zone_is_kept() -> None:
+    """However much better the other zone looks, whatever is left of the lost member; nobody of the gang moves."""
+    failed, leaves_never = worker(1, "a1", phase=Phase.FAILED, take=9), worker(1, "a1", deleting=True, take=9)
     links = mesh(BOTH_ZONES, bad={f"a{i}": {"delay_ms": 30.0} for i in range(4)})
-    made = planned(BOTH_ZONES, broken(*besides), network=links, now_s=100.0)
-    assert placed(made) in {"a1", "a3"}
-    assert len(made.node_of) == 1
+    for besides in ((), (failed,), (leaves_never,), (worker(1, "gone", take=9),)):
+        made = planned(BOTH_ZONES, broken(*besides), network=links, now_s=100.0)
+        assert placed(made) in {"a1", "a3"}
+        assert len(made.node_of) == 1
 
 
 def test_room_in_its_zone() -> None:

@@ -39,7 +39,7 @@ def losses(cluster: Snapshot) -> dict[str, str]:
     """Stranded pods by name and loss, over all gangs, by the plan of this snapshot."""
     names = {pod.uid: str(pod.name) for one in cluster.gangs.values() for pod in one.members}
     found = stranded(cluster, plan(cluster, POLICY, now_s=0.0), POLICY, now_s=0.0)
-    return {names[uid]: loss.value for one in found.values() for uid, loss in one.items()}
+    return {names[uid]: loss.name.lower() for one in found.values() for uid, loss in one.items()}
 
 
 N1, N2, N3 = (node(name) for name in ("n1", "n2", "n3"))
@@ -64,11 +64,9 @@ ONE_POD: dict[str, tuple[str | None, list[Node], list[Pod], dict[str, object]]] 
 }
 
 
-@pytest.mark.parametrize(("loss", "nodes", "others", "fields"), ONE_POD.values(), ids=ONE_POD)
-def test_one_pod(loss: str | None, nodes: list[Node], others: list[Pod], fields: dict[str, object]) -> None:
-    """Gone: none of the nodes it may go to exists; full: some do, and none of them can take it."""
+def one_pod(loss: str | None, nodes: list[Node], others: list[Pod], fields: dict[str, object]) -> tuple[Any, ...]:
     waiting = gang("g", members=[pinned("p", "n1", "n2", **fields)])
-    assert losses(snapshot([*nodes, node("n3", zone="b")], [waiting], pods=others)) == ({"p": loss} if loss else {})
+    return {"p": loss} if loss else {}, [*nodes, node("n3", zone="b")], [waiting], {"pods": others}
 
 
 NOT_WAITING = {  # case: what keeps a pod from being stranded although its nodes are gone
@@ -115,7 +113,8 @@ STARTED = gang("g", members=[bound(pinned("p", "n1"), "n1"), pinned("q", "n9", c
 Z1 = node("z1", zone="z")
 IN_A = replace(P5, options=(("zones", "a"),))
 
-GANGS: dict[str, tuple[dict[str, str], list[Node], list[Gang], dict[str, Any]]] = {  # case: (losses, nodes, gangs, …)
+GANGS: dict[str, tuple[Any, ...]] = {  # case: (losses, nodes, gangs, what else the snapshot has)
+    **{case: one_pod(*told) for case, told in ONE_POD.items()},
     "gangs with a fault, and others' gangs": ({}, [N3], [FAULTY, FOREIGN], {}),
     "a committed place is a place": ({}, [N1, N2, N3], [P], {"pods": TAKEN, **PROMISED}),
     "on a node that is gone it is none": ({"p": "gone"}, [N3], [P], PROMISED),
@@ -150,7 +149,10 @@ GANGS: dict[str, tuple[dict[str, str], list[Node], list[Gang], dict[str, Any]]] 
 
 @pytest.mark.parametrize(("want", "nodes", "gangs", "rest"), GANGS.values(), ids=GANGS)
 def test_gangs(want: dict[str, str], nodes: list[Node], gangs: list[Gang], rest: dict[str, Any]) -> None:
-    """Beside what runs, what is committed and what is planned for others, the whole gang must find its places."""
+    """Beside what runs, what is committed and what is planned for others, the whole gang must find its places.
+
+    Gone: none of the nodes that a pod may go to exists; full: some do, and none of them can take it.
+    """
     assert losses(snapshot(nodes, gangs, **rest)) == want
 
 
@@ -176,10 +178,8 @@ def clusters(draw: st.DrawFn) -> Snapshot:
     names = {one.name for one in nodes}
     members: dict[str, list[Pod]] = {"g": [], "h": []}
     for number, (name, cpu, where, at) in enumerate(draw(MEMBERS)):
-        if where:
-            one = pinned(f"p{number}", *where, gang=name, cpu=str(cpu))
-        else:
-            one = pod(f"p{number}", gang=name, cpu=str(cpu), gates=(GATE,))
+        fields: dict[str, Any] = {"gang": name, "cpu": str(cpu)}
+        one = pinned(f"p{number}", *where, **fields) if where else pod(f"p{number}", gates=(GATE,), **fields)
         members[name].append(bound(one, at) if at is not None and at in names and where else one)
     gangs: list[Gang] = [
         gang(name, members=own, min_member=draw(st.integers(1, len(own)))) for name, own in members.items() if own
@@ -211,17 +211,12 @@ def test_only_pinned_members_without_a_place(cluster: Snapshot) -> None:
 
 def _fits_somewhere(wanted: MemberClass, cluster: Snapshot, made: Plan) -> bool:
     """Whether a listed ready node has room beside what runs and what is planned, counted one by one."""
-    table = cluster.table
-    request = table.vector(wanted.requests)
+    table, members = cluster.table, [member for one in cluster.gangs.values() for member in one.members]
     for term in wanted.constraints.affinity or ():
         row = table.index.get(NodeName(term.fields[0].values[0]))
-        if row is None or not table.nodes[row].ready:
-            continue
-        free = table.allocatable[row] - cluster.used[row]
-        for one in cluster.gangs.values():
-            for member in one.members:
-                if made.node_of.get(member.uid) == table.names[row]:
-                    free = free - table.vector(member.requests)
-        if (request <= free).all():
-            return True
+        if row is not None and table.nodes[row].ready:
+            coming = [one for one in members if made.node_of.get(one.uid) == table.names[row]]
+            free = table.allocatable[row] - cluster.used[row] - sum(table.vector(one.requests) for one in coming)
+            if (table.vector(wanted.requests) <= free).all():
+                return True
     return False

@@ -1,6 +1,8 @@
 """What is told of nodes: over-committed by two schedulers, or with links that got bad, whichever source."""
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -13,49 +15,50 @@ from tests.extender.scheduling.world import World, node_json, pod_json, running
 pytestmark = pytest.mark.looptime
 
 
-def told(world: World) -> dict[str, str]:
-    found = [one for one in world.api.events if one["reason"] == "NodeOvercommitted"]
-    assert all(one["regarding"]["kind"] == "Node" for one in found)
-    assert all(one["metadata"]["namespace"] == "default" for one in found)
+def told(world: World, reason: str = "NodeOvercommitted") -> list[tuple[str, str, str]]:
+    """(reason, node, note) of each, in order."""
+    found = [one for one in world.api.events if one["reason"].startswith(reason)]
+    assert {(one["regarding"]["kind"], one["metadata"]["namespace"]) for one in found} <= {("Node", "default")}
     assert all(one["regarding"]["namespace"] == "" for one in found)
-    return {one["regarding"]["name"]: one["note"] for one in found}
+    return [(one["reason"], one["regarding"]["name"], one["note"]) for one in found]
 
 
 def count(world: World) -> float:
     return world.counted("overcommits_total")
 
 
-async def gang_runs(world: World) -> None:
-    await world.starts(*await world.planned_gang("g", 2, cpu="3"))
+@asynccontextmanager
+async def gang_runs() -> AsyncIterator[tuple[World, str]]:
+    """A gang on two nodes, each of which has room for one more pod of 1 CPU; the node of the first member."""
+    async with running(node_json("n1"), node_json("n2")) as world:
+        await world.starts(*await world.planned_gang("g", 2, cpu="3"))
+        yield world, str(world.node_of("g-0"))
 
 
 async def test_a_node_that_two_schedulers_filled_is_counted_and_told() -> None:
-    async with running(node_json("n1"), node_json("n2")) as world:
-        await gang_runs(world)
+    async with gang_runs() as (world, node):
         assert count(world) == 0.0
-        world.occupy(str(world.node_of("g-0")), cpu="2")
+        world.occupy(node, cpu="2")
         await world.settle(2.0)
         assert count(world) == 1.0
-        [(node, note)] = told(world).items()
-        assert node == world.node_of("g-0")
+        [(_, about, note)] = told(world)
+        assert about == node
         assert "request 5 cpu of 4. Of netgang: default/g-0; of other schedulers: default/stranger." in note
         await world.settle(30.0)
         assert count(world) == 1.0
         world.delete("stranger")
         await world.settle(2.0)
         assert count(world) == 1.0
-        world.occupy(str(world.node_of("g-0")), cpu="2")
+        world.occupy(node, cpu="2")
         await world.settle(2.0)
-        assert count(world) == 2.0
-        assert len([one for one in world.api.events if one["reason"] == "NodeOvercommitted"]) == 1
+        assert (count(world), len(told(world))) == (2.0, 1)
 
 
 async def test_it_is_seen_before_a_kubelet_rejects_a_pod() -> None:
     """A quarter of a second is enough: looked at after each plan, not once in a while."""
-    async with running(node_json("n1"), node_json("n2")) as world:
-        await gang_runs(world)
+    async with gang_runs() as (world, node):
         await world.settle(SCAN_S + 1.0)
-        world.occupy(str(world.node_of("g-0")), cpu="2")
+        world.occupy(node, cpu="2")
         await world.settle(0.25)
         world.change("g-0", phase="Failed")
         await world.settle(2.0)
@@ -67,7 +70,7 @@ async def test_nodes_without_a_pod_of_ours_are_not_our_business() -> None:
         for number in range(2):
             world.occupy("n1", cpu="3", name=f"stranger-{number}")
         await world.settle(3.0)
-        assert (count(world), told(world)) == (0.0, {})
+        assert (count(world), told(world)) == (0.0, [])
 
 
 async def test_many_nodes_at_once_are_counted_and_few_told() -> None:
@@ -99,49 +102,39 @@ NODES = [f"{zone}{i}" for zone in "abc" for i in range(4)]
 LOSSY: Mapping[str, float] = {"loss_ratio": 0.01}
 
 
-class Network:
-    """Measures all pairs every 30 s."""
+def zones(**settings: Any) -> AbstractAsyncContextManager[World]:
+    return running(*(node_json(name, zone=name[0]) for name in NODES), **settings)
 
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.version = 0
 
-    async def measured(self, bad: Mapping[str, Mapping[str, float]], *, for_s: float) -> None:
-        for _ in range(int(for_s // 30.0)):
-            self.version, now_s = self.version + 1, self.world.clock.now_s()
-            found = mesh(NODES, bad=bad, measured_at_s=now_s)
-            self.world.set_network(replace(found, version=self.version, evaluated_at_s=now_s))
-            await self.world.settle(30.0)
-
-    def events(self) -> list[tuple[str, str, str]]:
-        """(reason, node, note) of each, in order."""
-        found = [one for one in self.world.api.events if one["reason"].startswith("Network")]
-        assert all((one["metadata"]["namespace"], one["regarding"]["kind"]) == ("default", "Node") for one in found)
-        return [(one["reason"], one["regarding"]["name"], one["note"]) for one in found]
+async def measured(
+    world: World, bad: Mapping[str, Mapping[str, float]], *, for_s: float, age_s: float = 0.0
+) -> list[tuple[str, str, str]]:
+    """All pairs every 30 s, by values of this age; the Events so far."""
+    for _ in range(int(for_s // 30.0)):
+        now_s, version = world.clock.now_s(), world.service.cache.snapshot().network.version + 1
+        found = mesh(NODES, bad=bad, measured_at_s=now_s - age_s)
+        world.set_network(replace(found, version=version, evaluated_at_s=now_s))
+        await world.settle(30.0)
+    return told(world, "Network")
 
 
 async def test_a_node_that_got_bad_and_good_again() -> None:
-    async with running(*(node_json(name, zone=name[0]) for name in NODES)) as world:
-        network = Network(world)
-        await network.measured({}, for_s=300.0)
-        assert network.events() == []
-        await network.measured({"b2": LOSSY}, for_s=150.0)
-        [(reason, node, note)] = network.events()
+    async with zones() as world:
+        assert await measured(world, {}, for_s=300.0) == []
+        [(reason, node, note)] = await measured(world, {"b2": LOSSY}, for_s=150.0)
         assert (reason, node) == ("NetworkDegraded", "b2")
         assert note.startswith("Node b2: links are bad since ")
         assert "packet loss of 6 of 6 links, the worst 1 % (b0 → b2)" in note
         assert world.counted("network_degraded", kind="node") == 1.0
-        await network.measured({"b2": LOSSY}, for_s=900.0)
-        await network.measured({}, for_s=300.0)
-        assert [event[:2] for event in network.events()] == [("NetworkDegraded", "b2"), ("NetworkRecovered", "b2")]
+        await measured(world, {"b2": LOSSY}, for_s=900.0)
+        events = await measured(world, {}, for_s=300.0)
+        assert [event[:2] for event in events] == [("NetworkDegraded", "b2"), ("NetworkRecovered", "b2")]
         assert world.counted("network_degraded", kind="node") == 0.0
 
 
 async def test_a_zone_s_bad_inner_network_is_one_event() -> None:
-    async with running(*(node_json(name, zone=name[0]) for name in NODES)) as world:
-        network = Network(world)
-        await network.measured({name: LOSSY for name in NODES if name[0] == "b"}, for_s=300.0)
-        [first, *more] = network.events()
+    async with zones() as world:
+        [first, *more] = await measured(world, {name: LOSSY for name in NODES if name[0] == "b"}, for_s=300.0)
         assert first[:2] == ("NetworkDegraded", "b0")
         assert "zone b" in first[2]
         assert len(more) <= 1, "inside the zone, and its uplink"
@@ -149,10 +142,5 @@ async def test_a_zone_s_bad_inner_network_is_one_event() -> None:
 
 async def test_old_values_are_no_news() -> None:
     """Beyond the soft TTL nothing is said of a link."""
-    async with running(*(node_json(name, zone=name[0]) for name in NODES), network={"soft_ttl_s": 60.0}) as world:
-        network = Network(world)
-        old = mesh(NODES, bad={"b2": LOSSY}, measured_at_s=world.clock.now_s() - 3600.0)
-        for version in range(1, 10):
-            world.set_network(replace(old, version=version, evaluated_at_s=world.clock.now_s()))
-            await world.settle(30.0)
-        assert network.events() == []
+    async with zones(network={"soft_ttl_s": 60.0}) as world:
+        assert await measured(world, {"b2": LOSSY}, for_s=270.0, age_s=3600.0) == []

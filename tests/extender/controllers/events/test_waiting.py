@@ -13,7 +13,6 @@ import pytest
 from extender.controllers.events.waiting import AGAIN_S, EACH_S, PATIENCE_S
 from extender.kube.calls import POD_GROUPS
 from extender.runtime.telemetry import MOST_NAMESPACES, OTHER, Telemetry
-from scoring.explain.queue_report import QueuedGang
 from scoring.plan.expected_starts import ExpectedStart
 from tests.extender.beside import at_once
 from tests.extender.scheduling.world import Object, World, group_json, key, node_json, pod_json, running
@@ -36,9 +35,10 @@ def told(world: World, kind: str = "PodGroup") -> list[tuple[str, str]]:
     return [(one["reason"], one["regarding"]["name"]) for one in world.api.events if one["regarding"]["kind"] == kind]
 
 
-async def test_on_the_podgroup_and_on_one_pod() -> None:
+async def test_a_wait_and_its_end_are_told() -> None:
+    """On the PodGroup; of the wait on one pod, too."""
     async with waiting() as world:
-        await world.settle(TOLD_S)
+        await world.settle(30.0)
         assert (told(world), told(world, "Pod")) == ([("GangWaiting", "g")], [("GangWaiting", "a")])
         on_group, on_pod = world.api.events
         assert on_group["note"] == on_pod["note"]
@@ -49,6 +49,15 @@ async def test_on_the_podgroup_and_on_one_pod() -> None:
             "apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup", "namespace": "default", "name": "g",
             "uid": uid,
         }  # fmt: skip
+        world.delete("stranger")
+        await world.settle()
+        world.bind_offered("a", "b")
+        await world.settle(3.0)
+        assert told(world) == [("GangWaiting", "g"), ("GangStarted", "g")]
+        assert ("GangStarted", "a") not in told(world, "Pod")
+        note = world.api.events[-1]["note"]
+        assert note.startswith("2 pods have nodes in zone a after 3")
+        assert note.endswith(" s of waiting.")
 
 
 async def test_once_and_then_rarely() -> None:
@@ -61,26 +70,17 @@ async def test_once_and_then_rarely() -> None:
         assert told(world) == [("GangWaiting", "g")] * 2
 
 
-async def test_another_reason_is_news() -> None:
-    async with running(SMALL, node_json("n2", cpu="1"), group_json(), pod_json("a", group="g")) as world:
-        world.occupy("n2", cpu="1")
-        await world.settle(TOLD_S)
-        world.api.add(pod_json("b", group="g"))
-        await world.settle(TOLD_S)
-        assert told(world) == [("GangWaiting", "g")] * 2
-        notes = [one["note"] for one in world.api.events if one["regarding"]["kind"] == "PodGroup"]
-        assert notes[0].startswith("1 of 2 pods exist; 1 more must exist before it starts.")
-        assert "has room for 1 of 2 pods" in notes[1]
-
-
-async def test_a_reason_that_comes_and_goes_is_told_once() -> None:
+async def test_another_reason_is_news_and_one_that_comes_and_goes_is_told_once() -> None:
     async with waiting() as world:
         for _ in range(20):
             await world.settle(TOLD_S)
             world.delete("b")
             await world.settle(TOLD_S)
             world.api.add(pod_json("b", group="g"))
-        assert len(told(world)) == 2
+        assert told(world) == [("GangWaiting", "g")] * 2
+        notes = [one["note"] for one in world.api.events if one["regarding"]["kind"] == "PodGroup"]
+        assert "has room for 1 of 2 pods" in notes[0]
+        assert notes[1].startswith("1 of 2 pods exist; 1 more must exist before it starts.")
 
 
 async def test_a_short_wait_is_not_told() -> None:
@@ -91,20 +91,6 @@ async def test_a_short_wait_is_not_told() -> None:
         world.bind_offered("a", "b")
         await world.settle(60.0)
         assert world.api.events == []
-
-
-async def test_the_end_of_a_wait_is_told() -> None:
-    async with waiting() as world:
-        await world.settle(30.0)
-        world.delete("stranger")
-        await world.settle()
-        world.bind_offered("a", "b")
-        await world.settle(3.0)
-        assert told(world) == [("GangWaiting", "g"), ("GangStarted", "g")]
-        assert ("GangStarted", "a") not in told(world, "Pod")
-        note = world.api.events[-1]["note"]
-        assert note.startswith("2 pods have nodes in zone a after 3")
-        assert note.endswith(" s of waiting.")
 
 
 WARNINGS: dict[str, tuple[list[Object], list[str], str, str]] = {  # case: (objects; PodGroups told; pod told; of what)
@@ -150,14 +136,10 @@ async def bind(world: World, pods: tuple[str, ...]) -> None:
         world.api.add(world.api.pod(pod) | {"status": {"phase": "Running", "conditions": [scheduled]}})
 
 
-def queued(world: World, name: str) -> QueuedGang:
-    return next(one for one in at_once(world.service.views.queue()).gangs if one.gang == key(name))
-
-
-def expected(world: World, name: str) -> ExpectedStart:
-    found = queued(world, name).expected_start
-    assert found is not None
-    return found
+def expected(world: World, name: str) -> ExpectedStart | None:
+    """As the queue has it."""
+    [start] = [one.expected_start for one in at_once(world.service.views.queue()).gangs if one.gang == key(name)]
+    return start
 
 
 @asynccontextmanager
@@ -174,27 +156,28 @@ async def behind(seconds: float) -> AsyncIterator[tuple[World, tuple[str, ...], 
 async def test_it_is_the_same_in_queue_and_explain() -> None:
     """The gang that waits starts when the running one ends."""
     async with behind(600.0) as (world, ran, waits):
-        known = expected(world, "waits")
-        began_s = world.clock.now_s() - LOOK_S
-        assert known.start_s == pytest.approx(began_s + 600.0, abs=3.0)
-        assert (known.after, known.promised, known.unknown) == (key("runs"), True, None)
-        explained = world.explained("waits").expected_start
+        start, explained = expected(world, "waits"), world.explained("waits").expected_start
+        assert start is not None
         assert explained is not None
-        assert (known.start_s, known.text) == (explained.start_s, explained.text)
+        assert start.start_s == pytest.approx(world.clock.now_s() - LOOK_S + 600.0, abs=3.0)
+        assert (start.after, start.promised, start.unknown) == (key("runs"), True, None)
+        assert (start.start_s, start.text) == (explained.start_s, explained.text)
         world.change(*ran, phase="Succeeded")
         await world.settle()
         world.delete(*ran)
         await world.settle()
         await bind(world, waits)
-        assert queued(world, "waits").expected_start is None
+        assert expected(world, "waits") is None
 
 
-async def test_the_page_has_it_and_nothing_moves_with_the_clock_alone() -> None:
+async def test_page_and_event_have_it_and_nothing_moves_with_the_clock_alone() -> None:
     """A minute later the same bytes are served: nothing has happened, so nothing is sent again."""
-    async with behind(600.0) as (world, _, _), world.client() as client:
+    async with behind(7200.0) as (world, _, _), world.client() as client:
         shown = (await client.get("/v1/page")).json()["queue"]
         await world.settle(60.0)
         assert (await client.get("/v1/page")).json()["queue"] == shown
+        [note] = world.told("GangWaiting")
+        assert "It is expected to start about" in note
         rows = {row["gang"]: row["expected"] for row in shown["rows"]}
         assert rows[key("runs")] is None
         assert rows[key("waits")]["after"] == key("runs")
@@ -206,20 +189,13 @@ async def test_what_is_not_known_is_said() -> None:
         await world.bind_and_settle(*await world.planned_gang("runs", 1, cpu="4"))
         world.gang("waits", 1, cpu="4", **lasting(60.0))
         await world.settle(LOOK_S)
-        known = expected(world, "waits")
-        assert (known.start_s, known.after, known.unknown) == (None, key("runs"), "LENGTH")
-        assert known.text == "when it starts is not known: how long default/runs runs is not known"
-
-
-async def test_an_event_says_it() -> None:
-    async with behind(7200.0) as (world, _, _):
-        await world.settle(60.0)
-        [said] = world.told("GangWaiting")
-        assert "It is expected to start about" in said
+        start = expected(world, "waits")
+        assert start is not None
+        assert (start.start_s, start.after, start.unknown) == (None, key("runs"), "LENGTH")
+        assert start.text == "when it starts is not known: how long default/runs runs is not known"
 
 
 COUNTED_S = 2.5
-NODES = (node_json("n1", cpu="2"), node_json("n2", cpu="2"))
 
 
 def waits(world: World) -> float:
@@ -227,7 +203,7 @@ def waits(world: World) -> float:
 
 
 async def test_a_start_is_counted_once_with_its_wait() -> None:
-    async with running(*NODES) as world:
+    async with running(node_json("n1", cpu="2")) as world:
         await world.settle(COUNTED_S)
         names = await world.planned_gang("g", 2)
         await world.settle(COUNTED_S)
@@ -247,7 +223,7 @@ async def test_a_start_is_counted_once_with_its_wait() -> None:
 
 async def test_of_gangs_that_started_before_the_first_look_those_that_it_admitted_are_counted() -> None:
     """What ran before the term is not."""
-    async with running(*NODES) as world:
+    async with running(node_json("n1")) as world:
         world.gang("ran", 2, cpu="500m", nodeName="n1", phase="Running")
         await world.bind_and_settle(*await world.planned_gang("g", 2))
         await world.settle(COUNTED_S)  # the first look comes after a second

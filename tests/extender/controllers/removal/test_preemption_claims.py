@@ -139,19 +139,15 @@ async def test_another_leader_keeps_the_room() -> None:
 
 async def test_a_gang_that_changes_while_all_are_asked_is_left_alone() -> None:
     """Between the first decision and the second a gang for which nobody has to leave gets room: nobody leaves."""
-    api = FakeClusterApi(*nodes(2))
-    async with unfinished(api=api, **ON) as world, AsyncExitStack() as stack:
-        two = job(world, "two", 2)
-        await stack.enter_async_context(acting(world, two))
-        await world.settle(QUIET_S + 3.0)
-        released = api.hold("list")
+    async with full(("two", 2)) as (world, stack, jobs):
+        released = world.api.hold("list")
         await arrives(world, stack, 2, for_s=3.0)
         for one in nodes(4)[2:]:
-            api.add(one)
+            world.api.add(one)
         await world.settle(1.0)
         released.set()
         await world.settle(MAKES_ROOM_S)
-        assert (running_gangs(world), two.created) == ({"high": 2, "two": 2}, 2)
+        assert (running_gangs(world), jobs["two"].created) == ({"high": 2, "two": 2}, 2)
 
 
 async def test_room_that_somebody_else_makes_meanwhile_is_enough() -> None:
@@ -232,19 +228,18 @@ def noted(one: Pod, *, at_s: float = 5.0, on: Pod | None = None) -> Pod:
 
 
 def test_the_notes_give_the_room_back() -> None:
-    [(carrier, annotations)] = notes_for(WAITS, CLAIM, at_s=5.0, notes=NOTES)
-    found = noted_of(gang("g", members=[read(carrier, annotations[NOTE]), OTHER]))
-    assert found is not None
-    assert (found.at_s, found.assignment) == (5.0, CLAIM.assignment)
-    assert [one.uid for one in found.carriers] == [carrier.uid]
+    """And speak of their own gang alone."""
+    strange = replace(CLAIM, assignment={**CLAIM.assignment, PodUid("uid-other-p"): NodeName("n2")})
+    [(carrier, annotations)] = notes_for(WAITS, strange, at_s=5.0, notes=NOTES)
+    noted = read(carrier, annotations[NOTE])
+    assert noted_of(gang("g", members=[noted, OTHER])) == (5.0, CLAIM.assignment, (noted,))
     assert "low" not in annotations[NOTE].partition(" ")[0]
 
 
 def test_the_newest_of_several_counts() -> None:
     """An old one may be left from a claim that could not be wiped."""
-    found = noted_of(gang("g", members=[noted(ONE, at_s=7.0), noted(OTHER, at_s=6.0)]))
-    assert found is not None
-    assert [one.uid for one in found.carriers] == [ONE.uid]
+    newest = noted(ONE, at_s=7.0)
+    assert noted_of(gang("g", members=[newest, noted(OTHER, at_s=6.0)]))[2] == (newest,)
 
 
 def test_a_large_gang_has_several_notes() -> None:
@@ -254,17 +249,7 @@ def test_a_large_gang_has_several_notes() -> None:
     assert 1 < len(written) < 20
     assert max(len(note[NOTE]) for _, note in written) <= MOST_CHARS
     texts = {carrier.uid: note[NOTE] for carrier, note in written}
-    found = noted_of(gang("g", members=[read(one, texts.get(one.uid, "")) for one in pods]))
-    assert found is not None
-    assert found.assignment == claim.assignment
-
-
-def test_a_note_speaks_of_its_own_gang_alone() -> None:
-    strange = Reservation(CLAIM.gang, {ONE.uid: NodeName("n1"), PodUid("uid-other-p"): NodeName("n2")})
-    [(_, annotations)] = notes_for(WAITS, strange, at_s=5.0, notes=NOTES)
-    found = noted_of(gang("g", members=[read(ONE, annotations[NOTE]), OTHER]))
-    assert found is not None
-    assert found.assignment == {ONE.uid: "n1"}
+    assert noted_of(gang("g", members=[read(one, texts.get(one.uid, "")) for one in pods]))[1] == claim.assignment
 
 
 WORTHLESS = {  # case: a member whose note counts for nothing
@@ -282,7 +267,7 @@ WORTHLESS = {  # case: a member whose note counts for nothing
 @pytest.mark.parametrize("member", WORTHLESS.values(), ids=WORTHLESS)
 def test_what_is_not_read(member: Pod) -> None:
     """Templates, copies, leftovers and what somebody wrote keep no room (docs/safety.md S21, S22)."""
-    assert noted_of(gang("g", members=[member])) is None
+    assert noted_of(gang("g", members=[member])) == (0.0, {}, ())
 
 
 @pytest.mark.parametrize(("written", "never"), [("", False), ('"preemptionPolicy": "Never",', True)])

@@ -19,6 +19,7 @@ from tests.extender.controllers.removal.test_restarts import (
     reasons,
     restarts,
     started,
+    suspended,
 )
 from tests.extender.scheduling.world import NO_BUDGET, World, key, running
 
@@ -96,15 +97,11 @@ async def test_a_wait_for_room_is_explained() -> None:
         assert len(world.bound()) == operator.size - 1
 
 
-SILENT: dict[str, dict[str, Any]] = {  # case: how the gang is made
-    "none": {"annotations": {"netgang.io/repair": "none"}},
-    "nobody's minimum": {"annotations": {}, "least": 2},
-}
-
-
-@pytest.mark.parametrize("how", SILENT.values(), ids=SILENT)
-async def test_gangs_of_which_nothing_is_said(how: dict[str, Any]) -> None:
-    async with running(*NODES, node_lost_s=LOST_S) as world, started(world, **how) as operator:
+@pytest.mark.parametrize(("annotations", "least"), [({"netgang.io/repair": "none"}, 3), ({}, 2)])
+async def test_gangs_of_which_nothing_is_said(annotations: dict[str, str], least: int) -> None:
+    """They want none, or can do without the member."""
+    made = {"annotations": annotations, "least": least}
+    async with running(*NODES, node_lost_s=LOST_S) as world, started(world, **made) as operator:
         await silenced(world, operator, index=2)
         assert world.told("GangBroken") == []
 
@@ -146,14 +143,9 @@ async def test_without_the_right_it_is_said_which_manifest_gives_it() -> None:
         assert "helm upgrade gives it" in world.explained("g").repair
 
 
-SEARCHES = {  # case: (what the API server says three times, how often it is asked in a minute)
-    "away": (ApiUnavailableError("connection refused"), 4),
-    "no right, so that none was suspended": (ApiError(403, "jobs.batch is forbidden"), 1),
-}
-
-
-@pytest.mark.parametrize(("error", "asked"), SEARCHES.values(), ids=SEARCHES)
+@pytest.mark.parametrize(("error", "asked"), [(ApiUnavailableError("refused"), 4), (ApiError(403, "forbidden"), 1)])
 async def test_notes_are_looked_for_until_they_can_be_read(error: Exception, asked: int) -> None:
+    """Without the right none was suspended."""
     async with running(*NODES) as world:
         world.service.restarts.forget()
         world.api.fail_next("labelled", error, times=3)
@@ -174,11 +166,7 @@ async def test_defects_are_counted() -> None:
 
 
 async def test_who_keeps_a_suspended_job_waiting_is_told() -> None:
-    spec = {"podReplacementPolicy": "Failed"}
-    async with running(*NODES, node_lost_s=5.0) as world, started(world, spec=spec) as operator:
-        operator.ends = False
-        await loses(world, for_s=SETTLE_S + 4.0)
-        assert operator.suspended
+    async with suspended(node_lost_s=LOST_S, spec={"podReplacementPolicy": "Failed"}) as (world, operator):
         node = stops_answering(world, "job-0")
         world.delete("job-2")
         world.change("job-0", deleting=True)
@@ -193,7 +181,7 @@ async def test_who_keeps_a_suspended_job_waiting_is_told() -> None:
 
 async def test_a_job_does_not_wait_for_a_pod_on_a_dead_node() -> None:
     """Its successor has another name; the pod that never leaves is in nobody's way."""
-    async with running(*NODES, node_lost_s=5.0) as world, started(world) as operator:
+    async with running(*NODES, node_lost_s=LOST_S) as world, started(world) as operator:
         stops_answering(world, "job-1")
         world.change("job-1", deleting=True)
         operator.ends = False
@@ -305,16 +293,15 @@ async def test_a_gang_of_two_jobs() -> None:
 
 async def test_a_controller_that_has_not_seen_the_switch_is_waited_for() -> None:
     """All pods are gone, but it does not say yet that it has stopped: it may be creating new ones just now."""
-    async with running(*NODES) as world:
+    async with running(*NODES) as world, playing(schedule(world)):
         operator = Operator(world)
-        async with playing(schedule(world)):
-            operator.sync()
-            await world.settle(QUIET_S + 3.0)
-            await loses(world)
-            assert operator.suspended
-            world.delete("job-0", "job-2")
-            await world.settle(20.0)
-            assert operator.suspended
-            operator.sync()
-            await world.settle(5.0)
-            assert not operator.suspended
+        operator.sync()
+        await world.settle(QUIET_S + 3.0)
+        await loses(world)
+        assert operator.suspended
+        world.delete("job-0", "job-2")
+        await world.settle(20.0)
+        assert operator.suspended
+        operator.sync()
+        await world.settle(5.0)
+        assert not operator.suspended

@@ -18,8 +18,7 @@ from tests.extender.scheduling.world import GATED, World, key, node_json, pinned
 pytestmark = pytest.mark.looptime
 
 REPIN_S = 300.0  # the default of `repin_timeout_s`
-# `spec.podFailurePolicy` of a Job whose evicted pods cost it nothing
-IGNORES = {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]}
+IGNORES = {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]}  # Evictions cost nothing
 SOON_S = GONE_GRACE_S + 3.0  # from the loss of all nodes to the removal, at most
 AGAIN_S = 70.0  # after a refusal it is tried again within this time
 
@@ -28,13 +27,9 @@ def nodes(*names: str, **fields: Any) -> list[dict[str, Any]]:
     return [node_json(name, cpu="1500m", **fields) for name in names]
 
 
-def job(
-    world: World, name: str = "job", *, kind: str = "Job", api_version: str = "batch/v1", **more: Any
-) -> dict[str, Any]:
-    """Create an owner; what its pods write into ownerReferences. A Job does not count what is evicted."""
-    if kind == "Job":
-        more = {"spec": {"podFailurePolicy": IGNORES}} | more
-    return world.owner(name, kind=kind, api_version=api_version, **more)
+def job(world: World, name: str = "job", **more: Any) -> dict[str, Any]:
+    """Create a Job that does not count what is evicted; what its pods write into ownerReferences."""
+    return world.owner(name, **({"spec": {"podFailurePolicy": IGNORES}} | more))
 
 
 def member(name: str, owner: dict[str, Any] | None, *, size: int = 2, gang: str = "g", **fields: Any) -> dict[str, Any]:
@@ -75,10 +70,9 @@ def forbid_suspending(world: World) -> None:
 
 
 def told(world: World) -> list[tuple[str, str]]:
-    """Reason and object of all Events but those of lapses, and of gangs that are to be suspended and may not be."""
-    besides = ("AdmissionLapsed", "GangWaiting", "GangCannotStart", "GangRestarted")
-    events = [one for one in world.api.events if one["reason"] not in besides and "Not done now" not in one["note"]]
-    return [(one["reason"], one["regarding"]["name"]) for one in events]
+    """Reason and object of the Events on removals, but of suspensions that are refused."""
+    events = [one for one in world.api.events if one["reason"] in ("PodEvicted", "DisruptionFailed")]
+    return [(one["reason"], one["regarding"]["name"]) for one in events if "Not done now" not in one["note"]]
 
 
 def why_they_stay(world: World) -> list[str]:
@@ -87,7 +81,7 @@ def why_they_stay(world: World) -> list[str]:
 
 @asynccontextmanager
 async def pair(spec: dict[str, Any] | None, *, owner: dict[str, Any] | None = None) -> AsyncIterator[World]:
-    """Two nodes and pods p and q of a Job with this spec, or of this owner, that netgang may not suspend."""
+    """Pods p and q of a Job with this spec, or of this owner, that netgang may not suspend; their nodes are gone."""
     async with running(*nodes("n1", "n2")) as world:
         mine = owner if spec is None else job(world, spec=spec)
         forbid_suspending(world)
@@ -126,27 +120,18 @@ async def test_a_node_that_comes_back_is_no_loss() -> None:
         assert world.api.evictions == []
 
 
-async def test_nodes_that_stay_full() -> None:
-    async with admitted(spares=0) as world:
-        began_s = world.now_s
-        for name in ("n1", "n2"):
-            world.occupy(name, cpu="1", name=f"stranger-{name}")
-        await world.until(began_s + REPIN_S - 2.0)
-        assert world.api.evictions == []
-        await world.settle(6.0)
-        assert len(world.api.evictions) == 2
-
-
-ROOM = {"a moment, as good as none": (10.0, 2), "long enough to start the time again": (40.0, 0)}
+ROOM = {"none": (0.0, 2), "a moment, as good as none": (10.0, 2), "long enough to start the time again": (40.0, 0)}
 
 
 @pytest.mark.parametrize(("free_s", "evicted"), ROOM.values(), ids=ROOM)
-async def test_nodes_with_room_in_between(free_s: float, evicted: int) -> None:
+async def test_nodes_that_stay_full_but_for_a_while(free_s: float, evicted: int) -> None:
     """Room for less than half a minute, when no pod was bound, does not restart `repin_timeout_s`."""
     async with admitted(spares=0) as world:
-        for unschedulable, for_s in ((True, REPIN_S - 30.0), (False, free_s), (True, 40.0)):
+        for unschedulable, for_s in ((True, REPIN_S - 30.0), (False, free_s), (True, max(27.0 - free_s, 0.0))):
             add(world, "n1", "n2", unschedulable=unschedulable)
             await world.settle(for_s)
+        assert world.api.evictions == []
+        await world.settle(24.0)
         assert len(world.api.evictions) == evicted
 
 
@@ -201,44 +186,38 @@ async def test_gangs_do_not_wait_for_one_that_is_refused() -> None:
         assert sorted(told(world)) == [("DisruptionFailed", "p"), ("PodEvicted", "q"), ("PodEvicted", "yes")]
 
 
-FOUR = ("n1", "n2", "n3", "n4")
 REFUSED = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
-
-
-def refuse(world: World, *names: str) -> None:
-    """kube-scheduler says that its filters refuse these pods all the nodes that they may use."""
-    for name in names:
-        world.api.add({**world.api.pod(name), "status": REFUSED})
 
 
 @asynccontextmanager
 async def let_in_job(
-    *names: str, suspendable: bool = True, spec: dict[str, Any] | None = None, **settings: Any
+    *more: str, suspendable: bool = True, spec: dict[str, Any] | None = None, refused: bool = True, **settings: Any
 ) -> AsyncIterator[tuple[World, Operator]]:
-    """These nodes and a Job of two that is admitted to n1 and n2; the quiet time is over."""
-    async with running(*nodes(*names), spares=0, **settings) as world:
+    """A Job of two, admitted to n1 and n2 of these nodes, after the quiet time; `refused` by other filters there."""
+    async with running(*nodes("n1", "n2", *more), spares=0, **settings) as world:
         if not suspendable:
             forbid_suspending(world)
-        operator = Operator(world, size=2, annotations={}, spec={"backoffLimit": 6} if spec is None else spec)
+        operator = Operator(world, size=2, annotations={}, spec=spec or {"backoffLimit": 6})
         async with playing(operator.keep()):
             await world.settle(QUIET_S + 1.0)
             assert set(world.committed[key("g")].values()) == {"n1", "n2"}
             operator.first = operator.uids()
+            for name in operator.members() if refused else ():
+                world.api.add({**world.api.pod(name), "status": REFUSED})
             yield world, operator
 
 
-@asynccontextmanager
-async def refused_job(*names: str, **how: Any) -> AsyncIterator[tuple[World, Operator]]:
-    """The same, and n1 and n2 then refuse its pods."""
-    async with let_in_job(*(names or FOUR), **how) as (world, operator):
-        refuse(world, *operator.members())
-        yield world, operator
+FREE: dict[str, tuple[dict[str, Any], bool]] = {  # case: (the Job's spec, whether it may be suspended, else evicted)
+    "an eviction would be too much": ({"backoffLimit": 0}, True),
+    "an eviction would be within its budget": ({"backoffLimit": 6}, True),
+    "an eviction costs nothing": ({"backoffLimit": 0, "podFailurePolicy": IGNORES}, False),
+}
 
 
-@pytest.mark.parametrize("limit", [0, 6])
-async def test_what_is_refused_is_suspended_and_costs_nothing(limit: int) -> None:
-    """Suspended also while an eviction would be within its budget: netgang had named the nodes (docs/safety.md S27)."""
-    async with refused_job(spec={"backoffLimit": limit}) as (world, operator):
+@pytest.mark.parametrize(("spec", "suspendable"), FREE.values(), ids=FREE)
+async def test_what_is_refused_is_suspended_and_costs_nothing(spec: dict[str, Any], suspendable: bool) -> None:
+    """Netgang had named the nodes: the owner's budget is not spent on it (docs/safety.md S27)."""
+    async with let_in_job("n3", "n4", spec=spec, suspendable=suspendable) as (world, operator):
         await world.settle(25.0)
         assert not operator.suspended
         assert operator.uids().isdisjoint(operator.first)
@@ -247,12 +226,12 @@ async def test_what_is_refused_is_suspended_and_costs_nothing(limit: int) -> Non
             required = world.api.pod(name)["spec"]["affinity"]["nodeAffinity"]
             [term] = required["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
             assert [one["key"] for one in term["matchExpressions"]] == ["topology.kubernetes.io/zone"]
-        assert world.api.evictions == []
+        assert bool(world.api.evictions) is not suspendable
 
 
 async def test_what_is_refused_waits_where_it_would_be_no_better_elsewhere() -> None:
     """No node is left: the pods stay as they are, however long, and start when kube-scheduler asks about a node."""
-    async with refused_job("n1", "n2", exclusion_ttl_s=60.0) as (world, operator):
+    async with let_in_job(exclusion_ttl_s=60.0) as (world, operator):
         await world.settle(2 * REPIN_S)
         assert world.waits_for("g") is Reason.FILTERED
         assert (operator.uids(), world.api.evictions, world.api.calls["patch_object"]) == (operator.first, [], 0)
@@ -265,7 +244,7 @@ async def test_what_is_refused_waits_where_it_would_be_no_better_elsewhere() -> 
 
 async def test_what_is_refused_is_kept_where_it_cannot_be_had_for_nothing() -> None:
     """Pods that their Job would count stay, and an Event says what would help (docs/safety.md S27)."""
-    async with refused_job(suspendable=False) as (world, operator):
+    async with let_in_job("n3", "n4", suspendable=False) as (world, operator):
         await world.settle(AGAIN_S)
         assert world.api.evictions == []
         assert [reason for reason, _ in told(world)].count("DisruptionFailed") == 2
@@ -275,17 +254,9 @@ async def test_what_is_refused_is_kept_where_it_cannot_be_had_for_nothing() -> N
         assert not operator.suspended
 
 
-async def test_what_is_refused_and_costs_nothing_is_evicted() -> None:
-    spec = {"backoffLimit": 0, "podFailurePolicy": IGNORES}
-    async with refused_job(suspendable=False, spec=spec) as (world, operator):
-        await world.settle(25.0)
-        assert operator.uids().isdisjoint(operator.first)
-        assert set(world.committed[key("g")].values()) == {"n3", "n4"}
-
-
 @pytest.mark.parametrize(("allowed", "evicted"), [(True, 0), (False, 2)])
 async def test_a_job_that_lost_all_its_nodes_is_suspended_where_that_is_allowed(allowed: bool, evicted: int) -> None:
-    async with let_in_job("n1", "n2", suspendable=allowed) as (world, operator):
+    async with let_in_job(suspendable=allowed, refused=False) as (world, operator):
         await lose(world, "n1", "n2")
         add(world, "m1", "m2")
         await world.settle(30.0)

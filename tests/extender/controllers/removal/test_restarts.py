@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from extender.controllers.removal.removals import QUIET_S
-from extender.controllers.removal.suspensions import HISTORY, NOTE
+from extender.controllers.removal.suspensions import NOTE
 from extender.errors import ApiError, ApiUnavailableError, ConflictError
 from tests.extender.beside import playing
 from tests.extender.controllers.operator import Operator, schedule
@@ -32,8 +32,8 @@ async def started(world: World, **how: Any) -> AsyncIterator[Operator]:
 
 
 @asynccontextmanager
-async def suspended(**how: Any) -> AsyncIterator[tuple[World, Operator]]:
-    async with running(*NODES) as world, started(world, **how) as operator:
+async def suspended(*, node_lost_s: float = 60.0, **how: Any) -> AsyncIterator[tuple[World, Operator]]:
+    async with running(*NODES, node_lost_s=node_lost_s) as world, started(world, **how) as operator:
         operator.ends = False
         await loses(world, for_s=SETTLE_S + 4.0)
         assert operator.suspended
@@ -57,27 +57,24 @@ def restarts(world: World) -> int:
     return sum(one["regarding"]["kind"] != "Pod" for one in told)
 
 
-@pytest.mark.parametrize("kind", ["Job", "TFJob"])
+@pytest.mark.parametrize("kind", ["Job", "TFJob", "StatefulSet"])
 async def test_a_gang_that_lost_a_member_is_started_anew_as_a_whole(kind: str) -> None:
+    """A StatefulSet has no suspend, and counts no failures: its pods are evicted, all of them."""
     async with running(*NODES) as world, started(world, kind=kind) as operator:
         await loses(world)
         assert operator.anew
-        assert world.api.evictions == []
+        evictions = len(world.api.evictions)
+        assert evictions == world.counted("evictions_total", reason="restart")
+        assert (evictions > 1, world.api.calls["patch_object"]) == ((True, 0) if kind == "StatefulSet" else (False, 2))
         assert NOTE not in operator.annotations_of_owner
         assert operator.owner["metadata"].get("labels") in (None, {})
-        assert len(operator.annotations_of_owner[HISTORY].split(",")) == 1
+        assert operator.restarted == (kind != "StatefulSet")
         assert restarts(world) == 1
 
 
-UNTOUCHED: dict[str, dict[str, str]] = {  # case: the pods' annotations
-    "replace is the default": {},
-    "replace": {"netgang.io/repair": "replace"},
-    "none": {"netgang.io/repair": "none"},
-}
-
-
-@pytest.mark.parametrize("annotations", UNTOUCHED.values(), ids=UNTOUCHED)
+@pytest.mark.parametrize("annotations", [{}, {"netgang.io/repair": "replace"}, {"netgang.io/repair": "none"}])
 async def test_other_gangs_keep_their_members(annotations: dict[str, str]) -> None:
+    """Without annotation members are replaced."""
     async with running(*NODES) as world, started(world, annotations=annotations) as operator:
         await loses(world)
         assert len(world.bound()) == operator.size
@@ -126,7 +123,7 @@ async def test_a_crash_between_suspend_and_resume() -> None:
             assert not operator.suspended
             assert NOTE not in operator.annotations_of_owner
             assert len(second.bound()) == operator.size
-            assert len(operator.annotations_of_owner[HISTORY].split(",")) == 1
+            assert operator.restarted == 1
 
 
 async def test_a_job_that_its_user_suspended_is_never_resumed() -> None:
@@ -173,7 +170,7 @@ async def test_faults_of_the_api_server(verb: str, error: Exception, applied: bo
         world.api.fail_next(verb, error, applied=applied)
         await world.settle(RESTART_S + 10.0)
         assert operator.anew
-        assert len(operator.annotations_of_owner[HISTORY].split(",")) == 1
+        assert operator.restarted == 1
 
 
 async def test_an_outage_while_it_is_suspended() -> None:
@@ -198,36 +195,24 @@ async def test_restarts_are_bounded() -> None:
         assert ["restarted once" in notes[0], "restarted 2 times" in notes[-1]] == [True, True]
 
 
-OBSTACLES: dict[str, tuple[dict[str, Any], str]] = {  # case: (how the gang is made, why it is not restarted)
-    "Kueue": ({"labels": {"kueue.x-k8s.io/queue-name": "q"}}, "Kueue"),
-    "another manager": ({"spec": {"managedBy": "example.com/other"}}, "managedBy"),
-    "belongs to something else": ({"above": "Robot"}, "how its owner counts removed pods is not known"),
+ROBOT = {"apiVersion": "example.com/v1", "kind": "Robot", "name": "r", "uid": "u", "controller": True}
+LEFT_ALONE: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {  # case: (its metadata, its spec, why it is)
+    "Kueue": ({"labels": {"kueue.x-k8s.io/queue-name": "q"}}, {}, "Kueue"),
+    "another manager": ({}, {"managedBy": "example.com/other"}, "managedBy"),
+    "belongs to something else": ({"ownerReferences": [ROBOT]}, {}, "how its owner counts removed pods is not known"),
 }
 
 
-@pytest.mark.parametrize(("how", "said"), OBSTACLES.values(), ids=OBSTACLES)
-async def test_owners_that_must_be_left_alone(how: dict[str, Any], said: str) -> None:
-    async with running(*NODES) as world, started(world, spec=how.get("spec", {})) as operator:
-        metadata = {**operator.owner["metadata"], "labels": how.get("labels", {})}
-        if "above" in how:
-            above = {"apiVersion": "example.com/v1", "kind": how["above"], "name": "r", "uid": "u", "controller": True}
-            metadata["ownerReferences"] = [above]
-        operator.put(metadata=metadata)
+@pytest.mark.parametrize(("metadata", "spec", "said"), LEFT_ALONE.values(), ids=LEFT_ALONE)
+async def test_owners_that_must_be_left_alone(metadata: dict[str, Any], spec: dict[str, Any], said: str) -> None:
+    async with running(*NODES) as world, started(world, spec=spec) as operator:
+        operator.put(metadata={**operator.owner["metadata"], **metadata})
         await loses(world, for_s=RESTART_S + 60.0)
         notes = world.told("DisruptionFailed")
         assert len(notes) == 1
         assert said in notes[0]
         assert len(operator.uids() & operator.first) == 2
         assert len(world.bound()) == operator.size
-
-
-async def test_owners_without_suspend() -> None:
-    """A StatefulSet counts no failures: its pods are evicted, all of them, and it creates new ones."""
-    async with running(*NODES) as world, started(world, kind="StatefulSet") as operator:
-        await loses(world)
-        assert operator.anew
-        assert world.counted("evictions_total", reason="restart") == len(world.api.evictions) > 1
-        assert world.api.calls["patch_object"] == 0
 
 
 async def test_bare_pods_are_only_told_of() -> None:
