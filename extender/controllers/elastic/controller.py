@@ -34,7 +34,7 @@ from extender.controllers.elastic.kinds import (
     resize_patch,
 )
 from extender.controllers.elastic.records import ElasticParts, Records, Resize, Stage, pods_job
-from extender.controllers.elastic.reports import ReportBook
+from extender.controllers.elastic.reports import Reports
 from extender.controllers.events.recorder import Happening, pod_subject
 from extender.controllers.removal.removals import Cause as RemovalCause
 from extender.controllers.removal.removals import Fresh, read_job, read_members, same_as_known
@@ -225,7 +225,7 @@ class Elastic:
 
     parts: ElasticParts
     options: Options
-    book: ReportBook
+    reports: Reports
     _: KW_ONLY
     ready: Callable[[], bool]  # Whether all jobs have been read once
     synced: Callable[[], Awaitable[None]]  # Wait until they have been
@@ -347,7 +347,7 @@ class Elastic:
         """One pass over all jobs, from the newest plan and its snapshot; for `served` alone, if that is a gang."""
         parts, clock, planner = self.parts, self.parts.context.clock, self._planner
         began_s = clock.monotonic_s()
-        demands = await in_slices(self.book.demands_in_steps(self._jobs()))
+        demands = await in_slices(self.reports.demands_in_steps(self._jobs()))
         jobs, snapshot = self._jobs(), planner.snapshot  # with its plan: nothing waits from here on
         if not jobs or snapshot is None:
             self._records.verdict = ScaleIn(None)

@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from extender.controllers.elastic.reports import MOST_POINTS, Report, ReportBook, read_report
+from extender.controllers.elastic.records import Records
+from extender.controllers.elastic.reports import MOST_POINTS, Reports, read_report
 from extender.errors import BadRequestError
+from extender.runtime.telemetry import Telemetry
 from scoring.scaling.job import ElasticJob, JobKey, MetricOptions, Point, Wants
 from tests.extender.beside import finish
 from tests.extender.controllers.elastic.reporting import elastic_job, job_key, points
@@ -21,11 +23,11 @@ JOB = job_key("resnet")
 OPTIONS = MetricOptions(every_steps=50, workers_step=1, min_interval_s=0.0, settle_steps=0, reversal_steps=0)
 
 
-def book_of(**most: int) -> ReportBook:
-    return ReportBook(OPTIONS, FakeClock(), **most)
+def book_of(**most: int) -> Reports:
+    return Reports(Records(Telemetry()), OPTIONS, FakeClock(), **most)
 
 
-def steps_of(book: ReportBook, job: JobKey = JOB, uid: str = "u") -> list[int]:
+def steps_of(book: Reports, job: JobKey = JOB, uid: str = "u") -> list[int]:
     return [one.step for one in book.points(job, uid)]
 
 
@@ -59,7 +61,7 @@ def test_who_reports_again_is_not_forgotten_first() -> None:
 class Told:
     def __init__(self, options: MetricOptions = OPTIONS) -> None:
         self.clock = FakeClock()
-        self.book = ReportBook(options, self.clock)
+        self.book = Reports(Records(Telemetry()), options, self.clock)
         self.step = 0
 
     def wish(self, *jobs: ElasticJob) -> Mapping[JobKey, int]:
@@ -145,8 +147,8 @@ NOW_S = 1_700_000_000.0
 GOOD = {"step": 7, "time": NOW_S - 1.0, "loss": 0.5}
 
 
-def read(document: Any, **more: Any) -> Report:
-    """The report of a document, with NaN and infinities as many programs write them."""
+def read(document: Any, **more: Any) -> tuple[tuple[Point, ...], bool]:
+    """The points of a document and whether it restarted, with NaN and infinities as many programs write them."""
     return read_report(json.dumps(document).encode(), now_s=NOW_S, **more)
 
 
@@ -162,14 +164,14 @@ FORMS = {  # case: (document, steps, restarted)
 
 @pytest.mark.parametrize(("document", "steps", "restarted"), FORMS.values(), ids=FORMS)
 def test_the_forms_of_a_report(document: Any, steps: list[int], restarted: bool) -> None:
-    report = read(document)
-    assert ([point.step for point in report.points], report.restarted) == (steps, restarted)
+    points, began_again = read(document)
+    assert ([point.step for point in points], began_again) == (steps, restarted)
 
 
 def test_all_that_a_point_may_tell() -> None:
-    told = read({**GOOD, "samples_per_second": 800, "accuracy": 0.25, "workers": 4}, workers=3)
-    assert told.points == (Point(7, NOW_S - 1.0, 0.5, 800.0, 0.25, 4),)
-    assert read({"step": 7, "loss": -1, "accuracy": None}, workers=3).points == (Point(7, NOW_S, -1.0, workers=3),)
+    told, _ = read({**GOOD, "samples_per_second": 800, "accuracy": 0.25, "workers": 4}, workers=3)
+    assert told == (Point(7, NOW_S - 1.0, 0.5, 800.0, 0.25, 4),)
+    assert read({"step": 7, "loss": -1, "accuracy": None}, workers=3)[0] == (Point(7, NOW_S, -1.0, workers=3),)
 
 
 BAD: dict[str, tuple[Any, str]] = {  # case: (document, how the sentence begins)
@@ -241,7 +243,7 @@ anything = st.recursive(
 @given(anything | anything.map(lambda value: {**GOOD, "workers": value}) | st.lists(anything.map(lambda v: [GOOD, v])))
 def test_any_document_is_read_or_refused(document: Any) -> None:
     with suppress(BadRequestError):
-        for point in read(document).points:
+        for point in read(document)[0]:
             assert point.step >= 0
             assert point.loss is not None
             assert abs(point.loss) <= 1e30

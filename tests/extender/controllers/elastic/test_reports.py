@@ -11,7 +11,7 @@ import pytest
 from extender.api.auth import Reporters
 from extender.api.reports import create_reports_app, reports_door
 from extender.controllers.elastic.records import JobView, Records
-from extender.controllers.elastic.reports import Rates, ReportBook, Reports
+from extender.controllers.elastic.reports import Rates, Reports
 from extender.runtime.telemetry import Telemetry
 from scoring.scaling.job import MetricOptions
 from tests.extender.controllers.elastic.reporting import job_key, view, views
@@ -38,9 +38,9 @@ class Port:
     ) -> None:
         self.clock = FakeClock()
         self.jobs = views(*(jobs or (view("resnet"),)))
-        self.book, records = ReportBook(MetricOptions(), self.clock), Records(Telemetry())
+        records = Records(Telemetry())
         records.views = self.jobs
-        self.reports = Reports(records, self.book, self.clock, rates=rates)
+        self.reports = Reports(records, MetricOptions(), self.clock, rates=rates)
         self.reviews = FakeReviews(owners=OWNERS, audiences=AUDIENCES)
         self.leads = True
         self.counted: list[str] = []
@@ -61,7 +61,7 @@ class Port:
         return [(await self.send(point(step), **more)).status_code for step in steps]
 
     def kept(self, **key: str) -> list[int]:
-        return [one.step for one in self.book.points(job_key("resnet", **key), "uid-1")]
+        return [one.step for one in self.reports.points(job_key("resnet", **key), "uid-1")]
 
 
 def point(step: int, **more: Any) -> dict[str, Any]:
@@ -72,7 +72,7 @@ async def test_a_report_is_kept_with_the_workers_of_the_moment() -> None:
     port = Port()
     answer = await port.send({"points": [point(1, time=port.clock.now_s()), point(2, time=port.clock.now_s())]})
     assert (answer.status_code, answer.json()) == (200, {"accepted": 2, "step": 2})
-    assert [(one.step, one.workers) for one in port.book.points(job_key("resnet"), "uid-1")] == [(1, 3), (2, 3)]
+    assert [(one.step, one.workers) for one in port.reports.points(job_key("resnet"), "uid-1")] == [(1, 3), (2, 3)]
     assert port.counted == ["accepted"]
 
 
@@ -254,6 +254,6 @@ async def test_jobs_that_are_gone_are_forgotten() -> None:
     assert await port.statuses(1, path="/v1/jobs/team/vgg/metrics") == [200]
     gone = port.jobs.pop(job_key("resnet"))
     port.reports.tidy()
-    assert (port.kept(), len(port.book)) == ([], 1)
+    assert (port.kept(), len(port.reports)) == ([], 1)
     port.jobs[gone.job.key] = gone
     assert await port.statuses(*range(20)) == [200] * 20
