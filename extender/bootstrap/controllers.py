@@ -37,8 +37,8 @@ class Resizing(ControlLoop):
         options, records = common.settings.elastic, Records(common.telemetry)
         self.reports = Reports(records, options.metrics, common.clock)
         self.view = JobsView(common.planner, records, self.reports)
-        parts = ElasticParts(context, feeds.jobs, records, common.rng)
-        self.elastic = Elastic(parts, options, self.reports, ready=feeds.ready, synced=feeds.synced)
+        parts = ElasticParts(context, feeds.jobs, records, common.rng, options)
+        self.elastic = Elastic(parts, self.reports, ready=feeds.ready, synced=feeds.synced)
 
     def look(self) -> None:
         """Drop reports of jobs that are gone."""

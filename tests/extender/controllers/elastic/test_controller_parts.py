@@ -12,9 +12,7 @@ from extender.controllers.elastic.jobs import (
     GROWTH_S,
     REMOVAL_S,
     RESERVE_S,
-    followed,
     gang_key_of,
-    steps_on,
     view_of,
 )
 from extender.controllers.elastic.jobs import ChangeFacts as Facts
@@ -38,7 +36,7 @@ GROW = Resize(LOW, "u1", Intent(2, 3, 100.0, Requester.QUEUE, "room"), Stage.GRO
 
 def facts(*, seen: Seen | None = SEEN, left: int = 0, bound: int = 3, waits: bool = True, runs: bool = False) -> Facts:
     """What can be seen: the patch took effect, the pods are gone, the beneficiary waits."""
-    return Facts(seen, left, left, bound, waits=waits, runs=runs)
+    return Facts(SHRINK, seen, left, left, bound, waits=waits, runs=runs)
 
 
 STAGES = {  # case: (stage, change, facts, now_s)
@@ -68,11 +66,11 @@ STAGES = {  # case: (stage, change, facts, now_s)
 @pytest.mark.parametrize(("want", "change", "seen", "now_s"), STAGES.values(), ids=STAGES)
 def test_stages(want: Stage, change: Resize, seen: Facts, now_s: float) -> None:
     """How far a change has come follows from what can be seen; whatever ends it has a moment."""
-    now = followed(change, seen, now_s=now_s)
+    now = replace(seen, change=change).followed(now_s)
     assert now.stage is want
     assert (now.ended_s is None) == (want in OPEN)
     assert now == change if want is change.stage else now != change
-    assert followed(now, seen, now_s=now_s).stage is want or want not in OPEN
+    assert replace(seen, change=now).followed(now_s).stage is want or want not in OPEN
 
 
 STEP = replace(SHRINK, intent=Intent(6, 5, 100.0, Requester.QUEUE, "room", HEAVY, target=3))
@@ -80,7 +78,7 @@ LATER = replace(SHRINK, intent=STEP.intent.one_further(), stepped_s=120.0)
 
 
 def step(workers: int, left: int, going: int, bound: int, *, runs: bool = False) -> Facts:
-    return Facts(replace(SEEN, workers=workers), left, going, bound, waits=not runs, runs=runs)
+    return Facts(SHRINK, replace(SEEN, workers=workers), left, going, bound, waits=not runs, runs=runs)
 
 
 STEPS = {  # case: (time for the next step?, stage, change, facts)
@@ -96,17 +94,17 @@ STEPS = {  # case: (time for the next step?, stage, change, facts)
 
 @pytest.mark.parametrize(("want", "stage", "change", "seen"), STEPS.values(), ids=STEPS)
 def test_one_by_one(want: bool, stage: Stage, change: Resize, seen: Facts) -> None:
-    now = followed(change, seen, now_s=125.0)
+    now = replace(seen, change=change).followed(125.0)
     assert now.stage is stage
-    assert steps_on(now, seen) is want
+    assert replace(seen, change=now).steps_on is want
     if stage is Stage.DONE:
         assert (now.intent.goal, now.intent.target) == (4, None)
 
 
 def test_what_a_change_cost() -> None:
-    done = followed(FREED, facts(waits=False, runs=True), now_s=107.0)
+    done = replace(facts(waits=False, runs=True), change=FREED).followed(107.0)
     assert (done.lost_pod_s, done.took_s) == (21.0, 7.0)
-    lapsed = followed(FREED, facts(), now_s=300.0)
+    lapsed = replace(facts(), change=FREED).followed(300.0)
     assert (lapsed.lost_pod_s, lapsed.took_s) == (600.0, None)
     assert (SHRINK.lost_pod_s, GROW.lost_pod_s) == (None, None)
 
