@@ -56,7 +56,11 @@ class ResizeCause(msgspec.Struct, frozen=True):
 
 
 class Intent(msgspec.Struct, frozen=True):
-    """What we last made of a job's worker count, and the annotation's JSON. Times are Unix seconds."""
+    """What we last made of a job's worker count, and the annotation's JSON. Times are Unix seconds.
+
+    >>> msgspec.json.encode(Intent(6, 2, 9.5, Requester.QUEUE, "room for a/h", GangKey("a/h"), 6, 6, (9.5,)))[:60]
+    b'{"from":6,"to":2,"at":9.5,"who":"queue","why":"room for a/h"'
+    """
 
     before: int = msgspec.field(name="from")
     after: int = msgspec.field(name="to")
@@ -91,6 +95,9 @@ class Intent(msgspec.Struct, frozen=True):
         return self.after == workers
 
 
+_INTENT = msgspec.json.Decoder(Intent)
+
+
 def next_intent(
     last: Intent | None, *, cause: ResizeCause, before: int, after: int, at_s: float, one_by_one: bool = False
 ) -> Intent:
@@ -117,25 +124,11 @@ def next_intent(
     return replace(intent, grow_back_to=back if back > after else None, target=after if first != after else None)
 
 
-def encoded(intent: Intent, bearer: Bearer, notes: Notes) -> str:
-    """The annotation's value: JSON with words that people understand, and our signature.
-
-    >>> notes, job = Notes(b"k" * 32), Bearer("batch/v1", "Job", "a", "j", "u")
-    >>> encoded(Intent(6, 2, 9.5, Requester.QUEUE, "room for a/h", GangKey("a/h"), 6, 6, (9.5,)), job, notes)[:60]
-    '{"from":6,"to":2,"at":9.5,"who":"queue","why":"room for a/h"'
-    """
-    content = msgspec.json.encode(replace(intent, why=intent.why[:500])).decode()
-    return notes.write(NoteKind.LAST_CHANGE, bearer, content)
-
-
 def intent_of(annotations: Mapping[str, Any], bearer: Bearer, notes: NoteReader) -> Intent | None:
     """Read a job's annotation; `None`: it has none, or one that is not ours (people may edit it, or write one)."""
     text = annotations.get(LAST_CHANGE)
     content = notes.read(NoteKind.LAST_CHANGE, bearer, text) if isinstance(text, str) else None
     return note_from_json(_INTENT, content)
-
-
-_INTENT = msgspec.json.Decoder(Intent)
 
 
 MIN_WORKERS: Final = "netgang.io/min-workers"
@@ -293,7 +286,7 @@ def read(kind: JobKind, raw: bytes, *, notes: NoteReader = NO_NOTES) -> Seen:
     try:
         job = decoded(raw)
         found = _workers_of(kind, job)
-        own, metadata = annotations_of(job), msgspec.convert(job.get("metadata"), _Metadata)
+        own, bearer = annotations_of(job), _bearer(kind, job)
         wants = own.get(SCALING, annotations_of(found.template).get(SCALING))
         status = job.get("status") or {}
         rests = {
@@ -303,13 +296,13 @@ def read(kind: JobKind, raw: bytes, *, notes: NoteReader = NO_NOTES) -> Seen:
             NotNow.RESTARTING: true_condition(status, "Restarting"),
         }
         return Seen(
-            key=JobKey(Namespace(metadata.namespace), kind.name, metadata.name),
-            uid=metadata.uid,
+            key=JobKey(Namespace(bearer.namespace), kind.name, bearer.name),
+            uid=bearer.uid,
             workers=found.count,
             bounds=found.bounds,
             unsafe=_unsafe(kind, job, found),
             rests=next((why for why, holds in rests.items() if holds), None),
-            intent=intent_of(own, _bearer(kind, metadata), notes),
+            intent=intent_of(own, bearer, notes),
             wants=Wants(wants) if wants in list(Wants) else None,
             bad_wants=wants is not None and wants not in list(Wants),
         )
@@ -320,12 +313,11 @@ def read(kind: JobKind, raw: bytes, *, notes: NoteReader = NO_NOTES) -> Seen:
 def resize_patch(kind: JobKind, raw: bytes, intent: Intent, *, notes: Notes) -> bytes:
     """A merge patch of this version of the job: `intent.after` workers, and the note. ValueError: none can be made."""
     job = decoded(raw)
-    given = job["metadata"]
-    bearer = _bearer(kind, msgspec.convert(given, _Metadata))
+    bearer, content = _bearer(kind, job), msgspec.json.encode(replace(intent, why=intent.why[:500])).decode()
     metadata = {
         "uid": bearer.uid,
-        "resourceVersion": given.get("resourceVersion", ""),
-        "annotations": {LAST_CHANGE: encoded(intent, bearer, notes)},
+        "resourceVersion": job["metadata"].get("resourceVersion", ""),
+        "annotations": {LAST_CHANGE: notes.write(NoteKind.LAST_CHANGE, bearer, content)},
     }
     return msgspec.json.encode({"metadata": metadata, "spec": resized(kind, job, intent.after)})
 
@@ -351,7 +343,8 @@ def resized(kind: JobKind, job: Json, workers: int) -> Json:
     return {"replicatedJobs": jobs}
 
 
-def _bearer(kind: JobKind, metadata: _Metadata) -> Bearer:
+def _bearer(kind: JobKind, job: Json) -> Bearer:
+    metadata = msgspec.convert(job.get("metadata"), _Metadata)
     return Bearer(kind.api_version, kind.kind, metadata.namespace, metadata.name, metadata.uid)
 
 

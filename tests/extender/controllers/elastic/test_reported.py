@@ -23,8 +23,8 @@ JOB = job_key("resnet")
 OPTIONS = MetricOptions(every_steps=50, workers_step=1, min_interval_s=0.0, settle_steps=0, reversal_steps=0)
 
 
-def book_of(**most: int) -> Reports:
-    return Reports(Records(Telemetry()), OPTIONS, FakeClock(), **most)
+def book_of(most_jobs: int = 1000) -> Reports:
+    return Reports(Records(Telemetry()), OPTIONS, FakeClock(), most_jobs=most_jobs)
 
 
 def steps_of(book: Reports, job: JobKey = JOB, uid: str = "u") -> list[int]:
