@@ -37,11 +37,10 @@ from scoring.scaling.job import (
     JobRefusal,
     No,
     Options,
-    ScaleIn,
+    Scaling,
     going,
     newcomers,
     resizable,
-    steps_down,
     workers_of,
 )
 from scoring.scaling.shrink import scale_in
@@ -49,19 +48,11 @@ from scoring.scaling.shrink import scale_in
 _LEAST_GROWTH = 0.25  # Of a job's workers, with `ElasticCondition.LEVELS`: each change stalls it
 
 
-class ScaleOut(msgspec.Struct, frozen=True):
-    """The jobs that get another worker count for their own sake; each change stands for itself."""
-
-    changes: tuple[Change, ...] = ()  # Those whose metrics ask for fewer, then in the order in which room was given
-    reason: No | None = None  # Why none grows; `None`: some may
-    refusals: tuple[JobRefusal, ...] = ()  # Jobs that keep their size, by name
-
-
 class Adjustment(msgspec.Struct, frozen=True):
-    """What one pass decides. Changes of `scale_in` are for its beneficiary, and applied all or none."""
+    """What one pass decides."""
 
-    scale_in: ScaleIn
-    scale_out: ScaleOut
+    scale_in: Scaling
+    scale_out: Scaling  # First those whose metrics ask for fewer
 
     @property
     def changes(self) -> tuple[Change, ...]:
@@ -81,12 +72,10 @@ def adjust(
     cache: PlannerCache | None = None,
 ) -> Adjustment:
     """One pass; `demands` as of `scale_out`. Cost: as scale-in and scale-out together."""
-    if not options.enabled:
-        return Adjustment(ScaleIn(None, reason=No.DISABLED), ScaleOut(reason=No.DISABLED))
     cache = cache if cache is not None else PlannerCache()
     given = scale_in(snapshot, plan, jobs, policy, options, now_s=now_s, cache=cache)
     if given.changes:
-        return Adjustment(given, ScaleOut(reason=No.ROOM_IS_WANTED))
+        return Adjustment(given, Scaling(reason=No.ROOM_IS_WANTED))
     grown = scale_out(snapshot, plan, jobs, policy, options, now_s=now_s, demands=demands, cache=cache)
     return Adjustment(given, grown)
 
@@ -100,8 +89,8 @@ def scale_out(
     *,
     now_s: float,
     demands: Mapping[JobKey, int] = {},
-    cache: PlannerCache | None = None,
-) -> ScaleOut:
+    cache: PlannerCache,
+) -> Scaling:
     """Which jobs get fewer workers or more for their own sake, and why the others keep their size.
 
     `demands`: job → workers that its metrics ask for. Cost: a placement for each gang that waits and job that grows.
@@ -116,8 +105,7 @@ def scale_out(
         if gang is None or refusal is not None:
             refusals[job.key] = refusal or JobRefusal(job.key, No.NOT_RUNNING)
         elif target < job.workers and job.key in demands:
-            leaving = [pod for pod in steps_down(job, gang, most=None) if job.indexes[pod.uid] >= target]
-            changes.append(Change.down(job, target, leaving))
+            changes.append(Change(job.key, job.uid, job.workers, target))
         elif target <= job.workers:
             refusals[job.key] = JobRefusal(job.key, No.AT_MAXIMUM, f"{job.workers} workers, at most {job.max_workers}")
         else:
@@ -127,8 +115,8 @@ def scale_out(
             else:  # Until every worker that is wanted has a node the job neither wants nor measures more
                 refusals[job.key] = JobRefusal(job.key, No.STILL_STARTING)
     if levels and any(one.reason in WANTS_ROOM for one in plan.waiting.values()):
-        return ScaleOut(tuple(changes), No.GANGS_WAIT, tuple(sorted(refusals.values())))
-    run = begin_run(snapshot, policy, cache if cache is not None else PlannerCache())
+        return Scaling(None, tuple(changes), reason=No.GANGS_WAIT, refusals=tuple(sorted(refusals.values())))
+    run = begin_run(snapshot, policy, cache)
     take_commitments(run)
     take_admissions(run, plan.admitted.values())
     growth = _Growth(run, _keep_for_waiting(run, plan, jobs, now_s=now_s), refusals)
@@ -149,7 +137,7 @@ def scale_out(
             continue
         refusals.pop(job.key, None)
         changes.append(Change(job.key, job.uid, job.workers, job.workers + len(nodes), nodes=tuple(nodes.values())))
-    return ScaleOut(tuple(changes), refusals=tuple(sorted(refusals.values())))
+    return Scaling(None, tuple(changes), refusals=tuple(sorted(refusals.values())))
 
 
 class _Growth:

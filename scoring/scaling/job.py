@@ -15,7 +15,7 @@ undone, and the highest step ever reported is remembered.
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Annotated, ClassVar, Final
 
@@ -25,7 +25,7 @@ from msgspec.structs import replace
 
 from scoring.feasibility.filters import as_written
 from scoring.feasibility.quorum import quorum_of
-from scoring.ids import GangKey, Namespace, NodeName, PodName, PodUid, ZoneName
+from scoring.ids import GangKey, Namespace, NodeName, PodName, PodUid
 from scoring.model import Gang, Phase, Pod, Role
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import Floats, Ints
@@ -189,14 +189,7 @@ class Change(msgspec.Struct, frozen=True):
     uid: str
     before: int
     after: int
-    leaving: tuple[PodUid, ...] = ()  # Pods with a node that go, highest index first
-    nodes: tuple[NodeName, ...] = ()  # Of `leaving`, or with room for added workers, best first, also twice
-
-    @classmethod
-    def down(cls, job: ElasticJob, after: int, leaving: Sequence[Pod]) -> "Change":
-        """The job has fewer workers; `leaving`: those with a node."""
-        nodes = tuple(pod.node for pod in leaving if pod.node is not None)
-        return cls(job.key, job.uid, job.workers, after, tuple(pod.uid for pod in leaving), nodes)
+    nodes: tuple[NodeName, ...] = ()  # With room for added workers, best first, also twice
 
     @property
     def removed(self) -> int:
@@ -211,7 +204,6 @@ class No(StrEnum):
     """
 
     # There is nothing to do.
-    DISABLED = "elastic scaling is switched off"
     NOBODY_WAITS = "no gang waits for room"
     ROOM_IS_COMING = "the gang fits as soon as pods that are being removed are gone"
     STARTS_SOON = "the gang is promised a start before a job that shrinks for it would go on"
@@ -250,16 +242,15 @@ class JobRefusal(msgspec.Struct, frozen=True, order=True):
     detail: str = ""
 
 
-class ScaleIn(msgspec.Struct, frozen=True):
-    """The jobs that give up workers so that `beneficiary` can start: all of `changes`, or nothing."""
+class Scaling(msgspec.Struct, frozen=True):
+    """Jobs that get another worker count: so that `beneficiary` can start, all or none; or each for its own sake."""
 
-    beneficiary: GangKey | None
-    changes: tuple[Change, ...] = ()  # In the order in which they cost least; empty: nothing is to be changed
-    places: Mapping[PodUid, NodeName] = {}  # Missing members of its minimum → node
-    zones: tuple[ZoneName, ...] = ()
-    reason: No | None = None  # Why there is no plan; `None`: there is one
+    beneficiary: GangKey | None = None  # Also where no job shrinks for it
+    changes: tuple[Change, ...] = ()  # In the order in which they cost least, or room was given
+    places: Mapping[PodUid, NodeName] = {}  # Missing members of the beneficiary's minimum → node
+    reason: No | None = None  # Why there is no plan, or none grows; `None`: there is one, or some may
     detail: str = ""
-    refusals: tuple[JobRefusal, ...] = ()  # Jobs that give up nothing, by name
+    refusals: tuple[JobRefusal, ...] = ()  # Jobs that keep their size, by name
 
 
 def resizable(job: ElasticJob, gang: Gang | None, options: Options, *, now_s: float) -> JobRefusal | None:

@@ -45,7 +45,7 @@ from scoring.ids import GangKey, PodUid
 from scoring.model import Gang, Role
 from scoring.plan.result import WANTS_ROOM
 from scoring.scaling.grow import Adjustment, adjust
-from scoring.scaling.job import Change, ElasticCondition, ElasticJob, JobKey, JobRefusal, No, ScaleIn
+from scoring.scaling.job import Change, ElasticCondition, ElasticJob, JobKey, JobRefusal, No, Scaling
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -350,7 +350,7 @@ class Elastic:
         demands = await in_slices(self.reports.demands_in_steps(self._jobs()))
         jobs, snapshot = self._jobs(), planner.snapshot  # with its plan: nothing waits from here on
         if not jobs or snapshot is None:
-            self._records.verdict = ScaleIn(None)
+            self._records.verdict = Scaling()
             return
         if served is not None:  # with its claim it would count as helped
             claims = {key: claim for key, claim in snapshot.claims.items() if key != served}
@@ -372,7 +372,7 @@ class Elastic:
         for one in decided.scale_out.changes:
             await send(parts, await prepare(parts, (one,), cause_of(one, by_key[one.job], demands)))
 
-    async def _shrink_for(self, decided: ScaleIn) -> None:
+    async def _shrink_for(self, decided: Scaling) -> None:
         """Take workers away for the first waiting gang, whose room is kept from before the first of them goes."""
         key = decided.beneficiary
         if not decided.changes or key is None or key in self._unused:
@@ -405,7 +405,7 @@ def remember(records: Records, decided: Adjustment) -> None:
             view.wish = words.get(key, "")
 
 
-def post_why_none_shrinks(parts: ElasticParts, given: ScaleIn) -> None:
+def post_why_none_shrinks(parts: ElasticParts, given: Scaling) -> None:
     """An Event on the waiting gang's job, or else a pod of it, when no job shrinks for it. Cost: O(jobs)."""
     gang = parts.context.cache.gang(given.beneficiary) if given.beneficiary is not None else None
     if gang is None or given.reason not in (No.NO_JOB, No.NOT_ENOUGH, No.GIVEN_TO_OTHERS, No.TOO_WIDE):

@@ -26,7 +26,7 @@ from scoring.ids import JobKey as PodsJob
 from scoring.ids import Namespace
 from scoring.model import Gang, Pod, Role
 from scoring.queue.states import JobState
-from scoring.scaling.job import ElasticJob, JobKey, Options, ScaleIn
+from scoring.scaling.job import ElasticJob, JobKey, Options, Scaling
 
 MOST_CHANGES = 1000  # Changes kept of all jobs together
 MOST_CHANGES_A_JOB = 20
@@ -188,7 +188,7 @@ class Records:
         self._changes: OrderedDict[tuple[str, float], Resize] = OrderedDict()
         """(uid of the job, moment of the decision) → its change, the oldest first"""
         self.views: Mapping[JobKey, JobView] = {}  # Every job of a kind that we know
-        self.verdict = ScaleIn(None)  # Of the last pass: for which gang jobs shrink, or why none does
+        self.verdict = Scaling()  # Of the last pass: for which gang jobs shrink, or why none does
 
     def put(self, change: Resize) -> None:
         """Add a change, or replace that of the same job and moment of decision. Its end is counted once. Cost: O(n)."""

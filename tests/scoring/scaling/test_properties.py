@@ -9,9 +9,9 @@ from msgspec.structs import replace
 from scoring.ids import GangKey, NodeName
 from scoring.model import Gang, Phase, Pod, Role
 from scoring.model.snapshot import Snapshot
-from scoring.plan import Plan, plan
+from scoring.plan import Plan, PlannerCache, plan
 from scoring.scaling.grow import Adjustment, adjust, scale_out
-from scoring.scaling.job import Change, ElasticJob, No, Options, ScaleIn, newcomers, steps_down
+from scoring.scaling.job import Change, ElasticJob, No, Options, Scaling, newcomers, steps_down
 from scoring.scaling.shrink import scale_in
 from tests.builders import node, snapshot
 from tests.scoring.scaling.cases import TRUSTING, elastic, waiting, workers
@@ -63,8 +63,15 @@ options_of = st.builds(
 )
 
 
-def decided(cluster: Snapshot, jobs: list[ElasticJob], options: Options) -> ScaleIn:
-    return scale_in(cluster, plan(cluster, TRUSTING, now_s=10.0), jobs, TRUSTING, options, now_s=10.0)
+def decided(cluster: Snapshot, jobs: list[ElasticJob], options: Options) -> Scaling:
+    made = plan(cluster, TRUSTING, now_s=10.0)
+    return scale_in(cluster, made, jobs, TRUSTING, options, now_s=10.0, cache=PlannerCache())
+
+
+def bound_workers(cluster: Snapshot, job: ElasticJob, *, least: int) -> list[Pod]:
+    """Those with a node whose index is `least` or above: the pods that leave when so many are wanted."""
+    members = cluster.gangs[job.gang].members
+    return [pod for pod in members if pod.node is not None and job.indexes.get(pod.uid, -1) >= least]
 
 
 def without_pods(cluster: Snapshot, uids: set[str]) -> Snapshot:
@@ -85,13 +92,11 @@ def test_a_plan_is_whole_and_within_bounds(made: tuple[Snapshot, list[ElasticJob
     assert bool(found.changes) == (found.reason is None)
     for change in found.changes:
         job = by_key[change.job]
-        members = {p.uid: p for p in cluster.gangs[job.gang].members}
         assert job.min_workers <= change.after < change.before == job.workers
-        assert {members[uid].role for uid in change.leaving} == {Role.WORKER}
-        bound = {uid for uid, index in job.indexes.items() if index >= change.after and members[uid].node is not None}
-        assert set(change.leaving) == bound
-        assert members[change.leaving[-1]].index == change.after, "the prefix ends with a worker that has a node"
-        assert options.decrement is None or len(change.leaving) <= options.decrement
+        leaving = bound_workers(cluster, job, least=change.after)
+        assert {pod.role for pod in leaving} == {Role.WORKER}
+        assert min(pod.index for pod in leaving) == change.after, "the prefix ends with a worker that has a node"
+        assert options.decrement is None or len(leaving) <= options.decrement
     total = sum(change.before for change in found.changes) - sum(change.removed for change in found.changes)
     assert total == sum(change.after for change in found.changes)
     if found.changes:
@@ -129,7 +134,9 @@ def test_no_plan_removes_fewer(made: tuple[Snapshot, list[ElasticJob]], options:
         gone = {str(uid) for job, after in ends for uid, index in job.indexes.items() if index >= after}
         then = plan(without_pods(cluster, gone), TRUSTING, now_s=10.0, previous=planned)
         best = removed if found.beneficiary in then.admitted else best
-    assert best == (sum(len(one.leaving) for one in found.changes) if found.reason is None else None)
+    by_key = {job.key: job for job in jobs}
+    left = [bound_workers(cluster, by_key[one.job], least=one.after) for one in found.changes]
+    assert best == (sum(map(len, left)) if found.reason is None else None)
 
 
 @given(clusters(), options_of, st.randoms(use_true_random=False))
@@ -152,7 +159,7 @@ def test_growth_stays_within_bounds_and_takes_nothing_from_gangs(
 ) -> None:
     cluster, jobs = made
     planned = plan(cluster, TRUSTING, now_s=10.0)
-    found = scale_out(cluster, planned, jobs, TRUSTING, options, now_s=10.0)
+    found = scale_out(cluster, planned, jobs, TRUSTING, options, now_s=10.0, cache=PlannerCache())
     by_key = {job.key: job for job in jobs}
     used = cluster.used.copy()
     for change in found.changes:
