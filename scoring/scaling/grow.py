@@ -13,7 +13,6 @@ another gang. What a waiting gang cannot use now even so is given: scale-in can 
 
 from collections.abc import Mapping, Sequence
 
-import msgspec
 import numpy as np
 from msgspec.structs import replace
 
@@ -48,18 +47,6 @@ from scoring.scaling.shrink import scale_in
 _LEAST_GROWTH = 0.25  # Of a job's workers, with `ElasticCondition.LEVELS`: each change stalls it
 
 
-class Adjustment(msgspec.Struct, frozen=True):
-    """What one pass decides."""
-
-    scale_in: Scaling
-    scale_out: Scaling  # First those whose metrics ask for fewer
-
-    @property
-    def changes(self) -> tuple[Change, ...]:
-        """All of them; no job is among them twice."""
-        return (*self.scale_in.changes, *self.scale_out.changes)
-
-
 def adjust(
     snapshot: Snapshot,
     plan: Plan,
@@ -69,15 +56,13 @@ def adjust(
     options: Options,
     *,
     now_s: float,
-    cache: PlannerCache | None = None,
-) -> Adjustment:
-    """One pass; `demands` as of `scale_out`. Cost: as scale-in and scale-out together."""
-    cache = cache if cache is not None else PlannerCache()
+    cache: PlannerCache,
+) -> tuple[Scaling, Scaling]:
+    """One pass: scale-in, scale-out; `demands` as of `scale_out`. No job is changed twice. Cost: as both together."""
     given = scale_in(snapshot, plan, jobs, policy, options, now_s=now_s, cache=cache)
     if given.changes:
-        return Adjustment(given, Scaling(reason=No.ROOM_IS_WANTED))
-    grown = scale_out(snapshot, plan, jobs, policy, options, now_s=now_s, demands=demands, cache=cache)
-    return Adjustment(given, grown)
+        return given, Scaling(reason=No.ROOM_IS_WANTED)
+    return given, scale_out(snapshot, plan, jobs, policy, options, now_s=now_s, demands=demands, cache=cache)
 
 
 def scale_out(

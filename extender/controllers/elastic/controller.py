@@ -44,7 +44,7 @@ from extender.runtime.slices import in_slices, in_timed_slices
 from scoring.ids import GangKey, PodUid
 from scoring.model import Gang, Role
 from scoring.plan.result import WANTS_ROOM
-from scoring.scaling.grow import Adjustment, adjust
+from scoring.scaling.grow import adjust
 from scoring.scaling.job import Change, ElasticCondition, ElasticJob, JobKey, JobRefusal, No, Scaling
 
 
@@ -356,20 +356,19 @@ class Elastic:
             claims = {key: claim for key, claim in snapshot.claims.items() if key != served}
             snapshot = replace(snapshot, claims=claims)
         facts, policy, at_s = self._facts(), planner.policy, clock.now_s()
-        decided = await planner.ask(
-            adjust, snapshot, planner.current, jobs, demands, policy, self.parts.options, now_s=at_s
-        )
+        asked = (snapshot, planner.current, jobs, demands, policy, parts.options)
+        given, grown = await planner.ask(adjust, *asked, now_s=at_s)
         now_s = clock.monotonic_s()
-        self._vain = facts if not decided.changes else None
+        self._vain = facts if not (given.changes or grown.changes) else None
         self._not_before_s, self._vain_until_s = now_s + _STRETCH * (now_s - began_s), now_s + _AGAIN_S
-        remember(self._records, decided)
-        post_why_none_shrinks(parts, decided.scale_in)
-        if served in (None, decided.scale_in.beneficiary):
-            await self._shrink_for(decided.scale_in)
+        remember(self._records, given, grown)
+        post_why_none_shrinks(parts, given)
+        if served in (None, given.beneficiary):
+            await self._shrink_for(given)
         if served is not None:
             return
         by_key = {job.key: job for job in jobs}
-        for one in decided.scale_out.changes:
+        for one in grown.changes:
             await send(parts, await prepare(parts, (one,), cause_of(one, by_key[one.job], demands)))
 
     async def _shrink_for(self, decided: Scaling) -> None:
@@ -394,10 +393,10 @@ def _uids(gang: Gang | None) -> frozenset[PodUid]:
     return frozenset(pod.uid for pod in gang.members) if gang is not None else frozenset()
 
 
-def remember(records: Records, decided: Adjustment) -> None:
+def remember(records: Records, given: Scaling, grown: Scaling) -> None:
     """Record why each job keeps its size, and why no job shrinks for the first waiting gang. O(jobs)."""
-    given = records.verdict = decided.scale_in
-    words = {one.job: f"keeps its size: {_words(one)}" for one in decided.scale_out.refusals}
+    records.verdict = given
+    words = {one.job: f"keeps its size: {_words(one)}" for one in grown.refusals}
     if given.beneficiary is not None:
         words |= {one.job: f"gives up nothing for {given.beneficiary}: {_words(one)}" for one in given.refusals}
     for key, view in records.views.items():

@@ -14,7 +14,7 @@ from scoring.model.snapshot import Reservation
 from scoring.network.matrix import NetworkMatrix
 from scoring.plan import PlannerCache, plan
 from scoring.queue.weights import hours_of
-from scoring.scaling.grow import Adjustment, adjust, scale_out
+from scoring.scaling.grow import adjust, scale_out
 from scoring.scaling.job import ElasticCondition, ElasticJob, No, Options, Scaling, steps_down
 from scoring.scaling.shrink import MOST_KINDS, scale_in
 from tests.builders import bound, gang, mesh, node, pod, snapshot
@@ -275,15 +275,15 @@ def one_pass(
     options: Options = LEVELS,
     policy: Policy = POLICY,
     **had_h: float,
-) -> Adjustment:
+) -> tuple[Scaling, Scaling]:
     attained_h = {GangKey(f"default/{name}"): hours for name, hours in had_h.items()}
     cluster = replace(snapshot([node("n1", cpu=cpu)], gangs), attained_h=attained_h)
     made = plan(cluster, policy, now_s=now_s)
-    return adjust(cluster, made, jobs, {}, policy, options, now_s=now_s)
+    return adjust(cluster, made, jobs, {}, policy, options, now_s=now_s, cache=PlannerCache())
 
 
-def after(found: Adjustment) -> dict[str, int]:
-    return {change.job.name: change.after for change in found.changes}
+def after(found: tuple[Scaling, Scaling]) -> dict[str, int]:
+    return {change.job.name: change.after for one in found for change in one.changes}
 
 
 CASES: dict[str, tuple[dict[str, int], list[Gang], dict[str, Any]]] = {  # case: (workers then, gangs, how)
@@ -316,7 +316,7 @@ def test_no_job_shrinks_for_a_wide_gang_before_it_is_starving() -> None:
         for size, now_s in ((1, 500.0), (2, 500.0), (2, 601.0))
     }
     assert [after(one) for one in found.values()] == [{"four": 3}, {}, {"four": 2}]
-    assert found[2, 500.0].scale_in.reason is No.TOO_WIDE
+    assert found[2, 500.0][0].reason is No.TOO_WIDE
 
 
 def test_the_one_that_had_most_shrinks_first() -> None:
@@ -331,7 +331,7 @@ def test_jobs_grow_while_no_gang_waits() -> None:
     held = one_pass("8", [QUAD, waiting("large", 9)], job)
     assert after(held) == {"four": 8}, "one that no cluster of this size can hold keeps no job small"
     held = one_pass("8", [QUAD, waiting("large", 7, priority=-1)], job)
-    assert (after(held), held.scale_out.reason) == ({}, No.GANGS_WAIT)
+    assert (after(held), held[1].reason) == ({}, No.GANGS_WAIT)
 
 
 def test_jobs_grow_by_a_quarter_at_least() -> None:
@@ -346,7 +346,7 @@ def test_without_an_increment_jobs_get_back_what_they_gave_and_no_more() -> None
     assert after(one_pass("8", [QUAD], elastic(QUAD, most=8, grow_back_to=6), options=options)) == {"four": 6}
     kept = one_pass("8", [QUAD], elastic(QUAD, most=8), options=options)
     assert after(kept) == {}
-    assert [(one.reason, one.detail) for one in kept.scale_out.refusals] == [(No.AT_MAXIMUM, "elastic.increment is 0")]
+    assert [(one.reason, one.detail) for one in kept[1].refusals] == [(No.AT_MAXIMUM, "elastic.increment is 0")]
 
 
 def test_hours_count_worker_by_worker() -> None:
