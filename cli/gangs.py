@@ -205,11 +205,10 @@ def what_if(
     from extender.api.what_if import read_what_if
     from scoring.what_if import MisfitError, Supposed
 
-    errors = Console(stderr=True)
-    with clear_errors(errors):
+    with clear_errors():
         body, notes = supposed.body(reach.namespace(namespace) or "default")
         for note in notes:
-            say(errors, "note: ", "yellow", note)
+            say("note: ", "yellow", note)
         try:
             what = read_what_if(json.dumps(body))
         except MisfitError as error:
@@ -245,8 +244,7 @@ def network(
     from client import documents
     from extender.schemas import LinkInFull
 
-    errors = Console(stderr=True)
-    with clear_errors(errors):
+    with clear_errors():
         if nodes and len(nodes) != 2:
             raise ConfigError("name two nodes: netgang network NODE NODE")
         if nodes:
@@ -260,7 +258,7 @@ def network(
     sources = found.status.sources if found.status else ()
     problems = [text for one in sources for text in (one.error, *one.problems) if text]
     for problem in (*problems, *([f"{shown} of {of} nodes; see --zone"] if shown < of else [])):
-        say(errors, "note: ", "yellow", problem)
+        say("note: ", "yellow", problem)
     if as_json:
         lines = ",\n".join(json.dumps(link._asdict()) for link in links)
         sys.stdout.write(f"[\n{lines}\n]\n" if lines else "[]\n")
@@ -269,4 +267,4 @@ def network(
     else:
         print_list(partial(health, found=found))
     if not links:
-        fail(errors, "nothing there measures packet loss, delay or throughput", code=1)
+        fail("nothing there measures packet loss, delay or throughput", code=1)
