@@ -1,8 +1,8 @@
 """The kinds of jobs whose worker count may be changed: a table, how a job is read, and the patch that resizes it.
 
 Rules: a kind is here or it is left alone; what is not said is never guessed, so a job without a minimum is not elastic;
-own annotations on the job win over the same on the pod template, and both over what the framework says. Raw JSON comes
-in and values or patches go out. What the table relies on:
+own annotations on the job win over the same on the pod template, and both over what the framework says. What the table
+relies on:
 
 - Indexed Job (Kubernetes 1.31 and later): `completions` may change only together with `parallelism` and to the same
   value (alone, the Job controller would choose): then the pods with the highest indexes go and count as no failure. The
@@ -101,9 +101,7 @@ _INTENT = msgspec.json.Decoder(Intent)
 def next_intent(
     last: Intent | None, *, cause: ResizeCause, before: int, after: int, at_s: float, one_by_one: bool = False
 ) -> Intent:
-    """The intent of one more change; `last` is the job's own, and counts if it stood at `before`.
-
-    `one_by_one`: workers leave one after the other, so this is the first step to `after`.
+    """The intent of one more change, or `one_by_one` of its first step; `last` counts if it stood at `before`.
 
     >>> room, idle = ResizeCause(Requester.QUEUE, "", GangKey("a/h")), ResizeCause(Requester.QUEUE, "")
     >>> shrink = next_intent(None, cause=room, before=6, after=2, at_s=9.0)
@@ -114,10 +112,9 @@ def next_intent(
     (None, 6, (9.0, 11.0))
     """
     known = last if last is not None and last.stands(before) else Intent(before, before, at_s, cause.requester)
-    back = known.grow_back_to or 0
+    back, most = known.grow_back_to or 0, max(before, known.most or 0)
     if after < before and cause.beneficiary is not None:
         back = max(before, back)
-    most = max(before, known.most or 0)
     first = before - 1 if one_by_one and after < before else after
     changes_s = (*(at for at in known.changes_s if at > at_s - 3600.0), at_s)[-32:]
     intent = Intent(before, first, at_s, cause.requester, cause.why, cause.beneficiary, most=most, changes_s=changes_s)
@@ -357,16 +354,14 @@ def _workers_of(kind: JobKind, job: Json) -> _Workers:
     spec = job.get("spec") or {}
     if kind.roles:
         return _by_roles(kind, job, spec)
-    unsafe, inner = None, spec
+    inner = spec
     if kind is JOB_SET:
         jobs: Sequence[Json] = spec.get("replicatedJobs") or ()
-        number = _worker_job(job, jobs)
-        unsafe = Unsafe.SEVERAL_WORKER_JOBS if number is None else None
-        inner = (jobs[number].get("template") or {}).get("spec") or {} if number is not None else {}
-    if unsafe is None and inner.get("completionMode") != "Indexed":
-        unsafe = Unsafe.NOT_INDEXED
-    elif unsafe is None and inner.get("completions") != inner.get("parallelism", 1):
-        unsafe = Unsafe.UNEQUAL
+        if (number := _worker_job(job, jobs)) is None:
+            return _Workers(0, {}, spec, own_bounds(job, {}), Unsafe.SEVERAL_WORKER_JOBS)
+        inner = (jobs[number].get("template") or {}).get("spec") or {}
+    unsafe = Unsafe.UNEQUAL if inner.get("completions") != inner.get("parallelism", 1) else None
+    unsafe = unsafe if inner.get("completionMode") == "Indexed" else Unsafe.NOT_INDEXED
     template = inner.get("template") or {}
     speaks = kind is not JOB_SET or annotations_of(job)
     bounds = own_bounds(job, template) if speaks else WorkerBounds()
@@ -374,8 +369,7 @@ def _workers_of(kind: JobKind, job: Json) -> _Workers:
     label = whole_number(least, digits=63) if speaks else None
     if label is not None and (bounds.least is None or label > bounds.least):  # the least of all minimums
         bounds = replace(bounds, least=label, source="label min-available")
-    workers = count(inner.get("parallelism"), 1) if unsafe is not Unsafe.SEVERAL_WORKER_JOBS else 0
-    return _Workers(workers, template, spec, bounds, unsafe)
+    return _Workers(count(inner.get("parallelism"), 1), template, spec, bounds, unsafe)
 
 
 def _worker_job(job: Json, jobs: Sequence[Json]) -> int | None:
@@ -432,8 +426,7 @@ def _unsafe(kind: JobKind, job: Json, workers: _Workers) -> Unsafe | None:
 
 def count(value: Any, default: int) -> int:
     """A count of the spec; missing: the API's default. ValueError: it is no whole number."""
-    if value is None:
-        return default
+    value = default if value is None else value
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**31:  # int32 in the API
         raise ValueError(f"not a count: {value if isinstance(value, int) else type(value).__name__}")
     return value
