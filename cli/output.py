@@ -16,8 +16,7 @@ from rich.text import Text
 from extender.errors import ConfigError, NetgangError
 
 _ANY_WIDTH: Final = 10_000
-NONE: Final = "–"
-"""A cell without a value"""
+NONE: Final = "–"  # A cell without a value
 _LEAST_LAST: Final = 12  # Cells of the last column, however narrow the terminal is
 _GAP: Final = 2
 

@@ -136,7 +136,6 @@ def _answered(seen: Facts) -> Iterator[Finding]:
 
 
 def _policies(seen: Facts) -> Iterator[Finding]:
-    """The policy that gates pods, where there is one: bound, and meaning the pods that the settings mean."""
     found, settings = seen.policies, seen.settings
     policy, binding = (of.get(GATE_POLICY) for of in found) if found else (None, None)
     fix = "helm upgrade with gates.enabled: true"
@@ -170,7 +169,6 @@ def _zones(seen: Facts) -> Iterator[Finding]:
 
 
 def _probe(seen: Facts) -> Iterator[Finding]:
-    """Agents whose reports do not come, and agents whose packets are not answered: different doors are closed."""
     probe = seen.answered.probe if seen.answered is not None else None
     if probe is None:
         return
@@ -187,7 +185,6 @@ def _probe(seen: Facts) -> Iterator[Finding]:
 
 
 def _network(seen: Facts) -> Iterator[Finding]:
-    """Sources without an answer, and nodes that no measurement speaks for; of metrics that are measured here."""
     for name, problem in (seen.sources or {}).items():
         if problem is not None:
             fix = "check its url in network.sources, and that netgang's pods reach it (docs/reference/network.md)"
@@ -217,7 +214,6 @@ def duration_s(text: object) -> float | None:
 
 
 def _scheduler(seen: Facts) -> Iterator[Finding]:
-    """Everything of one configuration; without a Service it should find netgang at the loopback."""
     config, settings, service = seen.scheduler, seen.settings, seen.service
     if not settings.extender or config is None:
         return

@@ -46,10 +46,8 @@ class Reporter:
         interval_s: float = 1.0,
     ) -> None:
         self._given = {"NETGANG_REPORT_URL": url, "NETGANG_TOKEN_FILE": token_file, "NETGANG_CA_FILE": ca_file}
-        self._timeout_s = timeout_s
-        self._interval_s = interval_s
-        self._known = False
-        """Whether netgang has heard of this process: until then a report says that the job (re)started."""
+        self._timeout_s, self._interval_s = timeout_s, interval_s
+        self._known = False  # Whether netgang has heard of this process: until then a report says that it (re)started
         self._warn_from_s = float("-inf")
         self._reset()
         _reporters.add(self)

@@ -73,13 +73,10 @@ def scale_out(
     options: Options,
     *,
     now_s: float,
-    demands: Mapping[JobKey, int] = {},
+    demands: Mapping[JobKey, int] = {},  # Job → workers that its metrics ask for
     cache: PlannerCache,
 ) -> Scaling:
-    """Which jobs get fewer workers or more for their own sake, and why the others keep their size.
-
-    `demands`: job → workers that its metrics ask for. Cost: a placement for each gang that waits and job that grows.
-    """
+    """Jobs that get fewer workers or more for their own sake. Cost: a placement for each that waits or grows."""
     levels = options.condition is ElasticCondition.LEVELS
     changes: list[Change] = []
     refusals: dict[JobKey, JobRefusal] = {}
@@ -126,14 +123,12 @@ def scale_out(
 
 
 class _Growth:
-    """One pass: the room left for growth, and what each job got of it."""
+    """What each job got of the room that is not `kept` (nodes, resources), or why it got none."""
 
     def __init__(self, run: Run, kept: Ints, refusals: dict[JobKey, JobRefusal]) -> None:
-        """`kept` (nodes, resources): what growth leaves to gangs that wait. `refusals`: jobs without room are added."""
         self._run, self._kept, self._refusals = run, kept, refusals
         self._shares = NamespaceQuota(run)
-        self.new: dict[JobKey, tuple[ElasticJob, Mapping[PodUid, NodeName]]] = {}
-        """New workers and their nodes, in the order in which room was given"""
+        self.new: dict[JobKey, tuple[ElasticJob, Mapping[PodUid, NodeName]]] = {}  # In the order of turns
 
     def grow(self, job: ElasticJob, gang: Gang, target: int) -> None:
         """Give the job up to `target` workers altogether, as far as there is room."""

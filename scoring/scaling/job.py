@@ -1,8 +1,7 @@
 """An elastic job as the scaling decisions see it, its workers, what an operator may choose, and what is decided of it.
 
-Why not the API object: a TFJob, a PyTorchJob and an Indexed Job write the same four numbers in different places, and
-whether one may be resized safely depends on its kind's traps: the reader of the object settles both. Roles, requests
-and nodes are those of the gang's pods in the snapshot. The options are settings; docs/explanation/elastic.md says why.
+Why not the API object: kinds write the same four numbers in different places, and whether a job may be resized safely
+depends on its kind's traps: the reader of the object settles both. docs/explanation/elastic.md says why of the options.
 
 Workers (docs/safety.md S18): frameworks remove the highest index first, so a job gives up a prefix of its workers by
 descending index, which ends with one that has a node: the others cost and free nothing. New workers are made after
@@ -198,10 +197,7 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class No(StrEnum):
-    """Why no job is shrunk, or why this one is not, or does not grow.
-
-    Constant, as Events, metric labels and log fields make a new entry of each text; numbers and names are the detail.
-    """
+    """Why no job is shrunk, or this one is not, or does not grow: constant, as Events and metrics count each text."""
 
     # There is nothing to do.
     NOBODY_WAITS = "no gang waits for room"
@@ -311,8 +307,7 @@ class Series(msgspec.Struct, frozen=True, eq=False):
         return int(self.step[other[-1] + 1]) if len(other) else None
 
 
-NOTHING = Series(np.zeros(0, np.int64), np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0, np.int64))
-"""Of a job that has not reported yet."""
+NOTHING: Final = Series(np.zeros(0, np.int64), np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0, np.int64))
 
 
 class ReportHistory:

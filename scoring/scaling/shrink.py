@@ -50,8 +50,7 @@ MOST_COUNTS: Final = 2000  # Ways that `fewer` looks at by counting: one or two 
 MOST_TRIALS: Final = 48  # The same for real placements
 _MOST_JOBS: Final = 64  # With more jobs there are too many ways to look at any part of them
 T = TypeVar("T")
-Taken: TypeAlias = tuple[int, ...]
-"""Workers taken from each job, in the order in which jobs give"""
+Taken: TypeAlias = tuple[int, ...]  # Workers taken from each job, in the order in which jobs give
 
 
 class Giver(msgspec.Struct, frozen=True):
@@ -112,13 +111,10 @@ def without_workers(
     *,
     now_s: float,
     cache: PlannerCache,
-    leaving: Sequence[Pod] = (),
-    whole: bool = False,
+    leaving: Sequence[Pod] = (),  # These go anyway
+    whole: bool = False,  # All members that the gang asks for must fit, not its minimum alone
 ) -> Without:
-    """What the gang would find without some workers, beside what gangs before it in the queue are given.
-
-    `leaving` go anyway. `whole`: all members that the gang asks for must fit, not its minimum alone.
-    """
+    """What the gang would find without some workers, beside what gangs before it in the queue are given."""
     ask, waiting = cache.demands.of(gang, policy, snapshot.table.index), plan.waiting.get(gang.key)
     ahead = [one for one in plan.admitted.values() if waiting is not None and one.rank < waiting.rank]
     wanted = whole_of(ask) if whole else ask
@@ -257,8 +253,8 @@ class _Gathering:
             (one.allowed, [(column, amount) for column, amount in enumerate(one.request.tolist()) if amount > 0])
             for one in without.classes
         ]
+        # Members of each class that find no place; below 0: places beyond what is wanted
         self._short = [one.wanted - int(one.sums[list(group)].sum()) for one in without.classes]
-        """Members of each class that find no place; below 0: places beyond what is wanted"""
         self._free: dict[int, list[int]] = {}  # Row → what is free there by now, where a pod left
         self._taken = [0] * len(jobs)
         self._offers: dict[int, tuple[float, int]] = {}  # Job → (gain per pod, pods) of its best next pods

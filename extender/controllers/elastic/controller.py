@@ -1,14 +1,11 @@
 """Carry out what `scoring.scaling` decides about running jobs: the only place from which jobs are resized.
 
-Rounds, each from what is true then (K7: level-triggered): look at every job; take up changes of a former process from
-the notes on the jobs; follow the changes under way; then, unless workers are being removed for a gang, make the changes
-of one pass of `scoring.scaling.grow.adjust`. Rules: nothing is changed in the quiet time (docs/safety.md S11), nor
-while another replica leads; one job has one change at a time; at most one gang at a time has workers removed for it; a
-gang that did not use the room freed for it, or lost it to another client, is not served again before its pods change.
-
-A change (docs/safety.md S1, S11): all of one decision are prepared from fresh reads before the first is sent, so a
-failure that can be foreseen costs no job a worker; nothing is repeated as it was: a job that could not be changed is
-left alone for a while. A dry run only records and writes Events.
+Rounds, each from what is true then (K7: level-triggered). Rules (docs/safety.md S1, S11): nothing is changed in the
+quiet time, nor while another replica leads; one job has one change at a time; at most one gang at a time has workers
+removed for it; a gang that did not use the room freed for it, or lost it to another client, is not served again before
+its pods change. All changes of one decision are prepared from fresh reads before the first is sent, so a failure that
+can be foreseen costs no job a worker; a job that could not be changed is left alone for a while. A dry run only records
+and writes Events.
 """
 
 import asyncio
@@ -16,6 +13,7 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 
 import msgspec
@@ -196,7 +194,6 @@ def _failed(parts: ElasticParts, decided: Change, error: _NotSentError) -> None:
 
 
 def _would(parts: ElasticParts, decided: Change, cause: ResizeCause) -> None:
-    """Dry run: record what would be done and write an Event, once for each outcome."""
     last = next((one.intent for one in reversed(parts.records.changes_of(decided.uid))), None)
     before, after, at_s = decided.before, decided.after, parts.context.clock.now_s()
     if last is not None and (last.before, last.after, last.beneficiary) == (before, after, cause.beneficiary):
@@ -231,8 +228,7 @@ class Elastic:
     _not_before_s: float = field(default=0.0, init=False)  # No other pass before (monotonic)
     _vain: object = field(default=None, init=False)  # The facts that the last pass was made from, if it came to nothing
     _vain_until_s: float = field(default=0.0, init=False)  # No other pass from the same facts before
-    _unused: dict[GangKey, frozenset[PodUid]] = field(default_factory=dict, init=False)
-    """gang → its pods when it did not use the room that was freed for it"""
+    _unused: dict[GangKey, frozenset[PodUid]] = field(default_factory=dict, init=False)  # Gangs that used no freed room
     _others_at_s: float = field(default=math.inf, init=False)  # No other look for jobs of kinds we do not know before
 
     def __post_init__(self) -> None:
@@ -245,11 +241,9 @@ class Elastic:
         await self.synced()
         pause_s, changed = _PAUSE_S, self.parts.jobs.changed
         while True:
-            try:
+            with suppress(TimeoutError):  # pods, gangs and the clock wake no round
                 async with asyncio.timeout(EVERY_S):
                     await changed.wait()
-            except TimeoutError:
-                pass  # pods, gangs and the clock wake no round
             changed.clear()
             try:
                 pause_s = max(_PAUSE_S, _STRETCH * await self._round())
@@ -409,9 +403,9 @@ def post_why_none_shrinks(parts: ElasticParts, given: Scaling) -> None:
     gang = parts.context.cache.gang(given.beneficiary) if given.beneficiary is not None else None
     if gang is None or given.reason not in (No.NO_JOB, No.NOT_ENOUGH, No.GIVEN_TO_OTHERS, No.TOO_WIDE):
         return
-    first = gang.members[0]
-    jobs = [seen for seen in parts.jobs.all() if pods_job(seen) == first.job]
-    about = parts.subject(jobs[-1]) if jobs else pod_subject(first)
+    about = pod_subject(gang.members[0])
+    for seen in parts.jobs.all():
+        about = parts.subject(seen) if pods_job(seen) == gang.members[0].job else about
     counts = Counter(one.reason.value for one in given.refusals)
     reasons = [f"{count} job{'s' if count > 1 else ''}: {reason}" for reason, count in sorted(counts.items())]
     detail = f" ({given.detail})" if given.detail else ""

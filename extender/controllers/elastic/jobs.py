@@ -2,9 +2,8 @@
 
 And how far their changes have come, with the room that is reserved meanwhile (docs/safety.md S13). Rules: whatever is
 in doubt makes a text, and a job with a text is left alone; a job that claims to be elastic and must be left alone for
-good gets an Event with it; of thousands of jobs only those that look different are looked at closely. Level-triggered,
-so a missed event, a restart in the middle and a slow kubelet all come to the same end; every stage ends. What is
-reserved follows from the changes under way alone, as if the removed pods were gone.
+good gets an Event with it. Level-triggered, so a missed event, a restart in the middle and a slow kubelet all come to
+the same end; every stage ends. What is reserved follows from the changes under way alone, as if removed pods were gone.
 """
 
 from collections import Counter
@@ -40,18 +39,14 @@ def view_of(
     *,
     default_wants: Wants = Wants.CURVE,
 ) -> JobView:
-    """The job's view, from all pods that carry its name and the gang that they form. Cost: O(pods).
-
-    What is not said of the bounds is as it is now. `hindrance`: what else is known that speaks against a change.
-    """
+    """From all pods that carry its name; bounds not said are as now; `hindrance`: what else speaks against. O(pods)."""
     workers = [pod for pod in pods if pod.role is Role.WORKER and pod.index is not None]
-    intent, bounds, standing = seen.intent, seen.bounds, 0
-    if intent is not None and intent.stands(seen.workers):
-        standing = intent.most or 0
+    intent, bounds = seen.intent, seen.bounds
+    standing = intent if intent is not None and intent.stands(seen.workers) else None
     least = bounds.least if bounds.least is not None else seen.workers
     if gang is not None and not KINDS[seen.key.kind].roles:
         least = max(least, gang.min_member - (len(gang.members) - len(workers)))
-    most = bounds.most if bounds.most is not None else max(standing, seen.workers)
+    most = bounds.most if bounds.most is not None else max((standing and standing.most) or 0, seen.workers)
     no_gang = None if gang is not None and gang.actionable else NotNow.NO_GANG
     there = {pod.index for pod in workers if not pod.deleting and pod.phase is not Phase.FAILED}
     unsettled = None if there == set(range(seen.workers)) else NotNow.UNSETTLED
@@ -67,7 +62,7 @@ def view_of(
         wants=seen.wants or default_wants,
         changed_s=intent.at_s if intent is not None else None,
         changes_s=intent.changes_s if intent is not None else (),
-        grow_back_to=intent.grow_back_to if intent is not None and intent.stands(seen.workers) else None,
+        grow_back_to=standing.grow_back_to if standing is not None else None,
     )
     elastic = gang is not None and seen.claims and seen.rests is not NotNow.ENDED and not bounds.bad
     running = JobState.RUNNING if any(pod.phase is Phase.RUNNING for pod in workers) else JobState.WAITING
@@ -206,10 +201,7 @@ class ChangeFacts(msgspec.Struct, frozen=True):
 
 
 def from_note(parts: ElasticParts, seen: Seen) -> Resize | None:
-    """The last change of a job; `None`: it has no note of ours, or is not as that says. Cost: O(its pods).
-
-    One for a gang that still waits is under way, and one without a beneficiary whose pods are still going.
-    """
+    """The last change of a job, under way if its gang waits or pods still go; `None`: no note stands. O(its pods)."""
     intent, now_s = seen.intent, parts.context.clock.now_s()
     if intent is None or not intent.stands(seen.workers):
         return None
@@ -273,7 +265,7 @@ class Rooms:
                     self.keep(key, places, (giver for giver in givers if giver is not None))
 
     def _places(self, key: GangKey, going: Sequence[Pod]) -> Mapping[PodUid, NodeName] | None:
-        """Where the gang's minimum goes once these pods are gone; `None`: nowhere. Cost: one placement."""
+        """Where the gang's minimum goes once these pods are gone. Cost: one placement."""
         snapshot, planner = self._cache.snapshot(), self._parts.context.planner
         gang, plan = snapshot.gangs.get(key), planner.current
         if gang is None or (key not in plan.waiting and planner.snapshot is not None):

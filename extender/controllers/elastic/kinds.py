@@ -68,11 +68,9 @@ class Intent(msgspec.Struct, frozen=True):
     requester: Requester = msgspec.field(name="who")
     why: str = ""
     beneficiary: GangKey | None = msgspec.field(name="for", default=None)  # The gang that workers were taken away for
-    grow_back_to: int | None = msgspec.field(name="growBackTo", default=None)
-    """Workers before the first were taken away; `None`: it has them again"""
+    grow_back_to: int | None = msgspec.field(name="growBackTo", default=None)  # Workers before we took any
     most: int | None = None  # Workers it was submitted with: its maximum where it names none
-    changes_s: tuple[float, ...] = msgspec.field(name="changes", default=())
-    """Our changes within the hour before `at_s` and at it, oldest first"""
+    changes_s: tuple[float, ...] = msgspec.field(name="changes", default=())  # Ours within an hour, to `at_s`
     target: int | None = None  # Where `after` is a step on the way: to how many; `None`: it is the end
 
     @property

@@ -185,8 +185,7 @@ class Records:
 
     def __init__(self, telemetry: Telemetry, *, most: int = MOST_CHANGES, most_a_job: int = MOST_CHANGES_A_JOB) -> None:
         self._telemetry, self._most, self._most_a_job = telemetry, most, most_a_job
-        self._changes: OrderedDict[tuple[str, float], Resize] = OrderedDict()
-        """(uid of the job, moment of the decision) → its change, the oldest first"""
+        self._changes: OrderedDict[tuple[str, float], Resize] = OrderedDict()  # By uid and moment, the oldest first
         self.views: Mapping[JobKey, JobView] = {}  # Every job of a kind that we know
         self.verdict = Scaling()  # Of the last pass: for which gang jobs shrink, or why none does
 

@@ -6,8 +6,7 @@ decides the jobs' sizes. Rules:
 
 - A report is taken whole or not at all; steps ascend, and only a report that says `restarted` may go back: the points
   from its first step on are forgotten; reports are bounded per job, per namespace and for all.
-- Of each job as much is kept as `scoring.scaling.job` says; of too many jobs the one that reported longest ago is
-  forgotten, in the namespace that has the most.
+- Of too many jobs the one that reported longest ago is forgotten, in the namespace that has the most.
 - A job is looked at again when it reported, when it changed, or ten seconds after the last look.
 """
 
