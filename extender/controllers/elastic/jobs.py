@@ -46,7 +46,8 @@ def view_of(
     least = bounds.least if bounds.least is not None else seen.workers
     if gang is not None and not KINDS[seen.key.kind].roles:
         least = max(least, gang.min_member - (len(gang.members) - len(workers)))
-    most = bounds.most if bounds.most is not None else max((standing and standing.most) or 0, seen.workers)
+    submitted = standing.most or 0 if standing is not None else 0
+    most = bounds.most if bounds.most is not None else max(submitted, seen.workers)
     no_gang = None if gang is not None and gang.actionable else NotNow.NO_GANG
     there = {pod.index for pod in workers if not pod.deleting and pod.phase is not Phase.FAILED}
     unsettled = None if there == set(range(seen.workers)) else NotNow.UNSETTLED
