@@ -161,7 +161,3 @@ def test_uninstall_takes_policies_gates_and_leases_apart(full: FakeOperatorApi) 
     for said in ("let go 1 pod that waits at the gate\n", "nothing of it is there\n"):
         result = uninstall()
         assert (result.exit_code, result.stdout) == (0, said)
-
-
-def test_version() -> None:
-    assert run("--version").stdout.startswith("netgang ")

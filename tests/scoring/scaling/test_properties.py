@@ -96,7 +96,9 @@ def test_a_plan_is_whole_and_within_bounds(made: tuple[Snapshot, list[ElasticJob
         assert job.min_workers <= change.after < change.before == job.workers
         leaving = bound_workers(cluster, job, least=change.after)
         assert {pod.role for pod in leaving} == {Role.WORKER}
-        assert min(job.indexes[pod.uid] for pod in leaving) == change.after, "the prefix ends with a worker that has a node"
+        assert min(job.indexes[pod.uid] for pod in leaving) == change.after, (
+            "the prefix ends with a worker that has a node"
+        )
         assert options.decrement is None or len(leaving) <= options.decrement
     total = sum(change.before for change in found.changes) - sum(change.removed for change in found.changes)
     assert total == sum(change.after for change in found.changes)

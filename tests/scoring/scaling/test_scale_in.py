@@ -85,8 +85,6 @@ GIVEN: dict[str, Case] = {  # sentence: (what is decided, the cluster: nodes wit
     "the index decides who leaves, even when only the next one's node helps": (
         {"given": {"l": (4, 2)}},
         case("n1:3 n2:2 n3:1", workers("l", ["n1", "n1", "n2", "n1"]), replace(heavy(1, cpu="2"), members=(BIG,)))),
-    "two jobs give together where one may not give enough": ({"given": {"a": (3, 1), "b": (3, 1)}},
-        case("n1:6", A3, B3, heavy(4), options=replace(GENEROUS, decrement=2))),
     "the lightest gives first": ({"given": {"a": (3, 2)}, "refused": {"b": "NOT_NEEDED"}},
         case("n1:6", A3, B3, heavy(1))),
     "the fewest workers go, even if a heavier job gives them": ({"given": {"b": (2, 1)}},
@@ -109,10 +107,6 @@ GIVEN: dict[str, Case] = {  # sentence: (what is decided, the cluster: nodes wit
     "whole plan or nothing: two of the three workers that are needed are not given": (
         {"given": {}, "reason": "NOT_ENOUGH", "to": "default/h"},
         case("n1:4", FOUR, heavy(3), least=2)),
-    "l_dw bounds what one job gives at once": ({"reason": "NOT_ENOUGH"},
-        case("n1:6", workers("l", ["n1"] * 6), heavy(3), options=replace(GENEROUS, decrement=2))),
-    "l_dw that suffices": ({"given": {"l": (6, 3)}},
-        case("n1:6", workers("l", ["n1"] * 6), heavy(3), options=replace(GENEROUS, decrement=3))),
     "an impossible gang does not wait for room; the one behind it does": ({"to": "default/h"},
         case("n1:4", FOUR, waiting("huge", 1, cpu="64", weight=99), heavy(1))),
     "only the first gang that waits is served, and a lighter one behind it is not": (
