@@ -120,10 +120,7 @@ JUNK: tuple[Any, ...] = (None, 5, "x", [], {}, [5], {"name": 5}, float("nan"))
 def without(whole: Any, junk: Any) -> Iterator[Any]:
     """The same with junk in place of each of its parts, one after the other."""
     for key in whole if isinstance(whole, dict) else range(len(whole)) if isinstance(whole, list) else ():
-        made = deepcopy(whole)
-        made[key] = junk
-        yield made
-        for part in without(whole[key], junk):
+        for part in (junk, *without(whole[key], junk)):
             made = deepcopy(whole)
             made[key] = part
             yield made

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -225,8 +226,5 @@ def test_wishes_are_one_of_the_words() -> None:
      b'{"metadata":{"name":"x"},"spec":{"parallelism":-1,"tfReplicaSpecs":[]}}'],
 )  # fmt: skip
 def test_rubbish_is_a_value_error(kind: str, raw: bytes) -> None:
-    try:
-        found = read(KINDS[kind], raw)
-    except ValueError:
-        return
-    assert found.workers >= 0
+    with suppress(ValueError):
+        assert read(KINDS[kind], raw).workers >= 0
