@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -26,7 +25,6 @@ from scoring.model import Taint
 from tests.builders import node
 from tests.cli.doctor.installed import SETTINGS as SETTINGS_FILE
 from tests.cli.doctor.installed import installed, look
-from tests.contract.manifests.rendered import ROOT
 
 Seed = Callable[[Facts], Facts]
 GATES = "netgang-gate"
@@ -34,7 +32,6 @@ HOST = "netgang.netgang-system.svc"
 SETTINGS = Settings(leader_election=LeaderElection.ON)
 SERVICE = ServiceAddress("netgang", "netgang-system", 8888, "10.96.0.88")
 ROLE = "node-role.kubernetes.io"
-DEFAULT = Settings(scheduler_names=("default-scheduler",), host="0.0.0.0")
 TLS = Settings(
     leader_election=LeaderElection.ON,
     tls=TlsSettings(Path("tls.crt"), Path("tls.key"), Path("ca.crt"), ("s",)),
@@ -226,6 +223,8 @@ WELL: dict[str, Seed] = {  # what is as it should be, though it looks otherwise
     "the number of the Service: a static kube-scheduler resolves no names": both(
         entries("10.96.0.88:8888"), facts(service=SERVICE)),
     "no gates": facts(policies=({}, {})),
+    "a kube-scheduler that asks no extender": both(
+        config(extenders=[]), facts(settings=replace(SETTINGS, extender=False))),
     "nothing was looked at": lambda seen: Facts(settings=seen.settings),
 }  # fmt: skip
 
@@ -233,13 +232,6 @@ WELL: dict[str, Seed] = {  # what is as it should be, though it looks otherwise
 @pytest.mark.parametrize("seed", WELL.values(), ids=WELL)
 def test_what_is_right_is_left_alone(seed: Seed) -> None:
     assert examine(seed(system())) == ()
-
-
-def test_other_ways_to_be_right() -> None:
-    """The configuration of the cluster's own kube-scheduler; and none at all where it asks no extender."""
-    own = yaml.safe_load((ROOT / "scheduler-config/default-scheduler.yaml").read_text())
-    assert examine(Facts(settings=DEFAULT, scheduler=own, kubernetes="1.36.3")) == ()
-    assert examine(Facts(settings=replace(SETTINGS, extender=False), kubernetes="1.37.2")) == ()
 
 
 def test_what_was_not_seen_is_a_note() -> None:

@@ -260,15 +260,8 @@ def test_when_the_beneficiary_ends_everybody_is_as_before(
     sizes = {key: job.workers for key, job in cluster.jobs.items()}
     giver = data.draw(st.sampled_from(sorted(givers, key=lambda job: job.key)))
     worker = next(p for p in cluster.gangs[giver.gang].members if p.role is Role.WORKER)
-    newcomer = replace(
-        cluster.gangs[giver.gang],
-        key=GangKey("default/late"),
-        min_member=1,
-        members=(replace(worker, uid=worker.uid.__class__("late"), name=worker.name.__class__("late"), node=None,
-                         phase=Phase.PENDING, index=0),),
-        options=(("weight", "99"),),
-        created_s=5.0,
-    )  # fmt: skip
+    cpu = f"{start.table.vector(worker.requests)[0]}m"
+    newcomer = waiting("late", 1, cpu=cpu, weight=99, created_s=5.0)
     cluster.gangs[newcomer.key] = newcomer
     cluster.rest(FREE)
     assert newcomer.key not in cluster.plan.waiting, "a worker's room is enough for it"
