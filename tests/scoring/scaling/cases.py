@@ -53,18 +53,11 @@ def workers(
 
 
 def waiting(
-    name: str,
-    size: int,
-    *,
-    cpu: str = "1",
-    weight: Fraction | float = 1,
-    created_s: float = 0.0,
-    priority: int = 0,
-    options: dict[str, str] | None = None,
+    name: str, size: int, *, weight: Fraction | float = 1, options: dict[str, str] | None = None, **fields: Any
 ) -> Gang:
     """A gang of `size` workers, none of which has a node."""
     asked = {"weight": str(Fraction(weight).limit_denominator(1000))} | (options or {})
-    return gang(name, size, cpu=cpu, role=Role.WORKER, created_s=created_s, options=asked, priority=priority)
+    return gang(name, size, role=Role.WORKER, options=asked, **fields)
 
 
 def elastic(
@@ -74,17 +67,9 @@ def elastic(
     name = of.key.partition("/")[2]
     indexes = {p.uid: p.index for p in of.members if p.role is Role.WORKER and p.index is not None}
     count = len(indexes) if wanted is None else wanted
-    defaults: dict[str, Any] = {"refusal": None, "wants": Wants.OFF, "changed_s": None}
-    return ElasticJob(
-        key=JobKey(Namespace("default"), "TFJob.kubeflow.org", name),
-        uid=f"uid-of-{name}",
-        gang=of.key,
-        workers=count,
-        min_workers=least,
-        max_workers=max(count, least) if most is None else most,
-        indexes=indexes,
-        **(defaults | fields),
-    )
+    fields = {"refusal": None, "wants": Wants.OFF, "changed_s": None, "indexes": indexes, **fields}
+    key, most = JobKey(Namespace("default"), "TFJob.kubeflow.org", name), max(count, least) if most is None else most
+    return ElasticJob(key, f"uid-of-{name}", of.key, count, min_workers=least, max_workers=most, **fields)
 
 
 def reported(*points: Point) -> Series:

@@ -42,20 +42,14 @@ def clusters(draw: st.DrawFn) -> tuple[Snapshot, list[ElasticJob]]:
             if name is not None:
                 left[name] -= cpu
             where.append(name)
-        gang = workers(
-            f"j{number}", where, ps=ps, cpu=str(cpu), weight=draw(st.integers(1, 2)),
-            created_s=float(draw(st.integers(0, 2))),
-        )  # fmt: skip
+        weight, created_s = draw(st.integers(1, 2)), float(draw(st.integers(0, 2)))
+        gang = workers(f"j{number}", where, ps=ps, cpu=str(cpu), weight=weight, created_s=created_s)
         least = draw(st.integers(0, max(len(where) - 1, 0)))
         jobs.append(elastic(gang, least=least, most=len(where) + draw(st.integers(0, 3))))
         gangs.append(gang)
     for number in range(draw(st.integers(0, 2) if draw(st.booleans()) else st.just(1))):
-        gangs.append(
-            waiting(
-                f"w{number}", draw(st.integers(1, 4)), cpu=str(draw(st.integers(1, 3))), weight=draw(st.integers(2, 9)),
-                created_s=1.0,
-            )
-        )  # fmt: skip
+        size, cpu, weight = draw(st.integers(1, 4)), draw(st.integers(1, 3)), draw(st.integers(2, 9))
+        gangs.append(waiting(f"w{number}", size, cpu=str(cpu), weight=weight, created_s=1.0))
     return snapshot([node(name, cpu=str(CPU[name]), zone=name[0]) for name in NODES], gangs), jobs
 
 
@@ -86,7 +80,7 @@ def without_pods(cluster: Snapshot, uids: set[str]) -> Snapshot:
 
 @given(clusters(), options_of)
 def test_a_plan_is_whole_and_within_bounds(made: tuple[Snapshot, list[ElasticJob]], options: Options) -> None:
-    """Σ after = Σ before − removed; no ps; never below the minimum; from the top; and then the gang starts."""
+    """No ps; never below the minimum; from the top; and then the gang starts."""
     cluster, jobs = made
     found = decided(cluster, jobs, options)
     by_key = {job.key: job for job in jobs}
@@ -100,8 +94,6 @@ def test_a_plan_is_whole_and_within_bounds(made: tuple[Snapshot, list[ElasticJob
             "the prefix ends with a worker that has a node"
         )
         assert options.decrement is None or len(leaving) <= options.decrement
-    total = sum(change.before for change in found.changes) - sum(change.removed for change in found.changes)
-    assert total == sum(change.after for change in found.changes)
     if found.changes:
         ends = {change.job: change.after for change in found.changes}
         gone = {str(uid) for job in jobs for uid, index in job.indexes.items() if index >= ends.get(job.key, 99)}

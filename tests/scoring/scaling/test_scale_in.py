@@ -31,11 +31,11 @@ def decide(
     policy: Policy = TRUSTING,
     now_s: float = 1000.0,
     network: NetworkMatrix | None = None,
-    claims: Mapping[str, Reservation] | None = None,
+    claims: Mapping[str, Reservation] = {},
     **fields: Any,
 ) -> Scaling:
     """The decision for this cluster, from its own plan; without `jobs` every gang that runs is one, with `fields`."""
-    cluster = snapshot(machines(nodes), gangs, network=network, claims=claims or {})
+    cluster = snapshot(machines(nodes), gangs, network=network, claims=claims)
     jobs = [elastic(one, **fields) for one in gangs if one.placed] if jobs is None else jobs
     return scale_in(
         cluster, plan(cluster, policy, now_s=now_s), jobs, policy, options, now_s=now_s, cache=PlannerCache()

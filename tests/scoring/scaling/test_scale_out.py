@@ -8,10 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from scoring.ids import NodeName
-from scoring.model import Gang, NodeSelectorTerm, Pod, Requirement, Role
+from scoring.model import Gang, NodeSelectorTerm, Requirement, Role
 from scoring.model.policy import Policy
 from scoring.model.snapshot import NodeTable, Reservation
-from scoring.network.matrix import NetworkMatrix
 from scoring.plan import PlannerCache, plan
 from scoring.scaling.grow import adjust, scale_out
 from scoring.scaling.job import ElasticJob, No, Options, Scaling
@@ -27,17 +26,15 @@ def decide(
     jobs: Sequence[ElasticJob],
     options: Options = UNBOUNDED,
     *,
-    demands: Mapping[str, int] | None = None,
-    network: NetworkMatrix | None = None,
+    demands: Mapping[str, int] = {},
     policy: Policy = TRUSTING,
     now_s: float = 1000.0,
-    pods: Sequence[Pod] = (),
-    claims: Mapping[str, Reservation] | None = None,
+    **around: Any,
 ) -> Scaling:
     """The decision for this cluster, from its own plan; demands by the job's name."""
-    cluster = snapshot(machines(nodes), gangs, pods=pods, network=network, claims=claims or {})
+    cluster = snapshot(machines(nodes), gangs, **around)
     made = plan(cluster, policy, now_s=now_s)
-    asked = {job.key: demands[job.key.name] for job in jobs if demands and job.key.name in demands}
+    asked = {job.key: demands[job.key.name] for job in jobs if job.key.name in demands}
     return scale_out(cluster, made, jobs, policy, options, now_s=now_s, demands=asked, cache=PlannerCache())
 
 

@@ -10,7 +10,9 @@ import ssl
 import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from subprocess import PIPE, Popen, run
 from typing import Any
@@ -24,8 +26,7 @@ from extender.settings.settings import Settings
 from netgang_report import Reporter
 from netgang_report.__main__ import main
 from tests.extender.controllers.elastic.cluster import Site, site
-from tests.extender.controllers.elastic.reporting import REPORT_PATH as PATH
-from tests.extender.controllers.elastic.reporting import TOKEN, TRAINER, Sink
+from tests.extender.controllers.elastic.reporting import PATH, TOKEN, TRAINER, Sink
 from tests.extender.scheduling import world
 from tests.extender.server.served import listening
 from tests.extender.server.tls.conftest import Certificates, certificates
@@ -85,11 +86,8 @@ def test_several_threads_may_report(client: Reporter, sink: Sink) -> None:
             client.report(step=step, loss=1.0)
             assert len(senders()) <= 1
 
-    threads = [threading.Thread(target=train, args=(first,)) for first in (0, 50, 100, 150)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(train, (0, 50, 100, 150)))
     client.flush()
     assert sorted(step for steps in sink.steps() for step in steps) == list(range(200))
 
@@ -129,12 +127,9 @@ def test_odd_values_stop_nothing(client: Reporter, sink: Sink, values: dict[str,
 
 
 def test_without_an_address_nothing_happens(client: Reporter, sink: Sink, monkeypatch: pytest.MonkeyPatch) -> None:
-    for address in (None, ""):
-        monkeypatch.delenv("NETGANG_REPORT_URL", raising=False)
-        if address is not None:
-            monkeypatch.setenv("NETGANG_REPORT_URL", address)
-        assert client.report(step=1, loss=1.0) is False
-        assert senders() == []
+    for change in (partial(monkeypatch.setenv, value=""), monkeypatch.delenv):
+        change("NETGANG_REPORT_URL")
+        assert (client.report(step=1, loss=1.0), senders()) == (False, [])
         client.flush()
     monkeypatch.setenv("NETGANG_REPORT_URL", sink.url)
     sent(client, 2)

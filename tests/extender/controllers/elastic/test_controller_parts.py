@@ -175,20 +175,13 @@ def test_the_gang_of_a_job() -> None:
 
 def test_records_are_bounded_and_keep_the_newest() -> None:
     records = Records(Telemetry(), most=5, most_a_job=3)
-
-    def put(uid: str, at_s: float, stage: Stage = Stage.REMOVING) -> None:
-        records.put(Resize(LOW, uid, Intent(6, 3, at_s, Requester.QUEUE), stage))
-
-    def of_job(uid: str) -> list[tuple[float, Stage]]:
-        return [(one.intent.at_s, one.stage) for one in records.changes_of(uid)]
-
-    for number in range(4):
-        put("u1", float(number))
-    put("u1", 3.0, Stage.DONE)
-    assert of_job("u1") == [(1.0, Stage.REMOVING), (2.0, Stage.REMOVING), (3.0, Stage.DONE)]
-    for number in range(4):
-        put(f"u{number + 2}", 10.0)
-    assert of_job("u1") == [(3.0, Stage.DONE)]
+    for uid, at_s in (*(("u1", float(number)) for number in range(4)), *((f"u{number}", 10.0) for number in "2345")):
+        records.put(Resize(LOW, uid, Intent(6, 3, at_s, Requester.QUEUE), Stage.REMOVING))
+        if (uid, at_s) == ("u1", 3.0):
+            records.put(Resize(LOW, uid, Intent(6, 3, at_s, Requester.QUEUE), Stage.DONE))
+            stages = [(one.intent.at_s, one.stage) for one in records.changes_of("u1")]
+            assert stages == [(1.0, Stage.REMOVING), (2.0, Stage.REMOVING), (3.0, Stage.DONE)]
+    assert [one.intent.at_s for one in records.changes_of("u1")] == [3.0]
     assert len(records.open_changes()) == 4
 
 

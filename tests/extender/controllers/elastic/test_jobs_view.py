@@ -37,15 +37,12 @@ async def test_a_running_job() -> None:
         document = (await here.world.get("/v1/jobs")).json()
         assert (document["counts"], document["of"]) == ({"RUNNING": 1}, 1)
         [low] = document["jobs"]
-        words = [low[name] for name in ("job", "kind", "state", "gang")]
-        assert words == ["default/low", "Job.batch", "RUNNING", "default/low"]
-        workers = low["workers"]
-        assert (workers["now"], workers["min"], workers["max"]) == (6, 2, 7)
-        assert sum(low["placement"]["nodes"].values()) == 6
-        assert low["placement"]["zones"] == ["a"]
+        words = {"job": "default/low", "kind": "Job.batch", "state": "RUNNING", "gang": "default/low"}
+        assert (words | dict.fromkeys(("refusal", "reported", "last_change"))).items() <= low.items()
+        assert {"now": 6, "min": 2, "max": 7}.items() <= low["workers"].items()
+        assert (sum(low["placement"]["nodes"].values()), low["placement"]["zones"]) == (6, ["a"])
         assert low["weight"]["omega"] > 0.5
         assert 0.0 < low["network"] <= 100.0
-        assert (low["refusal"], low["reported"], low["last_change"]) == (None, None, None)
         assert low["metrics"]["policy"] == "curve"
         full = (await here.world.get("/v1/jobs/default/low")).json()
         assert low.items() <= full.items()

@@ -14,12 +14,12 @@ from extender.controllers.elastic.records import JobView, Records
 from extender.controllers.elastic.reports import Rates, Reports
 from extender.runtime.telemetry import Telemetry
 from scoring.scaling.job import MetricOptions
-from tests.extender.controllers.elastic.reporting import job_key, view, views
+from tests.extender.controllers.elastic.reporting import PATH as RESNET
+from tests.extender.controllers.elastic.reporting import job_key, view
 from tests.fakes.clock import FakeClock
 from tests.fakes.reviews import FakeReviews
 
 TEAM = {"authorization": "Bearer team-token"}
-RESNET = "/v1/jobs/team/resnet/metrics"
 OWNERS = {
     "team-token": "system:serviceaccount:team:trainer",
     "other-token": "system:serviceaccount:other:trainer",
@@ -37,7 +37,7 @@ class Port:
         self, *jobs: JobView, rates: Rates = Rates(), audiences: tuple[str, ...] = (), body_timeout_s: float = 5.0
     ) -> None:
         self.clock = FakeClock()
-        self.jobs = views(*(jobs or (view("resnet"),)))
+        self.jobs = {one.job.key: one for one in jobs or (view("resnet"),)}
         records = Records(Telemetry())
         records.views = self.jobs
         self.reports = Reports(records, MetricOptions(), self.clock, rates=rates)
