@@ -52,7 +52,6 @@ class Finding(msgspec.Struct, frozen=True):
 
 error = partial(Finding, severity=Severity.ERROR)
 warning = partial(Finding, severity=Severity.WARNING)
-note = partial(Finding, severity=Severity.NOTE)
 
 
 def _some(names: Iterable[str]) -> str:
@@ -321,7 +320,7 @@ _BY_SETTINGS = (_scheduler, _policies, _rights, _running, _probe, _network)
 def examine(seen: Facts) -> tuple[Finding, ...]:
     """All findings, the worst first; with settings that are refused or not known, little is checked."""
     fix = "name the file (--config, --scheduler-config), or run the doctor with an administrator's kubeconfig"
-    found = {note("not-seen", what, fix) for what in seen.unseen}
+    found = {Finding("not-seen", what, fix, Severity.NOTE) for what in seen.unseen}
     for problem in seen.settings_problems:
         what = f"settings of {seen.settings_from}: {problem}"
         found.add(error("settings-invalid", what, "docs/reference/settings.md says what is accepted"))

@@ -159,11 +159,6 @@ def _end() -> None:
             thread.join(1.0)
 
 
-def _after_fork() -> None:
-    # A data loader's process has neither the thread nor, perhaps, an open lock.
-    for one in list(_reporters):
-        one._reset()
-
-
 if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(after_in_child=_after_fork)
+    # A data loader's process has neither the thread nor, perhaps, an open lock.
+    os.register_at_fork(after_in_child=lambda: list(map(Reporter._reset, list(_reporters))))

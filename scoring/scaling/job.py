@@ -269,9 +269,6 @@ def resizable(job: ElasticJob, gang: Gang | None, options: Options, *, now_s: fl
     return None
 
 
-MOST_POINTS: Final = 500  # Points kept of one job
-
-
 class Point(msgspec.Struct, frozen=True):
     """One report of one job: how far it is, and how well it goes; numbers are finite. `None`: not reported."""
 
@@ -323,7 +320,7 @@ class ReportHistory:
     (8, 9)
     """
 
-    def __init__(self, most: int = MOST_POINTS) -> None:
+    def __init__(self, most: int = 500) -> None:
         """`most`: at least four, so that thinning leaves some."""
         self._most = most // 2  # Of each part
         self._newest: deque[Point] = deque()

@@ -38,26 +38,24 @@ _SHAPES: Final[Mapping[str, Callable[[Floats], Floats]]] = {
 
 
 class Curve(msgspec.Struct, frozen=True):
-    """L(k) = floor + height · φ((k − begin) / scale)."""
+    """L(k) = floor + height · φ(k / scale)."""
 
     family: str
     floor: float
     height: float
-    begin: float
     scale: float
     explained: float  # R², the share of the loss's variance that the curve explains, at most 1
 
     def at(self, step: float) -> float:
         """The loss at `step`, of the past or of the future."""
-        x = np.array([max(step - self.begin, 0.0) / self.scale])
-        return self.floor + self.height * float(_SHAPES[self.family](x)[0])
+        return self.floor + self.height * float(_SHAPES[self.family](np.array([step / self.scale]))[0])
 
 
-def fit_curve(steps: Floats, losses: Floats) -> Curve | None:
-    """The best curve over ascending steps; `None`: fewer than eight reports, or no fall. Cost: 180 line fits."""
-    if len(steps) < 8:
+def fit_curve(k: Floats, losses: Floats) -> Curve | None:
+    """The best curve over steps that ascend from 0; `None`: under eight reports, or no fall. Cost: 180 line fits."""
+    if len(k) < 8:
         return None
-    k, mean = steps - steps[0], float(losses.mean())
+    mean = float(losses.mean())
     y = losses - mean
     if (total := float(y @ y)) <= 0.0:
         return None
@@ -77,7 +75,7 @@ def fit_curve(steps: Floats, losses: Floats) -> Curve | None:
         at = int(rest.argmin())
         explained = 1.0 - float(rest[at]) / total
         if np.isfinite(rest[at]) and (best is None or explained > best.explained):
-            best = Curve(family, float(floor[at]), float(height[at]), float(steps[0]), float(scales[at]), explained)
+            best = Curve(family, float(floor[at]), float(height[at]), float(scales[at]), explained)
     return best
 
 

@@ -20,17 +20,7 @@ import msgspec
 from msgspec.structs import replace
 
 from extender.controllers.elastic.jobs import Rooms, facts_of, from_note, look_in_steps, post_unknown_kinds
-from extender.controllers.elastic.kinds import (
-    KINDS,
-    Intent,
-    NotNow,
-    Requester,
-    ResizeCause,
-    Seen,
-    next_intent,
-    read,
-    resize_patch,
-)
+from extender.controllers.elastic.kinds import KINDS, NotNow, Requester, ResizeCause, next_intent, read, resize_patch
 from extender.controllers.elastic.records import ElasticParts, Records, Resize, Stage, pods_job
 from extender.controllers.elastic.reports import Reports
 from extender.controllers.events.recorder import Happening, pod_subject
@@ -50,9 +40,8 @@ class Prepared(msgspec.Struct, frozen=True):
     """A change that may be sent."""
 
     decided: Change
+    change: Resize  # As it is once this is sent
     patch: bytes
-    seen: Seen
-    intent: Intent
     note: str  # What is announced
     going: tuple[Fresh, ...]  # Pods that its framework removes for it: those of the highest indexes
 
@@ -93,26 +82,24 @@ async def send(parts: ElasticParts, prepared: Sequence[Prepared]) -> None:
         except _NotSentError as error:
             _failed(parts, one.decided, error)
             return
-        stage = Stage.REMOVING if one.decided.removed > 0 else Stage.GROWING
-        parts.record(Resize(one.decided.job, one.decided.uid, one.intent, stage))
-        if stage is Stage.GROWING:  # that it shrinks was announced before
-            unsure = "" if answered else " (no answer of the API server)"
-            parts.post_job_event(one.seen, Happening.JOB_RESIZED, f"{one.note}{unsure}")
+        parts.record(one.change)
+        if one.change.stage is Stage.GROWING:  # that it shrinks was announced before
+            note = one.note if answered else f"{one.note} (no answer of the API server)"
+            parts.context.events.post(parts.subject(one.change), Happening.JOB_RESIZED, note, note)
 
 
 async def step(parts: ElasticParts, change: Resize) -> None:
     """Remove the next worker of a change whose workers leave one by one."""
-    clock, intent, view = parts.context.clock, change.intent, parts.records.views.get(change.job)
-    if view is None or clock.monotonic_s() < view.again_s or not parts.may_change():
+    after, view = change.intent.after, parts.records.views.get(change.job)
+    if view is None or parts.context.clock.monotonic_s() < view.again_s or not parts.may_change():
         return
-    decided = Change(change.job, change.uid, intent.after, intent.after - 1)
+    decided = Change(change.job, change.uid, after, after - 1)
     try:
         ready = await _prepare(parts, decided, change)
-        if ready is not None and parts.may_change():
-            await _patch(parts, ready)
-            parts.record(replace(change, intent=ready.intent, stepped_s=clock.now_s()))
     except _NotSentError as error:
         _failed(parts, decided, error)
+    else:
+        await send(parts, [ready] if ready is not None else [])
 
 
 async def _prepare(parts: ElasticParts, decided: Change, of: ResizeCause | Resize) -> Prepared | None:
@@ -135,17 +122,17 @@ async def _prepare(parts: ElasticParts, decided: Change, of: ResizeCause | Resiz
             going = tuple(one for index, one in alive if index is not None and index >= decided.after)
     except (ApiError, ApiUnavailableError, ValueError) as error:
         raise _NotSentError(f"it cannot be read: {error}", refused=not isinstance(error, NotFoundError)) from error
-    last = seen.intent
+    last, before, after, now_s = seen.intent, decided.before, decided.after, context.clock.now_s()
     if isinstance(of, ResizeCause):
-        before, after, at_s = decided.before, decided.after, context.clock.now_s()
-        intent = next_intent(last, cause=of, before=before, after=after, at_s=at_s, one_by_one=kind.one_by_one)
+        intent = next_intent(last, cause=of, before=before, after=after, at_s=now_s, one_by_one=kind.one_by_one)
+        change = Resize(key, decided.uid, intent, Stage.REMOVING if decided.removed > 0 else Stage.GROWING)
         note = f"From {before} to {after} workers: {of.why}"
     elif last is None or (last.at_s, last.target) != (of.intent.at_s, of.intent.target):
         raise _NotSentError(_CHANGED)
     else:
-        intent, way = last.one_further(), f"on the way to {of.intent.goal}: {of.intent.why}"
-        note = f"From {decided.before} to {decided.after} workers, {way}"
-    if seen.uid != decided.uid or seen.workers != decided.before:
+        change = replace(of, intent=last.one_further(), stepped_s=now_s)
+        note = f"From {before} to {after} workers, on the way to {of.intent.goal}: {of.intent.why}"
+    if seen.uid != decided.uid or seen.workers != before:
         raise _NotSentError(_CHANGED)
     if why := seen.unsafe or seen.rests:
         raise _NotSentError(why)
@@ -154,15 +141,15 @@ async def _prepare(parts: ElasticParts, decided: Change, of: ResizeCause | Resiz
     if (foreign := context.disruptions.foreign_among(going)) is not None:
         raise _NotSentError(f"pod {foreign.name} of it is not netgang's", refused=True)
     try:
-        patch = resize_patch(kind, raw, intent, notes=context.notes)
+        patch = resize_patch(kind, raw, change.intent, notes=context.notes)
     except ValueError as error:
         raise _NotSentError(str(error), refused=True) from error
-    return Prepared(decided, patch, seen, intent, note, going)
+    return Prepared(decided, change, patch, note, going)
 
 
 async def _patch(parts: ElasticParts, one: Prepared) -> bool:
     """Patch the job; whether the API server answered: else the watch shows if it took effect. _NotSentError."""
-    disruptions, job, answered = parts.context.disruptions, parts.subject(one.seen), True
+    disruptions, job, answered = parts.context.disruptions, parts.subject(one.change), True
     try:
         if one.decided.removed > 0:
             cause = RemovalCause(Happening.JOB_RESIZED, one.note)

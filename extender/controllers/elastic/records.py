@@ -28,8 +28,6 @@ from scoring.model import Gang, Pod, Role
 from scoring.queue.states import JobState
 from scoring.scaling.job import ElasticJob, JobKey, Options, Scaling
 
-MOST_CHANGES = 1000  # Changes kept of all jobs together
-MOST_CHANGES_A_JOB = 20
 _RETRY = Backoff(1.0, 300.0)
 
 T = TypeVar("T")
@@ -181,9 +179,9 @@ class JobView(msgspec.Struct):
 
 
 class Records:
-    """Changes and views; only the controller writes. Bounded: see MOST_CHANGES; views by the jobs there are."""
+    """Changes and views; only the controller writes. Bounded by the arguments; views by the jobs there are."""
 
-    def __init__(self, telemetry: Telemetry, *, most: int = MOST_CHANGES, most_a_job: int = MOST_CHANGES_A_JOB) -> None:
+    def __init__(self, telemetry: Telemetry, *, most: int = 1000, most_a_job: int = 20) -> None:
         self._telemetry, self._most, self._most_a_job = telemetry, most, most_a_job
         self._changes: OrderedDict[tuple[str, float], Resize] = OrderedDict()  # By uid and moment, the oldest first
         self.views: Mapping[JobKey, JobView] = {}  # Every job of a kind that we know
@@ -237,10 +235,10 @@ class ElasticParts(msgspec.Struct, frozen=True):
         alive = (pod for pod in pods if pod.role is Role.WORKER and not pod.terminal)
         return [pod for pod in alive if pod.index is not None and pod.index >= workers]
 
-    def subject(self, seen: Seen) -> Subject:
+    def subject(self, of: Seen | Resize) -> Subject:
         """The job, as Events are about it."""
-        key, kind = seen.key, KINDS[seen.key.kind]
-        return Subject(kind.api_version, kind.kind, key.namespace, key.name, seen.uid)
+        key = of.key if isinstance(of, Seen) else of.job
+        return Subject(KINDS[key.kind].api_version, KINDS[key.kind].kind, key.namespace, key.name, of.uid)
 
     def post_job_event(self, seen: Seen, what: Happening, note: str) -> None:
         """An Event about the job; the same note is repeated only after a while."""

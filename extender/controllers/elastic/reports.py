@@ -28,7 +28,6 @@ from extender.runtime.slices import Steps
 from scoring.scaling.job import NOTHING, ElasticJob, JobKey, MetricOptions, Point, ReportHistory, Series
 from scoring.scaling.metrics import WorkerDemand, worker_demand
 
-MOST_JOBS: Final = 1000  # Series kept at a time; with as many points of each as may be, 100 MB in all
 _AGAIN_S: Final = 10.0
 MOST_POINTS: Final = 256  # Points of one report
 AHEAD_S: Final = 60.0  # How much a job's clock may be ahead of ours
@@ -84,7 +83,7 @@ class Reports:
         clock: Clock,
         *,
         rates: Rates = Rates(),
-        most_jobs: int = MOST_JOBS,
+        most_jobs: int = 1000,  # Kept at a time; with as many points of each as may be, 100 MB in all
     ) -> None:
         self._records, self._options, self._clock = records, options, clock
         self._rates, self._most_jobs = rates, most_jobs
@@ -92,9 +91,6 @@ class Reports:
         self._all = self._bucket(rates.in_all)
         self._of: dict[JobKey, _Tokens] = {}  # job that reported → how much more it may
         self._in: dict[str, _Tokens] = {}  # namespace → the same of all its jobs
-
-    def __len__(self) -> int:
-        return len(self._jobs)
 
     def take(self, namespace: str, name: str, body: bytes, *, kind: str | None = None) -> ReportAnswer:
         """Keep a report of the job `name`. Errors: BadRequestError, naming the field. Cost: O(jobs + points)."""

@@ -380,7 +380,7 @@ def test_a_speed_that_cannot_be_told_for_a_count_is_left_out() -> None:
 
 def test_the_worked_example_of_the_page() -> None:
     """docs/explanation/elastic.md: L = 0.5 + 2·10⁴/(x + 10⁴), 50 samples/s with 3 workers, 80 with 6, stall 41 s."""
-    curve = Curve("inverse", floor=0.5, height=2.0, begin=0.0, scale=1e4, explained=1.0)
+    curve = Curve("inverse", floor=0.5, height=2.0, scale=1e4, explained=1.0)
     rows = []
     for count, trained in ((3, 3e4), (6, 3e4), (6, 1e6)):
         model = Model(curve, {3: 1 / 50, 6: 1 / 80}, trained, 41.0)

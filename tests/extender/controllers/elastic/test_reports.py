@@ -215,6 +215,6 @@ async def test_jobs_that_are_gone_are_forgotten() -> None:
     assert await port.statuses(1, path="/v1/jobs/team/vgg/metrics") == [200]
     gone = port.jobs.pop(job_key("resnet"))
     port.reports.tidy()
-    assert (port.kept(), len(port.reports)) == ([], 1)
+    assert (port.kept(), len(port.reports.points(job_key("vgg"), "uid-1"))) == ([], 1)
     port.jobs[gone.job.key] = gone
     assert await port.statuses(*range(20)) == [200] * 20
