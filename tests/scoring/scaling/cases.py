@@ -32,13 +32,12 @@ def workers(
     least: int | None = None,
     cpu: str = "1",
     weight: Fraction | float = 1,
-    created_s: float = 0.0,
-    priority: int = 0,
+    **fields: Any,
 ) -> Gang:
     """A job that runs: worker i on nodes[i] (`None`: it waits), and perhaps a ps; it needs `least` pods, else one."""
-    common: dict[str, Any] = {"gang": name, "cpu": cpu, "priority": priority}
+    common: dict[str, Any] = {"gang": name, "cpu": cpu, **fields}
     members = [bound(pod(f"{name}-ps-0", role=Role.PS, index=0, **common), ps)] if ps else []
-    common |= {"role": Role.WORKER, "created_s": created_s, "phase": Phase.PENDING}
+    common |= {"role": Role.WORKER, "phase": Phase.PENDING}
     for index, where in enumerate(nodes):
         one = pod(f"{name}-worker-{index}", index=index, **common)
         members.append(one if where is None else bound(one, where))
@@ -47,8 +46,7 @@ def workers(
         members=members,
         min_member=least if least is not None else 1 + len(members) - len(nodes),
         options={"weight": str(Fraction(weight).limit_denominator(1000))},
-        created_s=created_s,
-        priority=priority,
+        **fields,
     )
 
 

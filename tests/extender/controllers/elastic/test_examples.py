@@ -110,7 +110,6 @@ def test_the_job_says_where_it_reports() -> None:
     assert options.keys() <= KNOWN_OPTIONS
     least, most = int(options["min-workers"]), int(options["max-workers"])
     assert least <= spec["parallelism"] == spec["completions"] <= most
-    labels = spec["template"]["metadata"]["labels"]
-    assert labels["pod-group.scheduling.sigs.k8s.io/min-available"] == str(least)
+    assert spec["template"]["metadata"]["labels"]["pod-group.scheduling.sigs.k8s.io/min-available"] == str(least)
     [mount] = spec["template"]["spec"]["containers"][0]["volumeMounts"]
     assert env["NETGANG_CA_FILE"] == f"{mount['mountPath']}/ca.crt"
