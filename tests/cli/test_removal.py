@@ -44,8 +44,8 @@ def api() -> FakeOperatorApi:
     return FakeOperatorApi()
 
 
-async def taken_away(api: FakeOperatorApi, **how: Any) -> Removal:
-    one = removal(api, **how)
+async def taken_away(api: FakeOperatorApi, then: Callable[[], object] = lambda: None) -> Removal:
+    one = removal(api, then=then)
     await one.policies()
     await one.gates()
     return one

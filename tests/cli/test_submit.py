@@ -55,12 +55,8 @@ def test_why_a_job_would_wait(tmp_path: Path) -> None:
 
 
 GATES = {"schedulingGates": [{"name": "netgang.io/gang"}]}
-NATIVE_GROUP = {
-    "apiVersion": "scheduling.k8s.io/v1beta1",
-    "kind": "PodGroup",
-    "metadata": {"name": "g"},
-    "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}},
-}
+NATIVE = {"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "metadata": {"name": "g"}}
+NATIVE_GROUP = {**NATIVE, "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}}
 
 
 def test_a_gated_gang_of_kubernetes_own(tmp_path: Path) -> None:

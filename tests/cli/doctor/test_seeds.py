@@ -32,11 +32,8 @@ HOST = "netgang.netgang-system.svc"
 SETTINGS = Settings(leader_election=LeaderElection.ON)
 SERVICE = ServiceAddress("netgang", "netgang-system", 8888, "10.96.0.88")
 ROLE = "node-role.kubernetes.io"
-TLS = Settings(
-    leader_election=LeaderElection.ON,
-    tls=TlsSettings(Path("tls.crt"), Path("tls.key"), Path("ca.crt"), ("s",)),
-    health_port=8890,
-)
+FILES = TlsSettings(Path("tls.crt"), Path("tls.key"), Path("ca.crt"), ("s",))
+TLS = Settings(leader_election=LeaderElection.ON, tls=FILES, health_port=8890)
 
 
 @pytest.fixture(scope="module", autouse=True)

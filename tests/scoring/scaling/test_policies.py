@@ -248,9 +248,6 @@ def test_every_setting_reaches_its_option() -> None:
     assert (found.condition, found.metrics.default) == ("levels", Wants.OFF)
 
 
-# -- what policies are made from --------------------------------------------------------------------------------------
-
-
 @given(st.lists(st.integers(0, 60), max_size=120), st.integers(4, 20))
 def test_a_series_stays_bounded_and_rises(steps: list[int], most: int) -> None:
     """Whatever is reported: strictly rising steps, at most `most` of them, the last report last, the top remembered."""

@@ -1,8 +1,7 @@
 """The callbacks of netgang_report, and examples/reporting-job.yaml: what reaches netgang when a framework calls them.
 
-No framework is installed here. What is tested: that the calls of Keras' and Hugging Face's documented callback
-protocols, made by stand-ins in the documented order, and of a plain PyTorch loop become the right reports. What is not:
-that a certain version of a framework makes these calls.
+No framework is installed here: stand-ins make the calls of Keras' and Hugging Face's documented callback protocols in
+the documented order. Not tested: that a certain version of a framework makes these calls.
 """
 
 from pathlib import Path

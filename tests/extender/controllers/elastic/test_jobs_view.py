@@ -180,9 +180,8 @@ async def test_for_people_and_for_machines() -> None:
 
 def test_no_jobs_are_no_table() -> None:
     waits = {"gang": None, "reason": None, "detail": ""}
-    nothing = {"at_s": 0.0, "counts": {}, "first_waiting": waits, "jobs": [], "of": 0}
-    said = lines("-n", "a", told={"/v1/jobs?limit=1000&namespace=a": nothing})
-    assert said == ["no jobs of kinds that netgang resizes"]
+    told = {"/v1/jobs?limit=1000&namespace=a": {"at_s": 0, "counts": {}, "first_waiting": waits, "jobs": [], "of": 0}}
+    assert lines("-n", "a", told=told) == ["no jobs of kinds that netgang resizes"]
 
 
 DOORS: dict[str, tuple[dict[str, Any], str]] = {
