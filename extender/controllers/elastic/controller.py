@@ -160,7 +160,7 @@ async def _patch(parts: ElasticParts, one: Prepared) -> bool:
         raise _NotSentError(_CHANGED if isinstance(error, ConflictError) else "it is gone") from error
     except ApiError as error:
         raise _NotSentError(f"the API server refuses: {error.message}", refused=True) from error
-    except NotAnnouncedError as error:
+    except (NotAnnouncedError, ValueError) as error:
         raise _NotSentError(str(error), refused=True) from error
     except ApiUnavailableError:
         answered = False
