@@ -17,7 +17,7 @@ from cli.service_options import Reach, having
 from extender.errors import ConfigError
 
 _supposing: Final = partial(option, rich_help_panel="What would be different; jobs, nodes and settings may be repeated")
-Several: TypeAlias = list[str] | None
+_Several: TypeAlias = list[str] | None
 _WHAT_IF_S: Final = 120.0  # Plans of a large cluster, behind those of others
 _SECONDS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
@@ -120,9 +120,9 @@ class Supposing(msgspec.Struct, frozen=True):
     priority: Annotated[
         int | None, _supposing("Priority of --pods, and of pods of -f whose class is not in the file.", "0")
     ] = None
-    remove_job: Annotated[Several, _supposing("A gang or job is gone.", "none", metavar="NAMESPACE/NAME")] = None
-    cordon: Annotated[Several, _supposing("A node takes no new pods.", "none", metavar="NODE")] = None
-    uncordon: Annotated[Several, _supposing("A node takes pods again.", "none", metavar="NODE")] = None
+    remove_job: Annotated[_Several, _supposing("A gang or job is gone.", "none", metavar="NAMESPACE/NAME")] = None
+    cordon: Annotated[_Several, _supposing("A node takes no new pods.", "none", metavar="NODE")] = None
+    uncordon: Annotated[_Several, _supposing("A node takes pods again.", "none", metavar="NODE")] = None
     advance: Annotated[str | None, _supposing("Time passes: 90s, 10m, 2h, 1d.", "none", metavar="TIME")] = None
     set: Annotated[
         list[str] | None, _supposing("A setting that decides, such as queue.order=fifo.", "none", metavar="NAME=VALUE")
