@@ -215,9 +215,7 @@ class Elastic:
     _not_before_s: float = field(default=0.0, init=False)  # No other pass before (monotonic)
     _vain: object = field(default=None, init=False)  # The facts that the last pass was made from, if it came to nothing
     _vain_until_s: float = field(default=0.0, init=False)  # No other pass from the same facts before
-    _unused: dict[GangKey, frozenset[PodUid]] = field(
-        default_factory=dict, init=False
-    )  # Gang that left room → its pods
+    _unused: dict[GangKey, frozenset[PodUid]] = field(default_factory=dict, init=False)  # Of unused room: gang → pods
     _others_at_s: float = field(default=math.inf, init=False)  # No other look for jobs of kinds we do not know before
 
     def __post_init__(self) -> None:
