@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from cli.output import AsJson, ConfigFile, clear_errors, option, print_answer, print_list, say
 from cli.service_options import busy
@@ -103,8 +102,7 @@ def plan(
     from cli.tables import plan_table
     from extender.settings.settings import Settings
 
-    errors = Console(stderr=True)
-    with clear_errors(errors):
+    with clear_errors():
         settings, now_s = Settings.load(config), moment_s(now)
         recorded = is_log(file)
         if recorded and (network, now, config) != (None, None, None):
@@ -114,14 +112,14 @@ def plan(
     document = planned.document
     if not planned.measured and not recorded:
         why = "give --network MESH" if network is None else f"no node of {file} is measured in {network}"
-        say(errors, "warning: ", "yellow", f"no network data, zones and room alone decide: {why}")
+        say("warning: ", "yellow", f"no network data, zones and room alone decide: {why}")
     draw = partial(print_list, partial(plan_table, found=document))
     print_answer(msgspec.json.encode(document), draw, as_json=as_json)
     if planned.different:
-        say(errors, "error: ", "red", f"{planned.different} of {planned.recorded} decisions come out differently")
+        say("error: ", "red", f"{planned.different} of {planned.recorded} decisions come out differently")
         raise typer.Exit(1)
     if recorded:
-        say(errors, "", "green", f"all of {planned.recorded} decisions come out as recorded")
+        say("", "green", f"all of {planned.recorded} decisions come out as recorded")
 
 
 def simulate(context: typer.Context) -> None:

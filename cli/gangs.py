@@ -6,7 +6,7 @@ import sys
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
 import typer
@@ -17,6 +17,7 @@ from cli.service_options import Reach, having
 from extender.errors import ConfigError
 
 _supposing: Final = partial(option, rich_help_panel="What would be different; jobs, nodes and settings may be repeated")
+_Several: TypeAlias = list[str] | None
 _WHAT_IF_S: Final = 120.0  # Plans of a large cluster, behind those of others
 _SECONDS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
@@ -119,11 +120,9 @@ class Supposing(msgspec.Struct, frozen=True):
     priority: Annotated[
         int | None, _supposing("Priority of --pods, and of pods of -f whose class is not in the file.", "0")
     ] = None
-    remove_job: Annotated[list[str] | None, _supposing("A gang or job is gone.", "none", metavar="NAMESPACE/NAME")] = (
-        None
-    )
-    cordon: Annotated[list[str] | None, _supposing("A node takes no new pods.", "none", metavar="NODE")] = None
-    uncordon: Annotated[list[str] | None, _supposing("A node takes pods again.", "none", metavar="NODE")] = None
+    remove_job: Annotated[_Several, _supposing("A gang or job is gone.", "none", metavar="NAMESPACE/NAME")] = None
+    cordon: Annotated[_Several, _supposing("A node takes no new pods.", "none", metavar="NODE")] = None
+    uncordon: Annotated[_Several, _supposing("A node takes pods again.", "none", metavar="NODE")] = None
     advance: Annotated[str | None, _supposing("Time passes: 90s, 10m, 2h, 1d.", "none", metavar="TIME")] = None
     set: Annotated[
         list[str] | None, _supposing("A setting that decides, such as queue.order=fifo.", "none", metavar="NAME=VALUE")
@@ -205,11 +204,10 @@ def what_if(
     from extender.api.what_if import read_what_if
     from scoring.what_if import MisfitError, Supposed
 
-    errors = Console(stderr=True)
-    with clear_errors(errors):
+    with clear_errors():
         body, notes = supposed.body(reach.namespace(namespace) or "default")
         for note in notes:
-            say(errors, "note: ", "yellow", note)
+            say("note: ", "yellow", note)
         try:
             what = read_what_if(json.dumps(body))
         except MisfitError as error:
@@ -245,8 +243,7 @@ def network(
     from client import documents
     from extender.schemas import LinkInFull
 
-    errors = Console(stderr=True)
-    with clear_errors(errors):
+    with clear_errors():
         if nodes and len(nodes) != 2:
             raise ConfigError("name two nodes: netgang network NODE NODE")
         if nodes:
@@ -260,7 +257,7 @@ def network(
     sources = found.status.sources if found.status else ()
     problems = [text for one in sources for text in (one.error, *one.problems) if text]
     for problem in (*problems, *([f"{shown} of {of} nodes; see --zone"] if shown < of else [])):
-        say(errors, "note: ", "yellow", problem)
+        say("note: ", "yellow", problem)
     if as_json:
         lines = ",\n".join(json.dumps(link._asdict()) for link in links)
         sys.stdout.write(f"[\n{lines}\n]\n" if lines else "[]\n")
@@ -269,4 +266,4 @@ def network(
     else:
         print_list(partial(health, found=found))
     if not links:
-        fail(errors, "nothing there measures packet loss, delay or throughput", code=1)
+        fail("nothing there measures packet loss, delay or throughput", code=1)

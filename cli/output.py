@@ -16,8 +16,7 @@ from rich.text import Text
 from extender.errors import ConfigError, NetgangError
 
 _ANY_WIDTH: Final = 10_000
-NONE: Final = "–"
-"""A cell without a value"""
+NONE: Final = "–"  # A cell without a value
 _LEAST_LAST: Final = 12  # Cells of the last column, however narrow the terminal is
 _GAP: Final = 2
 
@@ -61,27 +60,27 @@ def print_list(draw: Callable[[Console], RenderableType], output: Output | None 
 
 
 @contextmanager
-def clear_errors(errors: Console | None = None, *, refused: int = 1) -> Iterator[None]:
+def clear_errors(*, refused: int = 1) -> Iterator[None]:
     """Show what went wrong as a sentence: exit code 2 for wrong use and files, `refused` for what others answered."""
-    errors = errors if errors is not None else Console(stderr=True)
     try:
         yield
     except (ConfigError, OSError) as error:
-        fail(errors, str(error), code=2)
+        fail(str(error), code=2)
     except NetgangError as error:
-        fail(errors, str(error), code=refused)
+        fail(str(error), code=refused)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
 
 
-def fail(errors: Console, text: str, *, code: int) -> NoReturn:
+def fail(text: str, *, code: int) -> NoReturn:
     """Say why, and end with `code`."""
-    say(errors, "error: ", "red", text)
+    say("error: ", "red", text)
     raise typer.Exit(code)
 
 
-def say(errors: Console, kind: str, style: str, text: str) -> None:
-    """One sentence after a coloured word."""
+def say(kind: str, style: str, text: str) -> None:
+    """One sentence after a coloured word, on standard error."""
+    errors = Console(stderr=True)
     errors.print(Text.assemble((kind, style), plain(text, errors.encoding)), soft_wrap=True)
 
 

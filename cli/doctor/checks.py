@@ -52,7 +52,6 @@ class Finding(msgspec.Struct, frozen=True):
 
 error = partial(Finding, severity=Severity.ERROR)
 warning = partial(Finding, severity=Severity.WARNING)
-note = partial(Finding, severity=Severity.NOTE)
 
 
 def _some(names: Iterable[str]) -> str:
@@ -136,7 +135,6 @@ def _answered(seen: Facts) -> Iterator[Finding]:
 
 
 def _policies(seen: Facts) -> Iterator[Finding]:
-    """The policy that gates pods, where there is one: bound, and meaning the pods that the settings mean."""
     found, settings = seen.policies, seen.settings
     policy, binding = (of.get(GATE_POLICY) for of in found) if found else (None, None)
     fix = "helm upgrade with gates.enabled: true"
@@ -170,7 +168,6 @@ def _zones(seen: Facts) -> Iterator[Finding]:
 
 
 def _probe(seen: Facts) -> Iterator[Finding]:
-    """Agents whose reports do not come, and agents whose packets are not answered: different doors are closed."""
     probe = seen.answered.probe if seen.answered is not None else None
     if probe is None:
         return
@@ -187,7 +184,6 @@ def _probe(seen: Facts) -> Iterator[Finding]:
 
 
 def _network(seen: Facts) -> Iterator[Finding]:
-    """Sources without an answer, and nodes that no measurement speaks for; of metrics that are measured here."""
     for name, problem in (seen.sources or {}).items():
         if problem is not None:
             fix = "check its url in network.sources, and that netgang's pods reach it (docs/reference/network.md)"
@@ -217,7 +213,6 @@ def duration_s(text: object) -> float | None:
 
 
 def _scheduler(seen: Facts) -> Iterator[Finding]:
-    """Everything of one configuration; without a Service it should find netgang at the loopback."""
     config, settings, service = seen.scheduler, seen.settings, seen.service
     if not settings.extender or config is None:
         return
@@ -325,7 +320,7 @@ _BY_SETTINGS = (_scheduler, _policies, _rights, _running, _probe, _network)
 def examine(seen: Facts) -> tuple[Finding, ...]:
     """All findings, the worst first; with settings that are refused or not known, little is checked."""
     fix = "name the file (--config, --scheduler-config), or run the doctor with an administrator's kubeconfig"
-    found = {note("not-seen", what, fix) for what in seen.unseen}
+    found = {Finding("not-seen", what, fix, Severity.NOTE) for what in seen.unseen}
     for problem in seen.settings_problems:
         what = f"settings of {seen.settings_from}: {problem}"
         found.add(error("settings-invalid", what, "docs/reference/settings.md says what is accepted"))

@@ -5,7 +5,7 @@ Rule: what the operator may not read is said and left out; an API server that do
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar
@@ -32,13 +32,11 @@ from scoring.model import Node
 from scoring.network.matrix import METRICS, MeasurementTable, Metric
 
 _T = TypeVar("_T")
-Create: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]]
 NAME: Final = "netgang"
 SCHEDULER: Final = "netgang-scheduler"
 _POLICIES: Final = "/apis/admissionregistration.k8s.io"
 _FETCH_S: Final = 90.0
-CONFINING: Final = ("netgang-jobs", "netgang-pod-status", "netgang-pods")
-"""Policies of the chart, and their bindings."""
+CONFINING: Final = ("netgang-jobs", "netgang-pod-status", "netgang-pods")  # Of the chart, and their bindings
 Json: TypeAlias = Mapping[str, Any]
 Policies: TypeAlias = Sequence[Mapping[str, Json]]  # Admission policies of the cluster, and their bindings, by name
 
@@ -146,7 +144,7 @@ class Look(msgspec.Struct):
         seen = await self._scheduler(await self._settings(deployment))
         account = f"system:serviceaccount:{self.where.namespace}:{NAME}"
         lost, (replicas, lease), policies, confined, nodes, gated = await asyncio.gather(
-            self._tried("rights", denied(self.api.create, seen.settings, account, self.where.namespace), None),
+            self._tried("rights", denied(self.api, seen.settings, account, self.where.namespace), None),
             self._tried("its pods", self._running(seen.settings), (None, None)),
             self._tried("admission policies", self._policies(), None),
             self._tried("the policies of its account", self._confined(account), None),
@@ -180,7 +178,6 @@ class Look(msgspec.Struct):
         return await self.api.get(f"{group}/namespaces/{self.where.namespace}/{plural}/{name}")
 
     async def _mounted(self, workload: Json, key: str) -> tuple[str, str] | None:
-        """(text, ConfigMap)."""
         for name in mounted(workload):
             data = (await self._installed("configmaps", name) or {}).get("data") or {}
             if key in data:
@@ -383,9 +380,9 @@ async def ask_running(seen: Facts, url: str) -> Facts:
     return replace(seen, answered=answered, sources=sources, endpoints=endpoints)
 
 
-async def denied(create: Create, settings: Settings, account: str, namespace: str) -> tuple[calls.Right, ...]:
+async def denied(api: OperatorApi, settings: Settings, account: str, namespace: str) -> tuple[calls.Right, ...]:
     """Rights that `account`, its Lease in `namespace`, needs and has not. Errors: ApiError (403: we may not ask)."""
-    myself = await create(
+    myself = await api.create(
         "/apis/authentication.k8s.io/v1/selfsubjectreviews",
         {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"},
     )
@@ -406,7 +403,7 @@ async def denied(create: Create, settings: Settings, account: str, namespace: st
         attributes |= {"name": name} if name is not None and verb != "create" else {}
         spec = {"resourceAttributes": attributes, **subject}
         body = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
-        answer = await create(f"/apis/authorization.k8s.io/v1/{kind.lower()}s", body)
+        answer = await api.create(f"/apis/authorization.k8s.io/v1/{kind.lower()}s", body)
         return bool(answer["status"]["allowed"])
 
     rights = sorted(needed(settings))

@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 
 from extender import schemas
 from extender.controllers.elastic.records import JobView, Records, Resize
-from extender.controllers.elastic.reports import ReportBook, find_jobs
+from extender.controllers.elastic.reports import Reports, find_jobs
 from extender.runtime.slices import next_slice
 from extender.scheduling.planner_loop import Planner
 from scoring.explain.queue_report import QueuedGang, report
@@ -36,7 +36,7 @@ class JobsView(msgspec.Struct, frozen=True):
 
     planner: Planner
     records: Records
-    book: ReportBook
+    reports: Reports
 
     async def listed(self, *, namespace: str | None = None, limit: int = USUAL_JOBS) -> schemas.JobList:
         """All jobs by name, the first `limit` in short, of one moment. Cost: as the queue, and O(nodes) a job."""
@@ -77,11 +77,11 @@ class JobsView(msgspec.Struct, frozen=True):
         job, key, entry = view.job, view.job.key, moment.entries.get(view.job.gang)
         gang = moment.snapshot.gangs.get(job.gang)
         changes = self.records.changes_of(job.uid)
-        last = self.book.last(key, job.uid)
+        last = self.reports.last(key, job.uid)
         age_s = round(max(moment.now_s - last.time_s, 0.0), 3) if last is not None else 0.0
         index, nodes = moment.snapshot.table.index, moment.snapshot.table.nodes
         placed = Counter(pod.node for pod in (gang.placed if gang is not None else ()) if pod.node is not None)
-        metrics, demand = None, self.book.demand(job) if view.elastic else None
+        metrics, demand = None, self.reports.demand(job) if view.elastic else None
         if view.elastic:
             said = () if demand is None else (demand.workers, str(demand.reason), demand.detail)
             metrics = schemas.MetricsDemand(job.wants.value, *said)
@@ -107,7 +107,7 @@ class JobsView(msgspec.Struct, frozen=True):
 
     def _long(self, view: JobView, moment: _Moment) -> schemas.JobInFull:
         job, gang = view.job, moment.snapshot.gangs.get(view.job.gang)
-        points = self.book.points(job.key, job.uid)
+        points = self.reports.points(job.key, job.uid)
         return schemas.JobInFull(
             **asdict(self._short(view, moment)),
             uid=job.uid,

@@ -101,7 +101,7 @@ def feeds_of(settings: Settings, follow: Follow, unreadable: UnreadableObjects, 
         f"{kind.plural}.{kind.group}": follow(
             path=kind.collection,
             reduce=reduce_by(kind, notes),
-            sink=jobs.sink(kind),
+            sink=jobs.of_kind[kind.name],
             unreadable=unreadable.of(kind.api_version, kind.kind),
         )
         for kind in KINDS.values()
@@ -109,7 +109,7 @@ def feeds_of(settings: Settings, follow: Follow, unreadable: UnreadableObjects, 
     reflectors["horizontalpodautoscalers"] = follow(
         path=AUTOSCALERS.collection(),
         reduce=target_from_json,
-        sink=jobs.autoscalers,
+        sink=jobs.scaled,
         unreadable=unreadable.of("autoscaling/v2", "HorizontalPodAutoscaler"),
     )
     return Feeds(jobs, reflectors)

@@ -9,7 +9,7 @@ from extender.bootstrap.common import Common, Feeds
 from extender.controllers.context import ControllerContext, ControlLoop
 from extender.controllers.elastic.controller import Elastic
 from extender.controllers.elastic.records import ElasticParts, Records
-from extender.controllers.elastic.reports import ReportBook, Reports
+from extender.controllers.elastic.reports import Reports
 from extender.controllers.events.mistakes import GangFaults, IgnoredNotes, ProbableMistakes, UnreadableWords
 from extender.controllers.events.nodes import NetworkAlarms, Overcommits
 from extender.controllers.events.statuses import GroupStatuses, PodConditions
@@ -35,11 +35,10 @@ class Resizing(ControlLoop):
     def __init__(self, common: Common, context: ControllerContext, feeds: Feeds) -> None:
         super().__init__(context)
         options, records = common.settings.elastic, Records(common.telemetry)
-        book = ReportBook(options.metrics, common.clock)
-        self.reports = Reports(records, book, common.clock)
-        self.view = JobsView(common.planner, records, book)
-        parts = ElasticParts(context, feeds.jobs, records, common.rng)
-        self.elastic = Elastic(parts, options, book, ready=feeds.ready, synced=feeds.synced)
+        self.reports = Reports(records, options.metrics, common.clock)
+        self.view = JobsView(common.planner, records, self.reports)
+        parts = ElasticParts(context, feeds.jobs, records, common.rng, options)
+        self.elastic = Elastic(parts, self.reports, ready=feeds.ready, synced=feeds.synced)
 
     def look(self) -> None:
         """Drop reports of jobs that are gone."""

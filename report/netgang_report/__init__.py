@@ -46,10 +46,8 @@ class Reporter:
         interval_s: float = 1.0,
     ) -> None:
         self._given = {"NETGANG_REPORT_URL": url, "NETGANG_TOKEN_FILE": token_file, "NETGANG_CA_FILE": ca_file}
-        self._timeout_s = timeout_s
-        self._interval_s = interval_s
-        self._known = False
-        """Whether netgang has heard of this process: until then a report says that the job (re)started."""
+        self._timeout_s, self._interval_s = timeout_s, interval_s
+        self._known = False  # Whether netgang has heard of this process: until then a report says that it (re)started
         self._warn_from_s = float("-inf")
         self._reset()
         _reporters.add(self)
@@ -161,11 +159,6 @@ def _end() -> None:
             thread.join(1.0)
 
 
-def _after_fork() -> None:
-    # A data loader's process has neither the thread nor, perhaps, an open lock.
-    for one in list(_reporters):
-        one._reset()
-
-
 if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(after_in_child=_after_fork)
+    # A data loader's process has neither the thread nor, perhaps, an open lock.
+    os.register_at_fork(after_in_child=lambda: list(map(Reporter._reset, list(_reporters))))

@@ -13,7 +13,6 @@ another gang. What a waiting gang cannot use now even so is given: scale-in can 
 
 from collections.abc import Mapping, Sequence
 
-import msgspec
 import numpy as np
 from msgspec.structs import replace
 
@@ -37,36 +36,15 @@ from scoring.scaling.job import (
     JobRefusal,
     No,
     Options,
-    ScaleIn,
+    Scaling,
     going,
     newcomers,
     resizable,
-    steps_down,
     workers_of,
 )
 from scoring.scaling.shrink import scale_in
 
 _LEAST_GROWTH = 0.25  # Of a job's workers, with `ElasticCondition.LEVELS`: each change stalls it
-
-
-class ScaleOut(msgspec.Struct, frozen=True):
-    """The jobs that get another worker count for their own sake; each change stands for itself."""
-
-    changes: tuple[Change, ...] = ()  # Those whose metrics ask for fewer, then in the order in which room was given
-    reason: No | None = None  # Why none grows; `None`: some may
-    refusals: tuple[JobRefusal, ...] = ()  # Jobs that keep their size, by name
-
-
-class Adjustment(msgspec.Struct, frozen=True):
-    """What one pass decides. Changes of `scale_in` are for its beneficiary, and applied all or none."""
-
-    scale_in: ScaleIn
-    scale_out: ScaleOut
-
-    @property
-    def changes(self) -> tuple[Change, ...]:
-        """All of them; no job is among them twice."""
-        return (*self.scale_in.changes, *self.scale_out.changes)
 
 
 def adjust(
@@ -78,17 +56,13 @@ def adjust(
     options: Options,
     *,
     now_s: float,
-    cache: PlannerCache | None = None,
-) -> Adjustment:
-    """One pass; `demands` as of `scale_out`. Cost: as scale-in and scale-out together."""
-    if not options.enabled:
-        return Adjustment(ScaleIn(None, reason=No.DISABLED), ScaleOut(reason=No.DISABLED))
-    cache = cache if cache is not None else PlannerCache()
+    cache: PlannerCache,
+) -> tuple[Scaling, Scaling]:
+    """One pass: scale-in, scale-out; `demands` as of `scale_out`. No job is changed twice. Cost: as both together."""
     given = scale_in(snapshot, plan, jobs, policy, options, now_s=now_s, cache=cache)
     if given.changes:
-        return Adjustment(given, ScaleOut(reason=No.ROOM_IS_WANTED))
-    grown = scale_out(snapshot, plan, jobs, policy, options, now_s=now_s, demands=demands, cache=cache)
-    return Adjustment(given, grown)
+        return given, Scaling(reason=No.ROOM_IS_WANTED)
+    return given, scale_out(snapshot, plan, jobs, policy, options, now_s=now_s, demands=demands, cache=cache)
 
 
 def scale_out(
@@ -99,13 +73,10 @@ def scale_out(
     options: Options,
     *,
     now_s: float,
-    demands: Mapping[JobKey, int] = {},
-    cache: PlannerCache | None = None,
-) -> ScaleOut:
-    """Which jobs get fewer workers or more for their own sake, and why the others keep their size.
-
-    `demands`: job → workers that its metrics ask for. Cost: a placement for each gang that waits and job that grows.
-    """
+    demands: Mapping[JobKey, int] = {},  # Job → workers that its metrics ask for
+    cache: PlannerCache,
+) -> Scaling:
+    """Jobs that get fewer workers or more for their own sake. Cost: a placement for each that waits or grows."""
     levels = options.condition is ElasticCondition.LEVELS
     changes: list[Change] = []
     refusals: dict[JobKey, JobRefusal] = {}
@@ -116,8 +87,7 @@ def scale_out(
         if gang is None or refusal is not None:
             refusals[job.key] = refusal or JobRefusal(job.key, No.NOT_RUNNING)
         elif target < job.workers and job.key in demands:
-            leaving = [pod for pod in steps_down(job, gang, most=None) if job.indexes[pod.uid] >= target]
-            changes.append(Change.down(job, target, leaving))
+            changes.append(Change(job.key, job.uid, job.workers, target))
         elif target <= job.workers:
             refusals[job.key] = JobRefusal(job.key, No.AT_MAXIMUM, f"{job.workers} workers, at most {job.max_workers}")
         else:
@@ -127,8 +97,8 @@ def scale_out(
             else:  # Until every worker that is wanted has a node the job neither wants nor measures more
                 refusals[job.key] = JobRefusal(job.key, No.STILL_STARTING)
     if levels and any(one.reason in WANTS_ROOM for one in plan.waiting.values()):
-        return ScaleOut(tuple(changes), No.GANGS_WAIT, tuple(sorted(refusals.values())))
-    run = begin_run(snapshot, policy, cache if cache is not None else PlannerCache())
+        return Scaling(None, tuple(changes), reason=No.GANGS_WAIT, refusals=tuple(sorted(refusals.values())))
+    run = begin_run(snapshot, policy, cache)
     take_commitments(run)
     take_admissions(run, plan.admitted.values())
     growth = _Growth(run, _keep_for_waiting(run, plan, jobs, now_s=now_s), refusals)
@@ -149,18 +119,16 @@ def scale_out(
             continue
         refusals.pop(job.key, None)
         changes.append(Change(job.key, job.uid, job.workers, job.workers + len(nodes), nodes=tuple(nodes.values())))
-    return ScaleOut(tuple(changes), refusals=tuple(sorted(refusals.values())))
+    return Scaling(None, tuple(changes), refusals=tuple(sorted(refusals.values())))
 
 
 class _Growth:
-    """One pass: the room left for growth, and what each job got of it."""
+    """What each job got of the room that is not `kept` (nodes, resources), or why it got none."""
 
     def __init__(self, run: Run, kept: Ints, refusals: dict[JobKey, JobRefusal]) -> None:
-        """`kept` (nodes, resources): what growth leaves to gangs that wait. `refusals`: jobs without room are added."""
         self._run, self._kept, self._refusals = run, kept, refusals
         self._shares = NamespaceQuota(run)
-        self.new: dict[JobKey, tuple[ElasticJob, Mapping[PodUid, NodeName]]] = {}
-        """New workers and their nodes, in the order in which room was given"""
+        self.new: dict[JobKey, tuple[ElasticJob, Mapping[PodUid, NodeName]]] = {}  # In the order of turns
 
     def grow(self, job: ElasticJob, gang: Gang, target: int) -> None:
         """Give the job up to `target` workers altogether, as far as there is room."""

@@ -1,8 +1,7 @@
 """An elastic job as the scaling decisions see it, its workers, what an operator may choose, and what is decided of it.
 
-Why not the API object: a TFJob, a PyTorchJob and an Indexed Job write the same four numbers in different places, and
-whether one may be resized safely depends on its kind's traps: the reader of the object settles both. Roles, requests
-and nodes are those of the gang's pods in the snapshot. The options are settings; docs/explanation/elastic.md says why.
+Why not the API object: kinds write the same four numbers in different places, and whether a job may be resized safely
+depends on its kind's traps: the reader of the object settles both. docs/explanation/elastic.md says why of the options.
 
 Workers (docs/safety.md S18): frameworks remove the highest index first, so a job gives up a prefix of its workers by
 descending index, which ends with one that has a node: the others cost and free nothing. New workers are made after
@@ -15,7 +14,7 @@ undone, and the highest step ever reported is remembered.
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Annotated, ClassVar, Final
 
@@ -25,7 +24,7 @@ from msgspec.structs import replace
 
 from scoring.feasibility.filters import as_written
 from scoring.feasibility.quorum import quorum_of
-from scoring.ids import GangKey, Namespace, NodeName, PodName, PodUid, ZoneName
+from scoring.ids import GangKey, Namespace, NodeName, PodName, PodUid
 from scoring.model import Gang, Phase, Pod, Role
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import Floats, Ints
@@ -189,14 +188,7 @@ class Change(msgspec.Struct, frozen=True):
     uid: str
     before: int
     after: int
-    leaving: tuple[PodUid, ...] = ()  # Pods with a node that go, highest index first
-    nodes: tuple[NodeName, ...] = ()  # Of `leaving`, or with room for added workers, best first, also twice
-
-    @classmethod
-    def down(cls, job: ElasticJob, after: int, leaving: Sequence[Pod]) -> "Change":
-        """The job has fewer workers; `leaving`: those with a node."""
-        nodes = tuple(pod.node for pod in leaving if pod.node is not None)
-        return cls(job.key, job.uid, job.workers, after, tuple(pod.uid for pod in leaving), nodes)
+    nodes: tuple[NodeName, ...] = ()  # With room for added workers, best first, also twice
 
     @property
     def removed(self) -> int:
@@ -205,13 +197,9 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class No(StrEnum):
-    """Why no job is shrunk, or why this one is not, or does not grow.
-
-    Constant, as Events, metric labels and log fields make a new entry of each text; numbers and names are the detail.
-    """
+    """Why no job is shrunk, or this one is not, or does not grow: constant, as Events and metrics count each text."""
 
     # There is nothing to do.
-    DISABLED = "elastic scaling is switched off"
     NOBODY_WAITS = "no gang waits for room"
     ROOM_IS_COMING = "the gang fits as soon as pods that are being removed are gone"
     STARTS_SOON = "the gang is promised a start before a job that shrinks for it would go on"
@@ -250,16 +238,15 @@ class JobRefusal(msgspec.Struct, frozen=True, order=True):
     detail: str = ""
 
 
-class ScaleIn(msgspec.Struct, frozen=True):
-    """The jobs that give up workers so that `beneficiary` can start: all of `changes`, or nothing."""
+class Scaling(msgspec.Struct, frozen=True):
+    """Jobs that get another worker count: so that `beneficiary` can start, all or none; or each for its own sake."""
 
-    beneficiary: GangKey | None
-    changes: tuple[Change, ...] = ()  # In the order in which they cost least; empty: nothing is to be changed
-    places: Mapping[PodUid, NodeName] = {}  # Missing members of its minimum → node
-    zones: tuple[ZoneName, ...] = ()
-    reason: No | None = None  # Why there is no plan; `None`: there is one
+    beneficiary: GangKey | None = None  # Also where no job shrinks for it
+    changes: tuple[Change, ...] = ()  # In the order in which they cost least, or room was given
+    places: Mapping[PodUid, NodeName] = {}  # Missing members of the beneficiary's minimum → node
+    reason: No | None = None  # Why there is no plan, or none grows; `None`: there is one, or some may
     detail: str = ""
-    refusals: tuple[JobRefusal, ...] = ()  # Jobs that give up nothing, by name
+    refusals: tuple[JobRefusal, ...] = ()  # Jobs that keep their size, by name
 
 
 def resizable(job: ElasticJob, gang: Gang | None, options: Options, *, now_s: float) -> JobRefusal | None:
@@ -280,9 +267,6 @@ def resizable(job: ElasticJob, gang: Gang | None, options: Options, *, now_s: fl
     if options.changes_per_hour is not None and recent >= options.changes_per_hour:
         return JobRefusal(job.key, No.OVER_BUDGET, f"{recent} changes within the hour")
     return None
-
-
-MOST_POINTS: Final = 500  # Points kept of one job
 
 
 class Point(msgspec.Struct, frozen=True):
@@ -320,8 +304,7 @@ class Series(msgspec.Struct, frozen=True, eq=False):
         return int(self.step[other[-1] + 1]) if len(other) else None
 
 
-NOTHING = Series(np.zeros(0, np.int64), np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0, np.int64))
-"""Of a job that has not reported yet."""
+NOTHING: Final = Series(np.zeros(0, np.int64), np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0, np.int64))
 
 
 class ReportHistory:
@@ -337,7 +320,7 @@ class ReportHistory:
     (8, 9)
     """
 
-    def __init__(self, most: int = MOST_POINTS) -> None:
+    def __init__(self, most: int = 500) -> None:
         """`most`: at least four, so that thinning leaves some."""
         self._most = most // 2  # Of each part
         self._newest: deque[Point] = deque()

@@ -38,26 +38,24 @@ _SHAPES: Final[Mapping[str, Callable[[Floats], Floats]]] = {
 
 
 class Curve(msgspec.Struct, frozen=True):
-    """L(k) = floor + height · φ((k − begin) / scale)."""
+    """L(k) = floor + height · φ(k / scale)."""
 
     family: str
     floor: float
     height: float
-    begin: float
     scale: float
     explained: float  # R², the share of the loss's variance that the curve explains, at most 1
 
     def at(self, step: float) -> float:
         """The loss at `step`, of the past or of the future."""
-        x = np.array([max(step - self.begin, 0.0) / self.scale])
-        return self.floor + self.height * float(_SHAPES[self.family](x)[0])
+        return self.floor + self.height * float(_SHAPES[self.family](np.array([step / self.scale]))[0])
 
 
-def fit_curve(steps: Floats, losses: Floats) -> Curve | None:
-    """The best curve over ascending steps; `None`: fewer than eight reports, or no fall. Cost: 180 line fits."""
-    if len(steps) < 8:
+def fit_curve(k: Floats, losses: Floats) -> Curve | None:
+    """The best curve over steps that ascend from 0; `None`: under eight reports, or no fall. Cost: 180 line fits."""
+    if len(k) < 8:
         return None
-    k, mean = steps - steps[0], float(losses.mean())
+    mean = float(losses.mean())
     y = losses - mean
     if (total := float(y @ y)) <= 0.0:
         return None
@@ -77,7 +75,7 @@ def fit_curve(steps: Floats, losses: Floats) -> Curve | None:
         at = int(rest.argmin())
         explained = 1.0 - float(rest[at]) / total
         if np.isfinite(rest[at]) and (best is None or explained > best.explained):
-            best = Curve(family, float(floor[at]), float(height[at]), float(steps[0]), float(scales[at]), explained)
+            best = Curve(family, float(floor[at]), float(height[at]), float(scales[at]), explained)
     return best
 
 
@@ -124,10 +122,7 @@ def speed_at(workers: int, times_s: Mapping[int, float]) -> float:
 
 
 def sample_times_s(series: Series) -> dict[int, float]:
-    """Worker count → seconds per sample as reported, ascending; empty: not known.
-
-    Without samples per second steps per second are taken: right for asynchronous training.
-    """
+    """Worker count → seconds per sample, ascending; where no samples, by steps: right for asynchronous training."""
     rates = _medians(series, _steps_per_second(series)) | _medians(series, series.samples_per_second)
     return {n: 1.0 / rates[n] for n in sorted(rates) if n > 0}
 
@@ -247,10 +242,8 @@ def worker_demand(
     if not len(series):
         return WorkerDemand(None, _R.NO_SIGNAL)
     if last is None or last.workers is None:
-        last, wanted = WorkerDemand(None, _R.NO_SIGNAL), job.target(job.workers)
-    else:
-        wanted = last.workers
-    return _Evaluation(job, series, last, wanted, options, now_s).demand()
+        last = WorkerDemand(job.target(job.workers), _R.NO_SIGNAL)
+    return _Evaluation(job, series, last, options, now_s).demand()
 
 
 class _Evaluation(msgspec.Struct, frozen=True):
@@ -259,7 +252,6 @@ class _Evaluation(msgspec.Struct, frozen=True):
     job: ElasticJob
     series: Series
     last: WorkerDemand
-    wanted: int  # Workers asked for last
     options: MetricOptions
     now_s: float
 
@@ -283,13 +275,13 @@ class _Evaluation(msgspec.Struct, frozen=True):
         return self._change(due, _R.NEXT_COUNT, f"{due} workers from step {turn * options.every_steps} on")
 
     def _hold(self, reason: DemandReason, detail: str = "") -> WorkerDemand:
-        workers = self.job.target(self.wanted)
+        workers = self.job.target(self.last.workers)
         looked_at = self.series.top_step if reason in _STANDS else self.last.looked_at
         return replace(self.last, workers=workers, reason=reason, detail=detail, looked_at=looked_at)
 
     def _change(self, workers: int, reason: DemandReason, detail: str = "") -> WorkerDemand:
         """Another demand, within the job's bounds, unless it turns too soon after the last turn."""
-        last, wanted, step, workers = self.last, self.wanted, self.series.top_step, self.job.target(workers)
+        last, wanted, step, workers = self.last, self.last.workers or 0, self.series.top_step, self.job.target(workers)
         direction = (workers > wanted) - (workers < wanted)
         by_reports = self.job.wants is not Wants.ITERATIONS  # Whose steps, and the way back, are given
         if not direction:
@@ -302,7 +294,7 @@ class _Evaluation(msgspec.Struct, frozen=True):
         return WorkerDemand(workers, reason, detail, step, self.now_s, direction, turned_at)
 
     def _by_loss(self) -> WorkerDemand:
-        job, series, options = self.job, self.series, self.options
+        job, series, options, wanted = self.job, self.series, self.options, self.last.workers or 0
         begin, first = series.changed_at(), int(series.step[-1]) - options.every_steps
         first = first if begin is None else max(first, begin + options.settle_steps)
         window = series.part((series.step >= first) & np.isfinite(series.loss))
@@ -313,9 +305,9 @@ class _Evaluation(msgspec.Struct, frozen=True):
         change_ratio, direction = trend
         detail = f"by {change_ratio:+.1%} over {steps[-1] - steps[0]:.0f} steps"
         if direction > 0:
-            return self._change(min(job.workers, self.wanted) - options.workers_step, _R.RISES, detail)
+            return self._change(min(job.workers, wanted) - options.workers_step, _R.RISES, detail)
         # What was asked for and not granted yet is not asked for twice.
-        more = min(max(job.workers + options.workers_step, self.wanted), job.max_workers)
+        more = min(max(job.workers + options.workers_step, wanted), job.max_workers)
         if job.wants is Wants.CURVE:
             return self._by_curve(more)
         return self._change(more, _R.FALLS, detail) if direction < 0 else self._hold(_R.LEVEL, detail)

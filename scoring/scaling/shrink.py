@@ -38,7 +38,7 @@ from scoring.scaling.job import (
     JobRefusal,
     No,
     Options,
-    ScaleIn,
+    Scaling,
     going,
     resizable,
     steps_down,
@@ -50,8 +50,7 @@ MOST_COUNTS: Final = 2000  # Ways that `fewer` looks at by counting: one or two 
 MOST_TRIALS: Final = 48  # The same for real placements
 _MOST_JOBS: Final = 64  # With more jobs there are too many ways to look at any part of them
 T = TypeVar("T")
-Taken: TypeAlias = tuple[int, ...]
-"""Workers taken from each job, in the order in which jobs give"""
+Taken: TypeAlias = tuple[int, ...]  # Workers taken from each job, in the order in which jobs give
 
 
 class Giver(msgspec.Struct, frozen=True):
@@ -71,18 +70,17 @@ def scale_in(
     options: Options,
     *,
     now_s: float,
-    cache: PlannerCache | None = None,
-) -> ScaleIn:
+    cache: PlannerCache,
+) -> Scaling:
     """The jobs that give up workers for the first gang that waits, or why none does; `plan`: of this snapshot.
 
     Cost: at most about fifty placements of one gang, and one run of the planner where workers go.
     """
-    cache = cache if cache is not None else PlannerCache()
     waiting = sorted((one.rank, one.gang) for one in plan.waiting.values() if one.reason in WANTS_ROOM)
     keys = [key for _, key in waiting[: None if options.condition is ElasticCondition.LEVELS else 1]]
     gangs = [snapshot.gangs[key] for key in keys if key in snapshot.gangs]
     if (claimed := next((gang.key for gang in gangs if gang.key in snapshot.claims), None)) is not None:
-        return ScaleIn(claimed, reason=No.ROOM_IS_COMING, detail="others leave for it")
+        return Scaling(claimed, reason=No.ROOM_IS_COMING, detail="others leave for it")
     if len(gangs) > 1:
         kinds: dict[object, Gang] = {}  # The first of each
         run = begin_run(snapshot, policy, cache)
@@ -90,19 +88,19 @@ def scale_in(
             kinds.setdefault((id(kind_of(run, run.view.demand(gang))), gang.priority), gang)
         gangs = list(kinds.values())[:MOST_KINDS]
     gone = going(snapshot, jobs)
-    first: ScaleIn | None = None
+    first: Scaling | None = None
     whole = options.condition is ElasticCondition.LEVELS
     for gang in gangs:
         # A resized job would stand still for longer. A promise that is late has a later start: then jobs do shrink.
         if (wait_s := plan.starts_in_s(gang.key, now_s=now_s)) <= options.metrics.stall_s:
-            first = first or ScaleIn(gang.key, reason=No.STARTS_SOON, detail=f"in {wait_s:.0f} s")
+            first = first or Scaling(gang.key, reason=No.STARTS_SOON, detail=f"in {wait_s:.0f} s")
             continue
         without = without_workers(snapshot, plan, gang, policy, now_s=now_s, cache=cache, leaving=gone, whole=whole)
         found = _for_one(without, plan, jobs, options, going=len(gone))
         if found.changes or (gone and found.reason is No.ROOM_IS_COMING):
             return found
         first = first or found
-    return first or ScaleIn(None, reason=No.NOBODY_WAITS)
+    return first or Scaling(None, reason=No.NOBODY_WAITS)
 
 
 def without_workers(
@@ -113,41 +111,38 @@ def without_workers(
     *,
     now_s: float,
     cache: PlannerCache,
-    leaving: Sequence[Pod] = (),
-    whole: bool = False,
+    leaving: Sequence[Pod] = (),  # These go anyway
+    whole: bool = False,  # All members that the gang asks for must fit, not its minimum alone
 ) -> Without:
-    """What the gang would find without some workers, beside what gangs before it in the queue are given.
-
-    `leaving` go anyway. `whole`: all members that the gang asks for must fit, not its minimum alone.
-    """
+    """What the gang would find without some workers, beside what gangs before it in the queue are given."""
     ask, waiting = cache.demands.of(gang, policy, snapshot.table.index), plan.waiting.get(gang.key)
     ahead = [one for one in plan.admitted.values() if waiting is not None and one.rank < waiting.rank]
     wanted = whole_of(ask) if whole else ask
     return Without(snapshot, policy, wanted, cache, now_s=now_s, planned=ahead, leaving=leaving)
 
 
-def _for_one(without: Without, plan: Plan, jobs: Sequence[ElasticJob], options: Options, *, going: int) -> ScaleIn:
+def _for_one(without: Without, plan: Plan, jobs: Sequence[ElasticJob], options: Options, *, going: int) -> Scaling:
     run, ask, now_s = without.run, without.ask, without.now_s
     key = ask.gang.key
     if without.may_fit(()) and without.place(()) is not None:
         words = f"{going} pods are going" if going else "there is room already"
-        return ScaleIn(key, reason=No.ROOM_IS_COMING, detail=words)
+        return Scaling(key, reason=No.ROOM_IS_COMING, detail=words)
     turns = QueueOrder(run, now_s=now_s)
     by_level = options.condition is ElasticCondition.LEVELS and not turns.starving(ask)
     if by_level and is_wide(ask.gang, run.table, run.policy.service):
-        return ScaleIn(key, reason=No.TOO_WIDE)
+        return Scaling(key, reason=No.TOO_WIDE)
     others = sorted((job for job in jobs if job.gang != key), key=lambda one: one.key)
     total = run.table.allocatable.sum(axis=0)
     offers = [_offer(without, job, turns, options, total) for job in others]
     near = [one for one in offers if isinstance(one, Giver)]
     refusals = [one for one in offers if isinstance(one, JobRefusal)]
     if not near:
-        return ScaleIn(key, reason=No.NO_JOB, refusals=tuple(sorted(refusals)))
+        return Scaling(key, reason=No.NO_JOB, refusals=tuple(sorted(refusals)))
     everything = _pods(near, [len(one.pods) for one in near])
     best = without.place(everything) if without.may_fit(everything) else None
     if best is None:
         offered = f"{len(everything)} workers of {len(near)} jobs at most"
-        return ScaleIn(key, reason=No.NOT_ENOUGH, detail=offered, refusals=tuple(sorted(refusals)))
+        return Scaling(key, reason=No.NOT_ENOUGH, detail=offered, refusals=tuple(sorted(refusals)))
     ordered = _in_order(run, near, best)
     taken, placed = _chosen(without, ordered, best)
     some = [(one.job, one.pods[:number]) for one, number in zip(ordered, taken, strict=True)]
@@ -155,10 +150,11 @@ def _for_one(without: Without, plan: Plan, jobs: Sequence[ElasticJob], options: 
     then = run.snapshot.without(_pods(ordered, taken))
     after = planned(then, run.policy, now_s=now_s, previous=plan, cache=run.cache)
     if key in after.admitted and placed.nodes.keys() <= after.admitted[key].members.keys():
-        changes = [Change.down(job, job.indexes[pods[-1].uid], pods) for job, pods in some if pods]
-        return ScaleIn(key, tuple(changes), placed.nodes, placed.zones, refusals=tuple(sorted(refusals)))
+        ends = [(job, job.indexes[pods[-1].uid]) for job, pods in some if pods]
+        changes = [Change(job.key, job.uid, job.workers, after) for job, after in ends]
+        return Scaling(key, tuple(changes), placed.nodes, refusals=tuple(sorted(refusals)))
     refusals += [JobRefusal(job.key, No.GIVEN_TO_OTHERS) for job, pods in some if pods]
-    return ScaleIn(key, reason=No.GIVEN_TO_OTHERS, refusals=tuple(sorted(refusals)))
+    return Scaling(key, reason=No.GIVEN_TO_OTHERS, refusals=tuple(sorted(refusals)))
 
 
 def _offer(without: Without, job: ElasticJob, turns: QueueOrder, options: Options, total: Ints) -> Giver | JobRefusal:
@@ -257,8 +253,8 @@ class _Gathering:
             (one.allowed, [(column, amount) for column, amount in enumerate(one.request.tolist()) if amount > 0])
             for one in without.classes
         ]
+        # Members of each class that find no place; below 0: places beyond what is wanted
         self._short = [one.wanted - int(one.sums[list(group)].sum()) for one in without.classes]
-        """Members of each class that find no place; below 0: places beyond what is wanted"""
         self._free: dict[int, list[int]] = {}  # Row → what is free there by now, where a pod left
         self._taken = [0] * len(jobs)
         self._offers: dict[int, tuple[float, int]] = {}  # Job → (gain per pod, pods) of its best next pods

@@ -145,10 +145,7 @@ def test_shares_are_told() -> None:
     assert lines(queue) == ["no gangs; order: fifo", "namespace a: 40% of the cluster, of at most 50%"]
 
 
-EXPECTED = {
-    "start_s": 600.0, "after": "a/runs", "promised": True, "unknown": None,
-    "text": "expected to start about 00:10Z",
-}  # fmt: skip
+EXPECTED = {"start_s": 600.0, "after": "a/runs", "promised": True, "unknown": None, "text": "expected about 00:10Z"}
 
 
 def test_expected_starts_have_a_column_where_there_are_any() -> None:

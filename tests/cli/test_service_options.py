@@ -60,30 +60,23 @@ def test_the_proxy_leads_there(access: Path, netgang: RawServer, site: ApiProxy,
     assert "answered 401: Unauthorized" in refused("queue", "--kubeconfig", old, code=1)
 
 
-REFUSALS = {  # case: (what the person may not do, arguments, part of what is said)
-    "no right to the proxy": ("services/proxy", (), 'cannot get resource "services/proxy"'),
-    "no such port": ("", ("--service", "netgang-system/netgang:1"), "no service port 1"),
-    "none with TLS": ("", ("--service", "netgang-system/https:netgang:8889"), "answered 503: no service port 8889"),
+REFUSALS = {  # case: (what the person may not do, arguments, exit code, part of what is said)
+    "no right to the proxy": ("services/proxy", ("--context", "site"), 1, 'cannot get resource "services/proxy"'),
+    "no such port": ("", ("--service", "netgang-system/netgang:1"), 1, "no service port 1"),
+    "none with TLS": ("", ("--service", "netgang-system/https:netgang:8889"), 1, "answered 503: no service port 8889"),
+    "two ways": ("", ("--url", "http://127.0.0.1:1", "--context", "site"), 2, "--url and --context: name one of them"),
+    "no such context": ("", ("--context", "other"), 2, "no context 'other'; there are site"),
+    "no service": ("", ("--service", "netgang"), 2, "write NAMESPACE/NAME"),
+    "no such file": ("", ("--kubeconfig", "/no/such"), 2, "kubeconfig /no/such: cannot be read"),
 }
 
 
-@pytest.mark.parametrize(("denied", "more", "said"), REFUSALS.values(), ids=REFUSALS)
-def test_refusals_say_who_refused(denied: str, more: tuple[str, ...], said: str, site: ApiProxy, access: Path) -> None:
+@pytest.mark.parametrize(("denied", "arguments", "code", "said"), REFUSALS.values(), ids=REFUSALS)
+def test_refusals_say_who_refused(
+    denied: str, arguments: tuple[str, ...], code: int, said: str, site: ApiProxy, access: Path
+) -> None:
     site.denied.add(denied)
-    assert said in refused("queue", "--kubeconfig", access, *more, code=1)
-
-
-WRONG = {  # case: (arguments, part of what is said)
-    "two ways": (("--url", "http://127.0.0.1:1", "--context", "site"), "--url and --context: name one of them"),
-    "no such context": (("--context", "other"), "no context 'other'; there are site"),
-    "no service": (("--service", "netgang"), "write NAMESPACE/NAME"),
-    "no such file": (("--kubeconfig", "/no/such"), "kubeconfig /no/such: cannot be read"),
-}
-
-
-@pytest.mark.parametrize(("arguments", "said"), WRONG.values(), ids=WRONG)
-def test_wrong_use(arguments: tuple[str, ...], said: str, access: Path) -> None:
-    assert said in refused("queue", *arguments, env={"KUBECONFIG": str(access)})
+    assert said in refused("queue", *arguments, env={"KUBECONFIG": str(access)}, code=code)
 
 
 def test_the_environment_names_an_address(netgang: RawServer, access: Path) -> None:
@@ -117,6 +110,7 @@ def test_kubectls_plugin_asks_the_cluster_and_its_namespace(access: Path, netgan
 COMMANDS = {  # path: command
     "/v1/network/n1/n2": ("network", "n1", "n2"),
     "/v1/queue": ("queue",),
+    "/v1/explain/a/c": ("explain", "a/c"),
     "/v1/network?limit=100": ("network",),
     "/v1/jobs?limit=1000": ("jobs",),
 }

@@ -55,12 +55,8 @@ def test_why_a_job_would_wait(tmp_path: Path) -> None:
 
 
 GATES = {"schedulingGates": [{"name": "netgang.io/gang"}]}
-NATIVE_GROUP = {
-    "apiVersion": "scheduling.k8s.io/v1beta1",
-    "kind": "PodGroup",
-    "metadata": {"name": "g"},
-    "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}},
-}
+NATIVE = {"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "metadata": {"name": "g"}}
+NATIVE_GROUP = {**NATIVE, "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}}
 
 
 def test_a_gated_gang_of_kubernetes_own(tmp_path: Path) -> None:
@@ -120,10 +116,7 @@ JUNK: tuple[Any, ...] = (None, 5, "x", [], {}, [5], {"name": 5}, float("nan"))
 def without(whole: Any, junk: Any) -> Iterator[Any]:
     """The same with junk in place of each of its parts, one after the other."""
     for key in whole if isinstance(whole, dict) else range(len(whole)) if isinstance(whole, list) else ():
-        made = deepcopy(whole)
-        made[key] = junk
-        yield made
-        for part in without(whole[key], junk):
+        for part in (junk, *without(whole[key], junk)):
             made = deepcopy(whole)
             made[key] = part
             yield made

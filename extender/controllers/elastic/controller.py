@@ -1,40 +1,28 @@
 """Carry out what `scoring.scaling` decides about running jobs: the only place from which jobs are resized.
 
-Rounds, each from what is true then (K7: level-triggered): look at every job; take up changes of a former process from
-the notes on the jobs; follow the changes under way; then, unless workers are being removed for a gang, make the changes
-of one pass of `scoring.scaling.grow.adjust`. Rules: nothing is changed in the quiet time (docs/safety.md S11), nor
-while another replica leads; one job has one change at a time; at most one gang at a time has workers removed for it; a
-gang that did not use the room freed for it, or lost it to another client, is not served again before its pods change.
-
-A change (docs/safety.md S1, S11): all of one decision are prepared from fresh reads before the first is sent, so a
-failure that can be foreseen costs no job a worker; nothing is repeated as it was: a job that could not be changed is
-left alone for a while. A dry run only records and writes Events.
+Rounds, each from what is true then (K7: level-triggered). Rules (docs/safety.md S1, S11): nothing is changed in the
+quiet time, nor while another replica leads; one job has one change at a time; at most one gang at a time has workers
+removed for it; a gang that did not use the room freed for it, or lost it to another client, is not served again before
+its pods change. All changes of one decision are prepared from fresh reads before the first is sent, so a failure that
+can be foreseen costs no job a worker; a job that could not be changed is left alone for a while. A dry run only records
+and writes Events.
 """
 
 import asyncio
 import logging
+import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
-from functools import partial
 
 import msgspec
 from msgspec.structs import replace
 
-from extender.controllers.elastic.jobs import JobViews, Rooms, by_others, facts_of, followed, from_note, steps_on
-from extender.controllers.elastic.kinds import (
-    KINDS,
-    Intent,
-    NotNow,
-    Requester,
-    ResizeCause,
-    Seen,
-    next_intent,
-    read,
-    resize_patch,
-)
+from extender.controllers.elastic.jobs import Rooms, facts_of, from_note, look_in_steps, post_unknown_kinds
+from extender.controllers.elastic.kinds import KINDS, NotNow, Requester, ResizeCause, next_intent, read, resize_patch
 from extender.controllers.elastic.records import ElasticParts, Records, Resize, Stage, pods_job
-from extender.controllers.elastic.reports import ReportBook
+from extender.controllers.elastic.reports import Reports
 from extender.controllers.events.recorder import Happening, pod_subject
 from extender.controllers.removal.removals import Cause as RemovalCause
 from extender.controllers.removal.removals import Fresh, read_job, read_members, same_as_known
@@ -44,17 +32,16 @@ from extender.runtime.slices import in_slices, in_timed_slices
 from scoring.ids import GangKey, PodUid
 from scoring.model import Gang, Role
 from scoring.plan.result import WANTS_ROOM
-from scoring.scaling.grow import Adjustment, adjust
-from scoring.scaling.job import Change, ElasticCondition, ElasticJob, JobKey, JobRefusal, No, Options, ScaleIn
+from scoring.scaling.grow import adjust
+from scoring.scaling.job import Change, ElasticCondition, ElasticJob, JobKey, JobRefusal, No, Scaling
 
 
 class Prepared(msgspec.Struct, frozen=True):
     """A change that may be sent."""
 
     decided: Change
-    raw: bytes
-    seen: Seen
-    intent: Intent
+    change: Resize  # As it is once this is sent
+    patch: bytes
     note: str  # What is announced
     going: tuple[Fresh, ...]  # Pods that its framework removes for it: those of the highest indexes
 
@@ -62,155 +49,151 @@ class Prepared(msgspec.Struct, frozen=True):
 class _NotSentError(Exception):
     """The job is as it was; the text is for people. `refused`: trying again at once is no use."""
 
-    def __init__(self, decided: Change, why: str, *, refused: bool = False) -> None:
+    def __init__(self, why: str, *, refused: bool = False) -> None:
         super().__init__(why)
-        self.decided, self.refused = decided, refused
+        self.refused = refused
 
 
 _CHANGED = "another client has changed it meanwhile"
 
 
-@dataclass(eq=False, repr=False)
-class Resizer:
-    """Carries out changes, one after the other."""
-
-    parts: ElasticParts
-    dry_run: bool
-
-    async def prepare(self, changes: Sequence[Change], cause: ResizeCause) -> Sequence[Prepared]:
-        """All changes, ready to be sent, or none if not all of them can be made or a dry run makes none."""
-        prepared: list[Prepared] = []
+async def prepare(parts: ElasticParts, changes: Sequence[Change], cause: ResizeCause) -> Sequence[Prepared]:
+    """All changes, ready to be sent, or none if not all of them can be made or a dry run makes none."""
+    prepared: list[Prepared] = []
+    for one in changes:
         try:
-            for one in changes:
-                if self.dry_run:
-                    self._would(one, cause)
-                elif (ready := await self._prepare(one, cause)) is not None:
-                    prepared.append(ready)
+            if parts.options.dry_run:
+                _would(parts, one, cause)
+            elif (ready := await _prepare(parts, one, cause)) is not None:
+                prepared.append(ready)
         except _NotSentError as error:
-            self._failed(error)
+            _failed(parts, one, error)
             return ()
-        return prepared if len(prepared) == len(changes) else ()
+    return prepared if len(prepared) == len(changes) else ()
 
-    async def send(self, prepared: Sequence[Prepared]) -> None:
-        """Patch the jobs, and record it; one refused ends it: further jobs would give up workers for nothing."""
-        try:
-            for one in prepared:
-                if not self.parts.may_change():
-                    return
-                answered = await self._patch(one)
-                stage = Stage.REMOVING if one.decided.removed > 0 else Stage.GROWING
-                self.parts.record(Resize(one.decided.job, one.decided.uid, one.intent, stage))
-                if stage is Stage.GROWING:  # that it shrinks was announced before
-                    unsure = "" if answered else " (no answer of the API server)"
-                    self.parts.post_job_event(one.seen, Happening.JOB_RESIZED, f"{one.note}{unsure}")
-        except _NotSentError as error:
-            self._failed(error)
 
-    async def step(self, change: Resize) -> None:
-        """Remove the next worker of a change whose workers leave one by one."""
-        clock, intent, view = self.parts.context.clock, change.intent, self.parts.records.views.get(change.job)
-        if view is None or clock.monotonic_s() < view.again_s or not self.parts.may_change():
+async def send(parts: ElasticParts, prepared: Sequence[Prepared]) -> None:
+    """Patch the jobs, and record it; one refused ends it: further jobs would give up workers for nothing."""
+    for one in prepared:
+        if not parts.may_change():
             return
-        decided = Change(change.job, change.uid, intent.after, intent.after - 1)
         try:
-            ready = await self._prepare(decided, change)
-            if ready is not None and self.parts.may_change():
-                await self._patch(ready)
-                self.parts.record(replace(change, intent=ready.intent, stepped_s=clock.now_s()))
+            answered = await _patch(parts, one)
         except _NotSentError as error:
-            self._failed(error)
+            _failed(parts, one.decided, error)
+            return
+        parts.record(one.change)
+        if one.change.stage is Stage.GROWING:  # that it shrinks was announced before
+            note = one.note if answered else f"{one.note} (no answer of the API server)"
+            parts.context.events.post(parts.subject(one.change), Happening.JOB_RESIZED, note, note)
 
-    async def _prepare(self, decided: Change, of: ResizeCause | Resize) -> Prepared | None:
-        """Read job and gang now, for a new change or one more step of one; `None`: the gang is gone. _NotSentError."""
-        context, key, kind = self.parts.context, decided.job, KINDS[decided.job.kind]
-        view = self.parts.records.views.get(key)
-        gang = context.cache.gang(view.gang.key) if view is not None and view.gang is not None else None
-        if gang is None:
-            return None
-        not_sent = partial(_NotSentError, decided)
-        if problem := context.notes.problem:
-            raise not_sent(f"no note of the change could be signed: {problem}", refused=True)
-        going: tuple[Fresh, ...] = ()
-        try:
-            raw = await context.api.get_object(kind.api_version, kind.kind, key.namespace, key.name)
-            seen = read(kind, raw, notes=context.notes)
-            members = await read_members(context.api, gang.key, gang.source)
-            if decided.removed > 0:
-                workers = [one for one in await read_job(context.api, members) if one.pod.role is Role.WORKER]
-                alive = [(one.pod.index, one) for one in workers if not one.pod.terminal]
-                going = tuple(one for index, one in alive if index is not None and index >= decided.after)
-        except (ApiError, ApiUnavailableError, ValueError) as error:
-            raise not_sent(f"it cannot be read: {error}", refused=not isinstance(error, NotFoundError)) from error
-        last = seen.intent
-        if isinstance(of, ResizeCause):
-            before, after, at_s = decided.before, decided.after, context.clock.now_s()
-            intent = next_intent(last, cause=of, before=before, after=after, at_s=at_s, one_by_one=kind.one_by_one)
-            note = f"From {before} to {after} workers: {of.why}"
-        elif last is None or (last.at_s, last.target) != (of.intent.at_s, of.intent.target):
-            raise not_sent(_CHANGED)
+
+async def step(parts: ElasticParts, change: Resize) -> None:
+    """Remove the next worker of a change whose workers leave one by one."""
+    after, view = change.intent.after, parts.records.views.get(change.job)
+    if view is None or parts.context.clock.monotonic_s() < view.again_s or not parts.may_change():
+        return
+    decided = Change(change.job, change.uid, after, after - 1)
+    try:
+        ready = await _prepare(parts, decided, change)
+    except _NotSentError as error:
+        _failed(parts, decided, error)
+    else:
+        await send(parts, [ready] if ready is not None else [])
+
+
+async def _prepare(parts: ElasticParts, decided: Change, of: ResizeCause | Resize) -> Prepared | None:
+    """Read job and gang now, for a new change or one more step of one; `None`: the gang is gone. _NotSentError."""
+    context, key, kind = parts.context, decided.job, KINDS[decided.job.kind]
+    view = parts.records.views.get(key)
+    gang = context.cache.gang(view.gang.key) if view is not None and view.gang is not None else None
+    if gang is None:
+        return None
+    if problem := context.notes.problem:
+        raise _NotSentError(f"no note of the change could be signed: {problem}", refused=True)
+    going: tuple[Fresh, ...] = ()
+    try:
+        raw = await context.api.get_object(kind.api_version, kind.kind, key.namespace, key.name)
+        seen = read(kind, raw, notes=context.notes)
+        members = await read_members(context.api, gang.key, gang.source)
+        if decided.removed > 0:
+            workers = [one for one in await read_job(context.api, members) if one.pod.role is Role.WORKER]
+            alive = [(one.pod.index, one) for one in workers if not one.pod.terminal]
+            going = tuple(one for index, one in alive if index is not None and index >= decided.after)
+    except (ApiError, ApiUnavailableError, ValueError) as error:
+        raise _NotSentError(f"it cannot be read: {error}", refused=not isinstance(error, NotFoundError)) from error
+    last, before, after, now_s = seen.intent, decided.before, decided.after, context.clock.now_s()
+    if isinstance(of, ResizeCause):
+        intent = next_intent(last, cause=of, before=before, after=after, at_s=now_s, one_by_one=kind.one_by_one)
+        change = Resize(key, decided.uid, intent, Stage.REMOVING if decided.removed > 0 else Stage.GROWING)
+        note = f"From {before} to {after} workers: {of.why}"
+    elif last is None or (last.at_s, last.target) != (of.intent.at_s, of.intent.target):
+        raise _NotSentError(_CHANGED)
+    else:
+        change = replace(of, intent=last.one_further(), stepped_s=now_s)
+        note = f"From {before} to {after} workers, on the way to {of.intent.goal}: {of.intent.why}"
+    if seen.uid != decided.uid or seen.workers != before:
+        raise _NotSentError(_CHANGED)
+    if why := seen.unsafe or seen.rests:
+        raise _NotSentError(why)
+    if not same_as_known(gang, members):
+        raise _NotSentError("its pods are not those that were decided on")
+    if (foreign := context.disruptions.foreign_among(going)) is not None:
+        raise _NotSentError(f"pod {foreign.name} of it is not netgang's", refused=True)
+    try:
+        patch = resize_patch(kind, raw, change.intent, notes=context.notes)
+    except ValueError as error:
+        raise _NotSentError(str(error), refused=True) from error
+    return Prepared(decided, change, patch, note, going)
+
+
+async def _patch(parts: ElasticParts, one: Prepared) -> bool:
+    """Patch the job; whether the API server answered: else the watch shows if it took effect. _NotSentError."""
+    disruptions, job, answered = parts.context.disruptions, parts.subject(one.change), True
+    try:
+        if one.decided.removed > 0:
+            cause = RemovalCause(Happening.JOB_RESIZED, one.note)
+            await disruptions.change_owner(job, one.patch, cause, going=one.going)
         else:
-            intent, way = last.one_further(), f"on the way to {of.intent.goal}: {of.intent.why}"
-            note = f"From {decided.before} to {decided.after} workers, {way}"
-        if seen.uid != decided.uid or seen.workers != decided.before:
-            raise not_sent(_CHANGED)
-        if why := seen.unsafe or seen.rests:
-            raise not_sent(why)
-        if not same_as_known(gang, members):
-            raise not_sent("its pods are not those that were decided on")
-        if (foreign := context.disruptions.foreign_among(going)) is not None:
-            raise not_sent(f"pod {foreign.name} of it is not netgang's", refused=True)
-        return Prepared(decided, raw, seen, intent, note, going)
+            await disruptions.restore_owner(job, one.patch)
+    except (ConflictError, NotFoundError) as error:
+        raise _NotSentError(_CHANGED if isinstance(error, ConflictError) else "it is gone") from error
+    except ApiError as error:
+        raise _NotSentError(f"the API server refuses: {error.message}", refused=True) from error
+    except (NotAnnouncedError, ValueError) as error:
+        raise _NotSentError(str(error), refused=True) from error
+    except ApiUnavailableError:
+        answered = False
+    if (view := parts.records.views.get(one.decided.job)) is not None:
+        view.succeeded()
+    return answered
 
-    async def _patch(self, one: Prepared) -> bool:
-        """Patch the job; whether the API server answered: else the watch shows if it took effect. _NotSentError."""
-        context, kind = self.parts.context, KINDS[one.decided.job.kind]
-        job, answered, not_sent = self.parts.subject(one.seen), True, partial(_NotSentError, one.decided)
-        try:
-            patch = resize_patch(kind, one.raw, one.intent, notes=context.notes)
-            if one.decided.removed > 0:
-                cause = RemovalCause(Happening.JOB_RESIZED, one.note)
-                await context.disruptions.change_owner(job, patch, cause, going=one.going)
-            else:
-                await context.disruptions.restore_owner(job, patch)
-        except (ConflictError, NotFoundError) as error:
-            raise not_sent(_CHANGED if isinstance(error, ConflictError) else "it is gone") from error
-        except ApiError as error:
-            raise not_sent(f"the API server refuses: {error.message}", refused=True) from error
-        except (NotAnnouncedError, ValueError) as error:
-            raise not_sent(str(error), refused=True) from error
-        except ApiUnavailableError:
-            answered = False
-        if (view := self.parts.records.views.get(one.decided.job)) is not None:
-            view.succeeded()
-        return answered
 
-    def _failed(self, error: _NotSentError) -> None:
-        parts, decided = self.parts, error.decided
-        parts.context.decided(Decision("resize", str(decided.job), reason=f"not sent: {error}"))
-        note = f"{decided.before} to {decided.after} workers not done: {error}"
-        if (view := parts.records.views.get(decided.job)) is None:
-            return
-        view.wish = note
-        if error.refused:
-            view.failed(now_s=parts.context.clock.monotonic_s(), rng=parts.rng)
-            parts.post_job_event(view.seen, Happening.JOB_NOT_RESIZED, f"The change from {note}")
+def _failed(parts: ElasticParts, decided: Change, error: _NotSentError) -> None:
+    parts.context.decided(Decision("resize", str(decided.job), reason=f"not sent: {error}"))
+    note = f"{decided.before} to {decided.after} workers not done: {error}"
+    if (view := parts.records.views.get(decided.job)) is None:
+        return
+    view.wish = note
+    if error.refused:
+        view.failed(now_s=parts.context.clock.monotonic_s(), rng=parts.rng)
+        parts.post_job_event(view.seen, Happening.JOB_NOT_RESIZED, f"The change from {note}")
 
-    def _would(self, decided: Change, cause: ResizeCause) -> None:
-        """Dry run: record what would be done and write an Event, once for each outcome."""
-        parts = self.parts
-        last = next((one.intent for one in reversed(parts.records.changes_of(decided.uid))), None)
-        outcome = (decided.before, decided.after, cause.beneficiary)
-        if last is not None and (last.before, last.after, last.beneficiary) == outcome:
-            return
-        before, after, at_s = decided.before, decided.after, parts.context.clock.now_s()
-        intent = next_intent(None, cause=cause, before=before, after=after, at_s=at_s)
-        parts.record(Resize(decided.job, decided.uid, intent, Stage.DRY_RUN))
-        if (seen := parts.jobs.get(decided.job)) is not None:
-            note = f"Dry run: from {before} to {after} workers: {cause.why}"
-            parts.post_job_event(seen, Happening.JOB_RESIZED, note)
+
+def _would(parts: ElasticParts, decided: Change, cause: ResizeCause) -> None:
+    last = next((one.intent for one in reversed(parts.records.changes_of(decided.uid))), None)
+    before, after, at_s = decided.before, decided.after, parts.context.clock.now_s()
+    if last is not None and (last.before, last.after, last.beneficiary) == (before, after, cause.beneficiary):
+        return
+    intent = next_intent(None, cause=cause, before=before, after=after, at_s=at_s)
+    parts.record(Resize(decided.job, decided.uid, intent, Stage.DRY_RUN))
+    if (seen := parts.jobs.get(decided.job)) is not None:
+        note = f"Dry run: from {before} to {after} workers: {cause.why}"
+        parts.post_job_event(seen, Happening.JOB_RESIZED, note)
 
 
 EVERY_S = 1.0
+_OTHERS_EVERY_S = 30.0
 _PAUSE_S = 0.1  # Changes of jobs and pods come in bursts; a round looks at all of them together
 _AGAIN_S = 5.0  # Time alone ends cool-downs, and a job's report wakes no round
 _SETTLES_S = 3.0  # After the last removed pod is gone, a gang that fits has places in the plan by then
@@ -224,8 +207,7 @@ class Elastic:
     """Resizes jobs. `run` it; `forget` when a term begins or ends."""
 
     parts: ElasticParts
-    options: Options
-    book: ReportBook
+    reports: Reports
     _: KW_ONLY
     ready: Callable[[], bool]  # Whether all jobs have been read once
     synced: Callable[[], Awaitable[None]]  # Wait until they have been
@@ -233,28 +215,23 @@ class Elastic:
     _not_before_s: float = field(default=0.0, init=False)  # No other pass before (monotonic)
     _vain: object = field(default=None, init=False)  # The facts that the last pass was made from, if it came to nothing
     _vain_until_s: float = field(default=0.0, init=False)  # No other pass from the same facts before
-    _unused: dict[GangKey, frozenset[PodUid]] = field(default_factory=dict, init=False)
-    """gang → its pods when it did not use the room that was freed for it"""
-    _due: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    _unused: dict[GangKey, frozenset[PodUid]] = field(default_factory=dict, init=False)  # Of unused room: gang → pods
+    _others_at_s: float = field(default=math.inf, init=False)  # No other look for jobs of kinds we do not know before
 
     def __post_init__(self) -> None:
         parts = self.parts
         self._records, self._cache, self._planner = parts.records, parts.context.cache, parts.context.planner
-        self._rooms, self._resizes = Rooms(parts), Resizer(parts, self.options.dry_run)
-        self._views = JobViews(parts, self.options)
-        parts.jobs.on_change = self._due.set
+        self._rooms = Rooms(parts)
 
     async def run(self) -> None:
         """Once all jobs are known, one round after each change of a job, and each `EVERY_S`, until cancelled."""
         await self.synced()
-        pause_s = _PAUSE_S
+        pause_s, changed = _PAUSE_S, self.parts.jobs.changed
         while True:
-            try:
+            with suppress(TimeoutError):  # pods, gangs and the clock wake no round
                 async with asyncio.timeout(EVERY_S):
-                    await self._due.wait()
-            except TimeoutError:
-                pass  # pods, gangs and the clock wake no round
-            self._due.clear()
+                    await changed.wait()
+            changed.clear()
             try:
                 pause_s = max(_PAUSE_S, _STRETCH * await self._round())
             except Exception:  # noqa: BLE001 - supervisor: the next round starts from the facts again
@@ -287,14 +264,18 @@ class Elastic:
         """One round; see the module. For how many seconds the look at the jobs held the loop."""
         if self._planner.snapshot is None:
             return 0.0
-        _, took_s = await in_timed_slices(self._views.look())
+        _, took_s = await in_timed_slices(look_in_steps(self.parts))
         if not self.parts.context.acting():
             return took_s
-        self._views.look_for_others()
+        now_s = self.parts.context.clock.monotonic_s()
+        if now_s >= self._others_at_s:
+            post_unknown_kinds(self.parts)
+        if not now_s < self._others_at_s < math.inf:
+            self._others_at_s = now_s + _OTHERS_EVERY_S
         if not self._recovered:
             self.recover()
         for change in self._follow():
-            await self._resizes.step(change)
+            await step(self.parts, change)
         served, ready = self._served()
         now_s = self.parts.context.clock.monotonic_s()
         due = now_s >= self._not_before_s and (now_s >= self._vain_until_s or self._facts() != self._vain)
@@ -308,13 +289,13 @@ class Elastic:
         next_ones: list[Resize] = []
         for change in self._records.open_changes():
             facts = facts_of(parts, change)
-            now = followed(change, facts, now_s=now_s)
+            now = facts.followed(now_s)
             if now is not change:
                 parts.record(now)
-                unused = now.stage is Stage.GIVEN_BACK or (now.stage is Stage.OVERRULED and by_others(change, facts))
+                unused = now.stage is Stage.GIVEN_BACK or (now.stage is Stage.OVERRULED and facts.by_others)
                 if unused and (gang := parts.beneficiary(change)) is not None:
                     self._unused[gang.key] = _uids(gang)
-            elif steps_on(change, facts):
+            elif facts.steps_on:
                 next_ones.append(change)
         self._rooms.agree_with(self._records.open_changes())
         for key in [key for key, uids in self._unused.items() if _uids(self._cache.gang(key)) != uids]:
@@ -347,44 +328,44 @@ class Elastic:
         """One pass over all jobs, from the newest plan and its snapshot; for `served` alone, if that is a gang."""
         parts, clock, planner = self.parts, self.parts.context.clock, self._planner
         began_s = clock.monotonic_s()
-        demands = await in_slices(self.book.demands_in_steps(self._jobs()))
+        demands = await in_slices(self.reports.demands_in_steps(self._jobs()))
         jobs, snapshot = self._jobs(), planner.snapshot  # with its plan: nothing waits from here on
         if not jobs or snapshot is None:
-            self._records.verdict = ScaleIn(None)
+            self._records.verdict = Scaling()
             return
         if served is not None:  # with its claim it would count as helped
             claims = {key: claim for key, claim in snapshot.claims.items() if key != served}
             snapshot = replace(snapshot, claims=claims)
         facts, policy, at_s = self._facts(), planner.policy, clock.now_s()
-        decided = await planner.ask(adjust, snapshot, planner.current, jobs, demands, policy, self.options, now_s=at_s)
+        asked = (snapshot, planner.current, jobs, demands, policy, parts.options)
+        given, grown = await planner.ask(adjust, *asked, now_s=at_s)
         now_s = clock.monotonic_s()
-        self._vain = facts if not decided.changes else None
+        self._vain = facts if not (given.changes or grown.changes) else None
         self._not_before_s, self._vain_until_s = now_s + _STRETCH * (now_s - began_s), now_s + _AGAIN_S
-        remember(self._records, decided)
-        post_why_none_shrinks(parts, decided.scale_in)
-        if served in (None, decided.scale_in.beneficiary):
-            await self._shrink_for(decided.scale_in)
+        remember(self._records, given, grown)
+        post_why_none_shrinks(parts, given)
+        if served in (None, given.beneficiary):
+            await self._shrink_for(given)
         if served is not None:
             return
         by_key = {job.key: job for job in jobs}
-        for one in decided.scale_out.changes:
-            ready = await self._resizes.prepare((one,), cause_of(one, by_key[one.job], demands))
-            await self._resizes.send(ready)
+        for one in grown.changes:
+            await send(parts, await prepare(parts, (one,), cause_of(one, by_key[one.job], demands)))
 
-    async def _shrink_for(self, decided: ScaleIn) -> None:
+    async def _shrink_for(self, decided: Scaling) -> None:
         """Take workers away for the first waiting gang, whose room is kept from before the first of them goes."""
         key = decided.beneficiary
         if not decided.changes or key is None or key in self._unused:
             return
         views = [self._records.views.get(one.job) for one in decided.changes]
         givers = [view.gang.key for view in views if view is not None and view.gang is not None]
-        lower = ", which is of a lower service level" if self.options.condition is ElasticCondition.LEVELS else ""
+        lower = ", which is of a lower service level" if self.parts.options.condition is ElasticCondition.LEVELS else ""
         cause = ResizeCause(Requester.QUEUE, f"room for {key}{lower}", key)
-        ready = await self._resizes.prepare(decided.changes, cause)
+        ready = await prepare(self.parts, decided.changes, cause)
         if not ready or not self.parts.may_change():
             return
         self._rooms.keep(key, decided.places, givers)
-        await self._resizes.send(ready)
+        await send(self.parts, ready)
         if self._served()[0] != key:
             self._rooms.release(key)
 
@@ -393,10 +374,10 @@ def _uids(gang: Gang | None) -> frozenset[PodUid]:
     return frozenset(pod.uid for pod in gang.members) if gang is not None else frozenset()
 
 
-def remember(records: Records, decided: Adjustment) -> None:
+def remember(records: Records, given: Scaling, grown: Scaling) -> None:
     """Record why each job keeps its size, and why no job shrinks for the first waiting gang. O(jobs)."""
-    given = records.verdict = decided.scale_in
-    words = {one.job: f"keeps its size: {_words(one)}" for one in decided.scale_out.refusals}
+    records.verdict = given
+    words = {one.job: f"keeps its size: {_words(one)}" for one in grown.refusals}
     if given.beneficiary is not None:
         words |= {one.job: f"gives up nothing for {given.beneficiary}: {_words(one)}" for one in given.refusals}
     for key, view in records.views.items():
@@ -404,14 +385,14 @@ def remember(records: Records, decided: Adjustment) -> None:
             view.wish = words.get(key, "")
 
 
-def post_why_none_shrinks(parts: ElasticParts, given: ScaleIn) -> None:
+def post_why_none_shrinks(parts: ElasticParts, given: Scaling) -> None:
     """An Event on the waiting gang's job, or else a pod of it, when no job shrinks for it. Cost: O(jobs)."""
     gang = parts.context.cache.gang(given.beneficiary) if given.beneficiary is not None else None
     if gang is None or given.reason not in (No.NO_JOB, No.NOT_ENOUGH, No.GIVEN_TO_OTHERS, No.TOO_WIDE):
         return
-    first = gang.members[0]
-    jobs = [seen for seen in parts.jobs.all() if pods_job(seen) == first.job]
-    about = parts.subject(jobs[-1]) if jobs else pod_subject(first)
+    about = pod_subject(gang.members[0])
+    for seen in parts.jobs.all():
+        about = parts.subject(seen) if pods_job(seen) == gang.members[0].job else about
     counts = Counter(one.reason.value for one in given.refusals)
     reasons = [f"{count} job{'s' if count > 1 else ''}: {reason}" for reason, count in sorted(counts.items())]
     detail = f" ({given.detail})" if given.detail else ""

@@ -2,15 +2,12 @@
 
 And how far their changes have come, with the room that is reserved meanwhile (docs/safety.md S13). Rules: whatever is
 in doubt makes a text, and a job with a text is left alone; a job that claims to be elastic and must be left alone for
-good gets an Event with it; of thousands of jobs only those that look different are looked at closely. Level-triggered,
-so a missed event, a restart in the middle and a slow kubelet all come to the same end; every stage ends. What is
-reserved follows from the changes under way alone, as if the removed pods were gone.
+good gets an Event with it. Level-triggered, so a missed event, a restart in the middle and a slow kubelet all come to
+the same end; every stage ends. What is reserved follows from the changes under way alone, as if removed pods were gone.
 """
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import msgspec
 from msgspec.structs import replace
@@ -24,10 +21,8 @@ from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Gang, Phase, Pod, Role
 from scoring.model.snapshot import Reservation
 from scoring.queue.states import JobState
-from scoring.scaling.job import ElasticJob, JobKey, Options, Wants
+from scoring.scaling.job import ElasticJob, JobKey, Wants
 from scoring.scaling.shrink import without_workers
-
-OTHERS_EVERY_S = 30.0
 
 
 def gang_key_of(pods: Sequence[Pod]) -> GangKey | None:
@@ -44,18 +39,15 @@ def view_of(
     *,
     default_wants: Wants = Wants.CURVE,
 ) -> JobView:
-    """The job's view, from all pods that carry its name and the gang that they form. Cost: O(pods).
-
-    What is not said of the bounds is as it is now. `hindrance`: what else is known that speaks against a change.
-    """
+    """From all pods that carry its name; bounds not said are as now; `hindrance`: what else speaks against. O(pods)."""
     workers = [pod for pod in pods if pod.role is Role.WORKER and pod.index is not None]
-    intent, bounds, standing = seen.intent, seen.bounds, 0
-    if intent is not None and intent.stands(seen.workers):
-        standing = intent.most or 0
+    intent, bounds = seen.intent, seen.bounds
+    standing = intent if intent is not None and intent.stands(seen.workers) else None
     least = bounds.least if bounds.least is not None else seen.workers
     if gang is not None and not KINDS[seen.key.kind].roles:
         least = max(least, gang.min_member - (len(gang.members) - len(workers)))
-    most = bounds.most if bounds.most is not None else max(standing, seen.workers)
+    submitted = standing.most or 0 if standing is not None else 0
+    most = bounds.most if bounds.most is not None else max(submitted, seen.workers)
     no_gang = None if gang is not None and gang.actionable else NotNow.NO_GANG
     there = {pod.index for pod in workers if not pod.deleting and pod.phase is not Phase.FAILED}
     unsettled = None if there == set(range(seen.workers)) else NotNow.UNSETTLED
@@ -71,7 +63,7 @@ def view_of(
         wants=seen.wants or default_wants,
         changed_s=intent.at_s if intent is not None else None,
         changes_s=intent.changes_s if intent is not None else (),
-        grow_back_to=intent.grow_back_to if intent is not None and intent.stands(seen.workers) else None,
+        grow_back_to=standing.grow_back_to if standing is not None else None,
     )
     elastic = gang is not None and seen.claims and seen.rests is not NotNow.ENDED and not bounds.bad
     running = JobState.RUNNING if any(pod.phase is Phase.RUNNING for pod in workers) else JobState.WAITING
@@ -79,77 +71,65 @@ def view_of(
     return JobView(seen, gang, hindrance, job, elastic, state)
 
 
-@dataclass(eq=False, repr=False)
-class JobViews:
-    """Makes the views of all jobs, again and again. Bounded by the jobs there are."""
+def look_in_steps(parts: ElasticParts) -> Steps[None]:
+    """Renew the records' views of all jobs, with a moment for others now and then. Cost: O(jobs that changed)."""
+    everything = parts.jobs.all()
+    names = Counter(map(pods_job, everything))
+    scaled = set(parts.jobs.scaled.items.values())
+    under_way = {change.uid for change in parts.records.open_changes()}
+    now_s = parts.context.clock.monotonic_s()
+    views: dict[JobKey, JobView] = {}
+    for seen in everything:
+        former = parts.records.views.get(seen.key)
+        against: dict[Unsafe | NotNow, bool] = {
+            Unsafe.AUTOSCALED: seen.key in scaled,
+            NotNow.NAMESAKE: names[pods_job(seen)] > 1,
+            NotNow.UNDER_WAY: seen.uid in under_way,
+            NotNow.ATTEMPT_FAILED: former is not None and now_s < former.again_s,
+        }
+        hindrance = next((why for why, holds in against.items() if holds), None)
+        views[seen.key] = _same_or_new(parts, seen, former, hindrance)
+        yield
+    parts.records.views = views
 
-    parts: ElasticParts
-    options: Options
-    _others_at_s: float = field(default=math.inf, init=False)
 
-    def look(self) -> Steps[None]:
-        """Renew the records' views of all jobs, with a moment for others now and then. Cost: O(jobs that changed)."""
-        parts = self.parts
-        everything = parts.jobs.all()
-        names = Counter(map(pods_job, everything))
-        scaled = {job for _, job in parts.jobs.autoscalers.items.values()}
-        under_way = {change.uid for change in parts.records.open_changes()}
-        now_s = parts.context.clock.monotonic_s()
-        views: dict[JobKey, JobView] = {}
-        for seen in everything:
-            former = parts.records.views.get(seen.key)
-            against: dict[Unsafe | NotNow, bool] = {
-                Unsafe.AUTOSCALED: seen.key in scaled,
-                NotNow.NAMESAKE: names[pods_job(seen)] > 1,
-                NotNow.UNDER_WAY: seen.uid in under_way,
-                NotNow.ATTEMPT_FAILED: former is not None and now_s < former.again_s,
-            }
-            hindrance = next((why for why, holds in against.items() if holds), None)
-            views[seen.key] = self._same_or_new(seen, former, hindrance)
-            yield
-        parts.records.views = views
+def _same_or_new(parts: ElasticParts, seen: Seen, former: JobView | None, hindrance: Unsafe | NotNow | None) -> JobView:
+    cache = parts.context.cache
+    gang = former.gang if former is not None and former.seen is seen and former.hindrance == hindrance else None
+    if gang is not None and cache.gang(gang.key) is gang and former is not None:
+        return former  # its members are those that they were
+    pods = cache.pods.of_job(pods_job(seen))
+    key = gang_key_of(pods)
+    gang = cache.gang(key) if key is not None else None
+    view = view_of(seen, pods, gang, hindrance, default_wants=parts.options.metrics.default)
+    if former is not None:
+        view.wish, view.failures, view.again_s = former.wish, former.failures, former.again_s
+    asked, least = seen.bounds.asked, seen.bounds.least
+    asks = asked is not None and (asked < seen.workers or seen.workers == 0)  # 0: its workers are not known
+    if (seen.claims or asks) and view.job.refusal in list(Unsafe):
+        parts.post_job_event(seen, Happening.JOB_NOT_RESIZED, f"It is not resized, because {view.job.refusal}")
+    elif asked is not None and least is not None and asked < least:
+        words = f"Its pods have {seen.bounds.source} {least}: it never has fewer workers than that, so"
+        note = f"{words} annotation {MIN_WORKERS}={asked} has no effect; lower the label"
+        parts.post_job_event(seen, Happening.MISTAKE, note)
+    if seen.bad_wants:
+        words = ", ".join(Wants)
+        parts.post_job_event(seen, Happening.MISTAKE, f"Annotation netgang.io/scaling is none of {words}")
+    return view
 
-    def look_for_others(self) -> None:
-        """An Event for each gang that asks to be elastic and is no job we know. O(gangs), each `OTHERS_EVERY_S`."""
-        parts, now_s = self.parts, self.parts.context.clock.monotonic_s()
-        if now_s < self._others_at_s:
-            self._others_at_s = min(self._others_at_s, now_s + OTHERS_EVERY_S)
-            return
-        self._others_at_s = now_s + OTHERS_EVERY_S
-        known = set(map(pods_job, parts.jobs.all()))
-        for gang in parts.context.cache.snapshot().gangs.values():
-            first = gang.members[0]
-            asks = not {"min-workers", "max-workers"}.isdisjoint(dict(gang.options))
-            if gang.own and first.job not in known and asks:
-                why, owner = "its pods belong to no controller", first.owner
-                if owner is not None:
-                    why = f"how jobs of kind {owner.kind} ({owner.api_version}) are resized is not known"
-                note = f"It is not resized, because {why}"
-                parts.context.events.post(pod_subject(first), Happening.JOB_NOT_RESIZED, note, "kind")
 
-    def _same_or_new(self, seen: Seen, former: JobView | None, hindrance: Unsafe | NotNow | None) -> JobView:
-        parts, cache = self.parts, self.parts.context.cache
-        gang = former.gang if former is not None and former.seen is seen and former.hindrance == hindrance else None
-        if gang is not None and cache.gang(gang.key) is gang and former is not None:
-            return former  # its members are those that they were
-        pods = cache.pods.of_job(pods_job(seen))
-        key = gang_key_of(pods)
-        gang = cache.gang(key) if key is not None else None
-        view = view_of(seen, pods, gang, hindrance, default_wants=self.options.metrics.default)
-        if former is not None:
-            view.wish, view.failures, view.again_s = former.wish, former.failures, former.again_s
-        asked, least = seen.bounds.asked, seen.bounds.least
-        asks = asked is not None and (asked < seen.workers or seen.workers == 0)  # 0: its workers are not known
-        if (seen.claims or asks) and view.job.refusal in list(Unsafe):
-            parts.post_job_event(seen, Happening.JOB_NOT_RESIZED, f"It is not resized, because {view.job.refusal}")
-        elif asked is not None and least is not None and asked < least:
-            words = f"Its pods have {seen.bounds.source} {least}: it never has fewer workers than that, so"
-            note = f"{words} annotation {MIN_WORKERS}={asked} has no effect; lower the label"
-            parts.post_job_event(seen, Happening.MISTAKE, note)
-        if seen.bad_wants:
-            words = ", ".join(Wants)
-            parts.post_job_event(seen, Happening.MISTAKE, f"Annotation netgang.io/scaling is none of {words}")
-        return view
+def post_unknown_kinds(parts: ElasticParts) -> None:
+    """An Event for each gang that asks to be elastic and is no job we know. Cost: O(gangs)."""
+    known = set(map(pods_job, parts.jobs.all()))
+    for gang in parts.context.cache.snapshot().gangs.values():
+        first = gang.members[0]
+        asks = not {"min-workers", "max-workers"}.isdisjoint(dict(gang.options))
+        if gang.own and first.job not in known and asks:
+            why, owner = "its pods belong to no controller", first.owner
+            if owner is not None:
+                why = f"how jobs of kind {owner.kind} ({owner.api_version}) are resized is not known"
+            note = f"It is not resized, because {why}"
+            parts.context.events.post(pod_subject(first), Happening.JOB_NOT_RESIZED, note, "kind")
 
 
 ARRIVES_S = 30.0  # A patch that the watch does not show after this long never took effect
@@ -159,8 +139,9 @@ GROWTH_S = 300.0  # Until added workers have nodes; others may grow there afterw
 
 
 class ChangeFacts(msgspec.Struct, frozen=True):
-    """What can be seen now of one change."""
+    """What can be seen now of one change, and what follows from it."""
 
+    change: Resize
     seen: Seen | None  # The job; `None`: it is gone
     left: int  # Removed pods that still take room
     ending: int  # Of them those that the job has to remove by now
@@ -168,66 +149,60 @@ class ChangeFacts(msgspec.Struct, frozen=True):
     waits: bool  # The beneficiary exists and does not run yet
     runs: bool  # The beneficiary runs
 
+    def followed(self, now_s: float) -> Resize:
+        """The change as it is now; the same object if nothing is new."""
+        change, stage = self.change, self._stage(now_s)
+        if stage is change.stage:
+            return change
+        if stage is Stage.FREED:
+            return replace(change, stage=stage, gone_s=now_s)
+        gone_s = now_s if change.shrinks and self.left == 0 and change.gone_s is None else change.gone_s
+        return replace(change, stage=stage, intent=replace(change.intent, target=None), gone_s=gone_s, ended_s=now_s)
 
-def followed(change: Resize, facts: ChangeFacts, *, now_s: float) -> Resize:
-    """The change as it is now; the same object if nothing is new."""
-    stage = _stage(change, facts, now_s=now_s)
-    if stage is change.stage:
-        return change
-    if stage is Stage.FREED:
-        return replace(change, stage=stage, gone_s=now_s)
-    gone_s = now_s if change.shrinks and facts.left == 0 and change.gone_s is None else change.gone_s
-    return replace(change, stage=stage, intent=replace(change.intent, target=None), gone_s=gone_s, ended_s=now_s)
+    @property
+    def by_others(self) -> bool:
+        """Whether another client gave the job another worker count meanwhile."""
+        seen, last = self.seen, self.change.intent
+        if seen is None or seen.uid != self.change.uid or seen.workers == last.after:
+            return False
+        intent, former = seen.intent, last.before if self.change.stepped_s is None else last.after + 1
+        # our note says that the last patch took effect, whatever the worker count is by now
+        arrived = intent is not None and (intent.at_s, intent.after) == (last.at_s, last.after)
+        return arrived or seen.workers != former
 
+    @property
+    def steps_on(self) -> bool:
+        """Whether it is time to remove the next worker, where they leave one by one."""
+        seen, intent = self.seen, self.change.intent
+        due = self.change.stage is Stage.REMOVING and intent.target is not None and self.ending == 0
+        return due and seen is not None and seen.workers == intent.after
 
-def by_others(change: Resize, facts: ChangeFacts) -> bool:
-    """Whether another client gave the job another worker count meanwhile."""
-    seen, wanted = facts.seen, change.intent.after
-    if seen is None or seen.uid != change.uid or seen.workers == wanted:
-        return False
-    intent, former = seen.intent, change.intent.before if change.stepped_s is None else wanted + 1
-    # our note says that the last patch took effect, whatever the worker count is by now
-    arrived = intent is not None and (intent.at_s, intent.after) == (change.intent.at_s, wanted)
-    return arrived or seen.workers != former
-
-
-def steps_on(change: Resize, facts: ChangeFacts) -> bool:
-    """Whether it is time to remove the next worker, where they leave one by one."""
-    seen, intent = facts.seen, change.intent
-    due = change.stage is Stage.REMOVING and intent.target is not None and facts.ending == 0
-    return due and seen is not None and seen.workers == intent.after
-
-
-def _stage(change: Resize, facts: ChangeFacts, *, now_s: float) -> Stage:
-    seen, intent = facts.seen, change.intent
-    if seen is None or seen.uid != change.uid or seen.rests in (NotNow.ENDED, NotNow.DELETED):
-        return Stage.OVERRULED
-    age_s = now_s - (change.stepped_s if change.stepped_s is not None else intent.at_s)
-    if seen.workers != intent.after:
-        on_the_way = not by_others(change, facts) and age_s <= ARRIVES_S
-        return change.stage if on_the_way else Stage.OVERRULED
-    if not change.shrinks:
-        if facts.bound >= intent.goal:
+    def _stage(self, now_s: float) -> Stage:
+        change, seen, intent = self.change, self.seen, self.change.intent
+        if seen is None or seen.uid != change.uid or seen.rests in (NotNow.ENDED, NotNow.DELETED):
+            return Stage.OVERRULED
+        age_s = now_s - (change.stepped_s if change.stepped_s is not None else intent.at_s)
+        if seen.workers != intent.after:
+            return change.stage if not self.by_others and age_s <= ARRIVES_S else Stage.OVERRULED
+        if not change.shrinks:
+            if self.bound >= intent.goal:
+                return Stage.DONE
+            return change.stage if age_s <= GROWTH_S else Stage.GIVEN_BACK
+        gone = self.left == 0 and intent.target is None
+        in_time = change.stage if age_s <= REMOVAL_S else Stage.GIVEN_BACK
+        if intent.beneficiary is None:
+            return Stage.DONE if gone else in_time
+        if self.runs:
             return Stage.DONE
-        return change.stage if age_s <= GROWTH_S else Stage.GIVEN_BACK
-    gone = facts.left == 0 and intent.target is None
-    in_time = change.stage if age_s <= REMOVAL_S else Stage.GIVEN_BACK
-    if intent.beneficiary is None:
-        return Stage.DONE if gone else in_time
-    if facts.runs:
-        return Stage.DONE
-    if not facts.waits:
-        return Stage.GIVEN_BACK
-    if change.stage is Stage.REMOVING:
-        return Stage.FREED if gone else in_time
-    return change.stage if now_s - (change.gone_s or intent.at_s) <= RESERVE_S else Stage.GIVEN_BACK
+        if not self.waits:
+            return Stage.GIVEN_BACK
+        if change.stage is Stage.REMOVING:
+            return Stage.FREED if gone else in_time
+        return change.stage if now_s - (change.gone_s or intent.at_s) <= RESERVE_S else Stage.GIVEN_BACK
 
 
 def from_note(parts: ElasticParts, seen: Seen) -> Resize | None:
-    """The last change of a job; `None`: it has no note of ours, or is not as that says. Cost: O(its pods).
-
-    One for a gang that still waits is under way, and one without a beneficiary whose pods are still going.
-    """
+    """The last change of a job, under way if its gang waits or pods still go; `None`: no note stands. O(its pods)."""
     intent, now_s = seen.intent, parts.context.clock.now_s()
     if intent is None or not intent.stands(seen.workers):
         return None
@@ -249,7 +224,8 @@ def facts_of(parts: ElasticParts, change: Resize) -> ChangeFacts:
         for least in (0, change.intent.goal, change.intent.after)
     )
     bound = sum(not pod.deleting for pod in workers)
-    return ChangeFacts(seen, len(left), len(ending), bound, beneficiary is not None and not running, running)
+    waits = beneficiary is not None and not running
+    return ChangeFacts(change, seen, len(left), len(ending), bound, waits, running)
 
 
 class Rooms:
@@ -290,7 +266,7 @@ class Rooms:
                     self.keep(key, places, (giver for giver in givers if giver is not None))
 
     def _places(self, key: GangKey, going: Sequence[Pod]) -> Mapping[PodUid, NodeName] | None:
-        """Where the gang's minimum goes once these pods are gone; `None`: nowhere. Cost: one placement."""
+        """Where the gang's minimum goes once these pods are gone. Cost: one placement."""
         snapshot, planner = self._cache.snapshot(), self._parts.context.planner
         gang, plan = snapshot.gangs.get(key), planner.current
         if gang is None or (key not in plan.waiting and planner.snapshot is not None):

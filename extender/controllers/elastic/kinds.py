@@ -1,8 +1,8 @@
 """The kinds of jobs whose worker count may be changed: a table, how a job is read, and the patch that resizes it.
 
 Rules: a kind is here or it is left alone; what is not said is never guessed, so a job without a minimum is not elastic;
-own annotations on the job win over the same on the pod template, and both over what the framework says. Raw JSON comes
-in and values or patches go out. What the table relies on:
+own annotations on the job win over the same on the pod template, and both over what the framework says. What the table
+relies on:
 
 - Indexed Job (Kubernetes 1.31 and later): `completions` may change only together with `parallelism` and to the same
   value (alone, the Job controller would choose): then the pods with the highest indexes go and count as no failure. The
@@ -56,7 +56,11 @@ class ResizeCause(msgspec.Struct, frozen=True):
 
 
 class Intent(msgspec.Struct, frozen=True):
-    """What we last made of a job's worker count, and the annotation's JSON. Times are Unix seconds."""
+    """What we last made of a job's worker count, and the annotation's JSON. Times are Unix seconds.
+
+    >>> msgspec.json.encode(Intent(6, 2, 9.5, Requester.QUEUE, "room for a/h", GangKey("a/h"), 6, 6, (9.5,)))[:60]
+    b'{"from":6,"to":2,"at":9.5,"who":"queue","why":"room for a/h"'
+    """
 
     before: int = msgspec.field(name="from")
     after: int = msgspec.field(name="to")
@@ -64,11 +68,9 @@ class Intent(msgspec.Struct, frozen=True):
     requester: Requester = msgspec.field(name="who")
     why: str = ""
     beneficiary: GangKey | None = msgspec.field(name="for", default=None)  # The gang that workers were taken away for
-    grow_back_to: int | None = msgspec.field(name="growBackTo", default=None)
-    """Workers before the first were taken away; `None`: it has them again"""
+    grow_back_to: int | None = msgspec.field(name="growBackTo", default=None)  # Workers before we took any
     most: int | None = None  # Workers it was submitted with: its maximum where it names none
-    changes_s: tuple[float, ...] = msgspec.field(name="changes", default=())
-    """Our changes within the hour before `at_s` and at it, oldest first"""
+    changes_s: tuple[float, ...] = msgspec.field(name="changes", default=())  # Ours within an hour, to `at_s`
     target: int | None = None  # Where `after` is a step on the way: to how many; `None`: it is the end
 
     @property
@@ -91,12 +93,13 @@ class Intent(msgspec.Struct, frozen=True):
         return self.after == workers
 
 
+_INTENT = msgspec.json.Decoder(Intent)
+
+
 def next_intent(
     last: Intent | None, *, cause: ResizeCause, before: int, after: int, at_s: float, one_by_one: bool = False
 ) -> Intent:
-    """The intent of one more change; `last` is the job's own, and counts if it stood at `before`.
-
-    `one_by_one`: workers leave one after the other, so this is the first step to `after`.
+    """The intent of one more change, or `one_by_one` of its first step; `last` counts if it stood at `before`.
 
     >>> room, idle = ResizeCause(Requester.QUEUE, "", GangKey("a/h")), ResizeCause(Requester.QUEUE, "")
     >>> shrink = next_intent(None, cause=room, before=6, after=2, at_s=9.0)
@@ -107,25 +110,13 @@ def next_intent(
     (None, 6, (9.0, 11.0))
     """
     known = last if last is not None and last.stands(before) else Intent(before, before, at_s, cause.requester)
-    back = known.grow_back_to or 0
+    back, most = known.grow_back_to or 0, max(before, known.most or 0)
     if after < before and cause.beneficiary is not None:
         back = max(before, back)
-    most = max(before, known.most or 0)
     first = before - 1 if one_by_one and after < before else after
     changes_s = (*(at for at in known.changes_s if at > at_s - 3600.0), at_s)[-32:]
     intent = Intent(before, first, at_s, cause.requester, cause.why, cause.beneficiary, most=most, changes_s=changes_s)
     return replace(intent, grow_back_to=back if back > after else None, target=after if first != after else None)
-
-
-def encoded(intent: Intent, bearer: Bearer, notes: Notes) -> str:
-    """The annotation's value: JSON with words that people understand, and our signature.
-
-    >>> notes, job = Notes(b"k" * 32), Bearer("batch/v1", "Job", "a", "j", "u")
-    >>> encoded(Intent(6, 2, 9.5, Requester.QUEUE, "room for a/h", GangKey("a/h"), 6, 6, (9.5,)), job, notes)[:60]
-    '{"from":6,"to":2,"at":9.5,"who":"queue","why":"room for a/h"'
-    """
-    content = msgspec.json.encode(replace(intent, why=intent.why[:500])).decode()
-    return notes.write(NoteKind.LAST_CHANGE, bearer, content)
 
 
 def intent_of(annotations: Mapping[str, Any], bearer: Bearer, notes: NoteReader) -> Intent | None:
@@ -133,9 +124,6 @@ def intent_of(annotations: Mapping[str, Any], bearer: Bearer, notes: NoteReader)
     text = annotations.get(LAST_CHANGE)
     content = notes.read(NoteKind.LAST_CHANGE, bearer, text) if isinstance(text, str) else None
     return note_from_json(_INTENT, content)
-
-
-_INTENT = msgspec.json.Decoder(Intent)
 
 
 MIN_WORKERS: Final = "netgang.io/min-workers"
@@ -293,7 +281,7 @@ def read(kind: JobKind, raw: bytes, *, notes: NoteReader = NO_NOTES) -> Seen:
     try:
         job = decoded(raw)
         found = _workers_of(kind, job)
-        own, metadata = annotations_of(job), msgspec.convert(job.get("metadata"), _Metadata)
+        own, bearer = annotations_of(job), _bearer(kind, job)
         wants = own.get(SCALING, annotations_of(found.template).get(SCALING))
         status = job.get("status") or {}
         rests = {
@@ -303,13 +291,13 @@ def read(kind: JobKind, raw: bytes, *, notes: NoteReader = NO_NOTES) -> Seen:
             NotNow.RESTARTING: true_condition(status, "Restarting"),
         }
         return Seen(
-            key=JobKey(Namespace(metadata.namespace), kind.name, metadata.name),
-            uid=metadata.uid,
+            key=JobKey(Namespace(bearer.namespace), kind.name, bearer.name),
+            uid=bearer.uid,
             workers=found.count,
             bounds=found.bounds,
             unsafe=_unsafe(kind, job, found),
             rests=next((why for why, holds in rests.items() if holds), None),
-            intent=intent_of(own, _bearer(kind, metadata), notes),
+            intent=intent_of(own, bearer, notes),
             wants=Wants(wants) if wants in list(Wants) else None,
             bad_wants=wants is not None and wants not in list(Wants),
         )
@@ -320,12 +308,11 @@ def read(kind: JobKind, raw: bytes, *, notes: NoteReader = NO_NOTES) -> Seen:
 def resize_patch(kind: JobKind, raw: bytes, intent: Intent, *, notes: Notes) -> bytes:
     """A merge patch of this version of the job: `intent.after` workers, and the note. ValueError: none can be made."""
     job = decoded(raw)
-    given = job["metadata"]
-    bearer = _bearer(kind, msgspec.convert(given, _Metadata))
+    bearer, content = _bearer(kind, job), msgspec.json.encode(replace(intent, why=intent.why[:500])).decode()
     metadata = {
         "uid": bearer.uid,
-        "resourceVersion": given.get("resourceVersion", ""),
-        "annotations": {LAST_CHANGE: encoded(intent, bearer, notes)},
+        "resourceVersion": job["metadata"].get("resourceVersion", ""),
+        "annotations": {LAST_CHANGE: notes.write(NoteKind.LAST_CHANGE, bearer, content)},
     }
     return msgspec.json.encode({"metadata": metadata, "spec": resized(kind, job, intent.after)})
 
@@ -351,7 +338,8 @@ def resized(kind: JobKind, job: Json, workers: int) -> Json:
     return {"replicatedJobs": jobs}
 
 
-def _bearer(kind: JobKind, metadata: _Metadata) -> Bearer:
+def _bearer(kind: JobKind, job: Json) -> Bearer:
+    metadata = msgspec.convert(job.get("metadata"), _Metadata)
     return Bearer(kind.api_version, kind.kind, metadata.namespace, metadata.name, metadata.uid)
 
 
@@ -364,16 +352,14 @@ def _workers_of(kind: JobKind, job: Json) -> _Workers:
     spec = job.get("spec") or {}
     if kind.roles:
         return _by_roles(kind, job, spec)
-    unsafe, inner = None, spec
+    inner = spec
     if kind is JOB_SET:
         jobs: Sequence[Json] = spec.get("replicatedJobs") or ()
-        number = _worker_job(job, jobs)
-        unsafe = Unsafe.SEVERAL_WORKER_JOBS if number is None else None
-        inner = (jobs[number].get("template") or {}).get("spec") or {} if number is not None else {}
-    if unsafe is None and inner.get("completionMode") != "Indexed":
-        unsafe = Unsafe.NOT_INDEXED
-    elif unsafe is None and inner.get("completions") != inner.get("parallelism", 1):
-        unsafe = Unsafe.UNEQUAL
+        if (number := _worker_job(job, jobs)) is None:
+            return _Workers(0, {}, spec, own_bounds(job, {}), Unsafe.SEVERAL_WORKER_JOBS)
+        inner = (jobs[number].get("template") or {}).get("spec") or {}
+    unsafe = Unsafe.UNEQUAL if inner.get("completions") != inner.get("parallelism", 1) else None
+    unsafe = unsafe if inner.get("completionMode") == "Indexed" else Unsafe.NOT_INDEXED
     template = inner.get("template") or {}
     speaks = kind is not JOB_SET or annotations_of(job)
     bounds = own_bounds(job, template) if speaks else WorkerBounds()
@@ -381,8 +367,7 @@ def _workers_of(kind: JobKind, job: Json) -> _Workers:
     label = whole_number(least, digits=63) if speaks else None
     if label is not None and (bounds.least is None or label > bounds.least):  # the least of all minimums
         bounds = replace(bounds, least=label, source="label min-available")
-    workers = count(inner.get("parallelism"), 1) if unsafe is not Unsafe.SEVERAL_WORKER_JOBS else 0
-    return _Workers(workers, template, spec, bounds, unsafe)
+    return _Workers(count(inner.get("parallelism"), 1), template, spec, bounds, unsafe)
 
 
 def _worker_job(job: Json, jobs: Sequence[Json]) -> int | None:
@@ -439,8 +424,7 @@ def _unsafe(kind: JobKind, job: Json, workers: _Workers) -> Unsafe | None:
 
 def count(value: Any, default: int) -> int:
     """A count of the spec; missing: the API's default. ValueError: it is no whole number."""
-    if value is None:
-        return default
+    value = default if value is None else value
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**31:  # int32 in the API
         raise ValueError(f"not a count: {value if isinstance(value, int) else type(value).__name__}")
     return value

@@ -4,11 +4,11 @@ Beside the cache, as nothing here is an input of the plan. Rule: `Records` holds
 goes by the annotations on the jobs (`intent`). The records have all ends, so metrics are counted from them alone.
 """
 
+import asyncio
 import math
 import random
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Generic, TypeVar
 
@@ -26,22 +26,23 @@ from scoring.ids import JobKey as PodsJob
 from scoring.ids import Namespace
 from scoring.model import Gang, Pod, Role
 from scoring.queue.states import JobState
-from scoring.scaling.job import ElasticJob, JobKey, ScaleIn
+from scoring.scaling.job import ElasticJob, JobKey, Options, Scaling
 
-MOST_CHANGES = 1000  # Changes kept of all jobs together
-MOST_CHANGES_A_JOB = 20
 _RETRY = Backoff(1.0, 300.0)
 
 T = TypeVar("T")
 
 
-@dataclass(eq=False, repr=False)
 class Followed(Generic[T]):
-    """The objects of one kind; an `extender.kube.reflector.Sink`."""
+    """The objects of one kind; an `extender.kube.reflector.Sink` of names with what is kept of each."""
 
-    key: Callable[[T], str]
-    on_change: Callable[[], None]  # Called when an object is another than before; must only take note
-    items: dict[str, T] = field(default_factory=dict, init=False)  # `namespace/name` → what is kept of it
+    def __init__(self, changed: asyncio.Event) -> None:
+        self._changed = changed
+        self.items: dict[str, T] = {}  # By `namespace/name`
+
+    def key(self, item: tuple[str, T]) -> str:
+        """See `Sink`."""
+        return item[0]
 
     def list_begun(self, keys: Set[str]) -> None:
         """See `Sink`."""
@@ -51,49 +52,42 @@ class Followed(Generic[T]):
     def list_ended(self) -> None:
         """See `Sink`."""
 
-    def put(self, item: T) -> None:
+    def put(self, item: tuple[str, T]) -> None:
         """See `Sink`."""
-        key = self.key(item)
-        if self.items.get(key) != item:
-            self.items[key] = item
-            self.on_change()
+        name, kept = item
+        if self.items.get(name) != kept:
+            self.items[name] = kept
+            self._changed.set()
 
     def remove(self, key: str) -> None:
         """See `Sink`."""
         if self.items.pop(key, None) is not None:
-            self.on_change()
+            self._changed.set()
 
 
 class FollowedJobs:
-    """All that is followed; `on_change` as in `Followed`."""
+    """All that is followed; `changed` is set whenever an object is another than before."""
 
     def __init__(self) -> None:
-        self.on_change: Callable[[], None] = lambda: None
-        self.autoscalers: Followed[tuple[str, JobKey]] = Followed(lambda one: one[0], lambda: self.on_change())
-        self._of_kind: dict[str, Followed[Seen]] = {}
-
-    def sink(self, kind: JobKind) -> Followed[Seen]:
-        """Where the reflector of this kind puts what it reads."""
-        return self._of_kind.setdefault(
-            kind.name, Followed(lambda seen: f"{seen.key.namespace}/{seen.key.name}", lambda: self.on_change())
-        )
+        self.changed = asyncio.Event()
+        self.scaled: Followed[JobKey] = Followed(self.changed)  # Autoscaler → its job
+        self.of_kind: Mapping[str, Followed[Seen]] = {name: Followed(self.changed) for name in KINDS}
 
     def get(self, key: JobKey) -> Seen | None:
         """The job as it was seen last."""
-        held = self._of_kind.get(key.kind)
-        return held.items.get(f"{key.namespace}/{key.name}") if held is not None else None
+        return self.of_kind[key.kind].items.get(f"{key.namespace}/{key.name}")
 
     def all(self) -> Sequence[Seen]:
         """By kind, then as they were read. Cost: O(n)."""
-        return [one for held in self._of_kind.values() for one in held.items.values()]
+        return [one for of_kind in self.of_kind.values() for one in of_kind.items.values()]
 
 
-def reduce_by(kind: JobKind, notes: NoteReader) -> Callable[[bytes], Seen | None]:
+def reduce_by(kind: JobKind, notes: NoteReader) -> Callable[[bytes], tuple[str, Seen] | None]:
     """How a reflector reduces jobs of this kind: those that are over, and of no interest, are not kept."""
 
-    def reduce(raw: bytes) -> Seen | None:
+    def reduce(raw: bytes) -> tuple[str, Seen] | None:
         seen = read(kind, raw, notes=notes)
-        return seen if seen.rests is not NotNow.ENDED or seen.intent is not None else None
+        return (pods_job(seen), seen) if seen.rests is not NotNow.ENDED or seen.intent is not None else None
 
     return reduce
 
@@ -185,14 +179,13 @@ class JobView(msgspec.Struct):
 
 
 class Records:
-    """Changes and views; only the controller writes. Bounded: see MOST_CHANGES; views by the jobs there are."""
+    """Changes and views; only the controller writes. Bounded by the arguments; views by the jobs there are."""
 
-    def __init__(self, telemetry: Telemetry, *, most: int = MOST_CHANGES, most_a_job: int = MOST_CHANGES_A_JOB) -> None:
+    def __init__(self, telemetry: Telemetry, *, most: int = 1000, most_a_job: int = 20) -> None:
         self._telemetry, self._most, self._most_a_job = telemetry, most, most_a_job
-        self._changes: OrderedDict[tuple[str, float], Resize] = OrderedDict()
-        """(uid of the job, moment of the decision) → its change, the oldest first"""
+        self._changes: OrderedDict[tuple[str, float], Resize] = OrderedDict()  # By uid and moment, the oldest first
         self.views: Mapping[JobKey, JobView] = {}  # Every job of a kind that we know
-        self.verdict = ScaleIn(None)  # Of the last pass: for which gang jobs shrink, or why none does
+        self.verdict = Scaling()  # Of the last pass: for which gang jobs shrink, or why none does
 
     def put(self, change: Resize) -> None:
         """Add a change, or replace that of the same job and moment of decision. Its end is counted once. Cost: O(n)."""
@@ -225,6 +218,7 @@ class ElasticParts(msgspec.Struct, frozen=True):
     jobs: FollowedJobs
     records: Records
     rng: random.Random
+    options: Options
 
     def may_change(self) -> bool:
         """Whether anything may be changed now: asked before each patch."""
@@ -241,10 +235,10 @@ class ElasticParts(msgspec.Struct, frozen=True):
         alive = (pod for pod in pods if pod.role is Role.WORKER and not pod.terminal)
         return [pod for pod in alive if pod.index is not None and pod.index >= workers]
 
-    def subject(self, seen: Seen) -> Subject:
+    def subject(self, of: Seen | Resize) -> Subject:
         """The job, as Events are about it."""
-        key, kind = seen.key, KINDS[seen.key.kind]
-        return Subject(kind.api_version, kind.kind, key.namespace, key.name, seen.uid)
+        key = of.key if isinstance(of, Seen) else of.job
+        return Subject(KINDS[key.kind].api_version, KINDS[key.kind].kind, key.namespace, key.name, of.uid)
 
     def post_job_event(self, seen: Seen, what: Happening, note: str) -> None:
         """An Event about the job; the same note is repeated only after a while."""

@@ -65,13 +65,13 @@ class Planned(Deciding):
         if not elastic:
             return Advice((), wake_s=self._wake_s(state))
         wishes = self.wishes(state, running)
-        made = adjust(
+        given, grown = adjust(
             snapshot, self._plan, elastic, wishes, self._policy, self._scaling, now_s=now_s, cache=self._cache
         )
-        mine = made.scale_in.changes
-        if levels and not mine and (left := self._preempted(snapshot, now_s)):
+        if levels and not given.changes and (left := self._preempted(snapshot, now_s)):
             return Advice(left)
-        actions += [self._change(state, change, for_others=change in mine) for change in made.changes]
+        actions += [self._change(state, change, for_others=True) for change in given.changes]
+        actions += [self._change(state, change, for_others=False) for change in grown.changes]
         return Advice(actions, wake_s=self._wake_s(state))
 
     def _preempted(self, snapshot: Snapshot, now_s: float) -> list[Action]:

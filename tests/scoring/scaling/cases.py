@@ -32,13 +32,12 @@ def workers(
     least: int | None = None,
     cpu: str = "1",
     weight: Fraction | float = 1,
-    created_s: float = 0.0,
-    priority: int = 0,
+    **fields: Any,
 ) -> Gang:
     """A job that runs: worker i on nodes[i] (`None`: it waits), and perhaps a ps; it needs `least` pods, else one."""
-    common: dict[str, Any] = {"gang": name, "cpu": cpu, "priority": priority}
+    common: dict[str, Any] = {"gang": name, "cpu": cpu, **fields}
     members = [bound(pod(f"{name}-ps-0", role=Role.PS, index=0, **common), ps)] if ps else []
-    common |= {"role": Role.WORKER, "created_s": created_s, "phase": Phase.PENDING}
+    common |= {"role": Role.WORKER, "phase": Phase.PENDING}
     for index, where in enumerate(nodes):
         one = pod(f"{name}-worker-{index}", index=index, **common)
         members.append(one if where is None else bound(one, where))
@@ -47,24 +46,16 @@ def workers(
         members=members,
         min_member=least if least is not None else 1 + len(members) - len(nodes),
         options={"weight": str(Fraction(weight).limit_denominator(1000))},
-        created_s=created_s,
-        priority=priority,
+        **fields,
     )
 
 
 def waiting(
-    name: str,
-    size: int,
-    *,
-    cpu: str = "1",
-    weight: Fraction | float = 1,
-    created_s: float = 0.0,
-    priority: int = 0,
-    options: dict[str, str] | None = None,
+    name: str, size: int, *, weight: Fraction | float = 1, options: dict[str, str] | None = None, **fields: Any
 ) -> Gang:
     """A gang of `size` workers, none of which has a node."""
     asked = {"weight": str(Fraction(weight).limit_denominator(1000))} | (options or {})
-    return gang(name, size, cpu=cpu, role=Role.WORKER, created_s=created_s, options=asked, priority=priority)
+    return gang(name, size, role=Role.WORKER, options=asked, **fields)
 
 
 def elastic(
@@ -74,17 +65,9 @@ def elastic(
     name = of.key.partition("/")[2]
     indexes = {p.uid: p.index for p in of.members if p.role is Role.WORKER and p.index is not None}
     count = len(indexes) if wanted is None else wanted
-    defaults: dict[str, Any] = {"refusal": None, "wants": Wants.OFF, "changed_s": None}
-    return ElasticJob(
-        key=JobKey(Namespace("default"), "TFJob.kubeflow.org", name),
-        uid=f"uid-of-{name}",
-        gang=of.key,
-        workers=count,
-        min_workers=least,
-        max_workers=max(count, least) if most is None else most,
-        indexes=indexes,
-        **(defaults | fields),
-    )
+    fields = {"refusal": None, "wants": Wants.OFF, "changed_s": None, "indexes": indexes, **fields}
+    key, most = JobKey(Namespace("default"), "TFJob.kubeflow.org", name), max(count, least) if most is None else most
+    return ElasticJob(key, f"uid-of-{name}", of.key, count, min_workers=least, max_workers=most, **fields)
 
 
 def reported(*points: Point) -> Series:

@@ -28,6 +28,7 @@ ENDS_S = 2.0  # how long a pod takes to end
 ELASTIC: dict[str, Any] = {"enabled": True, "cool_down_s": 0.0, "decrement": None, "increment": None}
 CPUS = 4  # of a node; each pod asks for one
 LEAK_S = 5.0  # longest time for which room may be kept for who needs none any more
+NAME, INDEX = "batch.kubernetes.io/job-name", "batch.kubernetes.io/job-completion-index"
 _TICK_S = 0.2
 _TICKS_A_TRY = 5
 
@@ -61,15 +62,12 @@ class Site(msgspec.Struct):
         self.api.remove(name, kind="Job")
 
     def on_nodes(self, job: str) -> list[int]:
-        return sorted(
-            int(pod["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"])
-            for pod in self.pods(job)
-            if pod["spec"].get("nodeName") and "deletionTimestamp" not in pod["metadata"]
-        )
+        there = [one for one in self.pods(job) if "deletionTimestamp" not in one["metadata"]]
+        return sorted(int(one["metadata"]["labels"][INDEX]) for one in there if one["spec"].get("nodeName"))
 
     def pods(self, job: str = "") -> list[dict[str, Any]]:
         found = [msgspec.json.decode(body) for body in self.api.store.bodies(PODS).values()]
-        return [one for one in found if not job or one["metadata"]["labels"]["batch.kubernetes.io/job-name"] == job]
+        return [one for one in found if job in ("", one["metadata"]["labels"][NAME])]
 
     def names(self, job: str) -> list[str]:
         return [pod["metadata"]["name"] for pod in self.pods(job)]
@@ -82,10 +80,8 @@ class Site(msgspec.Struct):
 
     @property
     def claims(self) -> dict[str, dict[str, str]]:
-        return {
-            key: {str(u): str(n) for u, n in one.assignment.items()}
-            for key, one in self.world.service.cache.snapshot().claims.items()
-        }
+        claims = self.world.service.cache.snapshot().claims
+        return {key: {str(u): str(n) for u, n in one.assignment.items()} for key, one in claims.items()}
 
     async def until_quiet_is_over(self) -> None:
         await self.world.settle(QUIET_S + 1.0)
@@ -117,7 +113,7 @@ class Site(msgspec.Struct):
             for name, job in jobs.items():
                 self._sync(name, int(job["spec"]["completions"]), job)
             for pod in self.pods():
-                if pod["metadata"]["labels"]["batch.kubernetes.io/job-name"] not in jobs:
+                if pod["metadata"]["labels"][NAME] not in jobs:
                     self._delete(pod)
                 self._kubelet(pod)
             if tick % _TICKS_A_TRY == 0:
@@ -132,13 +128,13 @@ class Site(msgspec.Struct):
         idle = [key for key in self.claims if key not in gangs or quorum_of(gangs[GangKey(key)]).whole]
         self._idle_s = {key: self._idle_s.get(key, now_s) for key in idle}
         assert all(now_s - since_s < LEAK_S for since_s in self._idle_s.values()), f"room is kept for {idle}"
-        on_nodes = Counter(pod["spec"].get("nodeName") for pod in self.pods() if pod["spec"].get("nodeName"))
+        on_nodes = Counter(pod["spec"]["nodeName"] for pod in self.pods() if pod["spec"].get("nodeName"))
         assert all(count <= CPUS for count in on_nodes.values()), on_nodes
 
     def _sync(self, name: str, completions: int, job: dict[str, Any]) -> None:
         there: set[int] = set()
         for pod in self.pods(name):
-            index = int(pod["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"])
+            index = int(pod["metadata"]["labels"][INDEX])
             if index >= completions:
                 self._delete(pod)
             elif "deletionTimestamp" not in pod["metadata"]:
@@ -147,8 +143,7 @@ class Site(msgspec.Struct):
         for index in sorted(set(range(completions)) - there):
             made = pod_json(f"{name}-{index}-{self.api.store.version}")
             made["metadata"]["creationTimestamp"] = datetime.fromtimestamp(self.world.clock.now_s(), UTC).isoformat()
-            own = {"batch.kubernetes.io/job-name": name, "batch.kubernetes.io/job-completion-index": str(index)}
-            made["metadata"]["labels"] = {**labels, **own}
+            made["metadata"]["labels"] = {**labels, NAME: name, INDEX: str(index)}
             self.api.add(made)
 
     def _delete(self, pod: dict[str, Any]) -> None:
@@ -169,7 +164,7 @@ class Site(msgspec.Struct):
         name = pod["metadata"]["name"]
         waits = "deletionTimestamp" not in pod["metadata"] and not pod["spec"].get("nodeName")
         at_bind = any(call.pod == name and call.waits for call in self.world.calls)
-        if not waits or at_bind or pod["metadata"]["labels"]["batch.kubernetes.io/job-name"] in self.asleep:
+        if not waits or at_bind or pod["metadata"]["labels"][NAME] in self.asleep:
             return
         answer = self.world.filter(name)
         if isinstance(answer, Passed) and answer.names:

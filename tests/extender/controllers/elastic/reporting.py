@@ -13,7 +13,7 @@ from scoring.scaling.job import ElasticJob, JobKey, Point, Wants
 from tests.fakes.raw_http import InThread
 
 TFJOB = "TFJob.kubeflow.org"
-REPORT_PATH = "/v1/jobs/team/resnet/metrics"
+PATH = "/v1/jobs/team/resnet/metrics"
 TOKEN = "of a pod"
 TRAINER = {TOKEN: "system:serviceaccount:default:trainer"}
 
@@ -23,28 +23,15 @@ def job_key(name: str, *, namespace: str = "team", kind: str = TFJOB) -> JobKey:
 
 
 def elastic_job(name: str, *, namespace: str = "team", kind: str = TFJOB, **fields: Any) -> ElasticJob:
-    defaults: dict[str, Any] = {
-        "uid": "uid-1",
-        "gang": GangKey(f"{namespace}/{name}"),
-        "workers": 3,
-        "min_workers": 1,
-        "max_workers": 6,
-        "indexes": {},
-        "refusal": None,
-        "wants": Wants.LOSS,
-        "changed_s": None,
-    }
-    return ElasticJob(key=job_key(name, namespace=namespace, kind=kind), **(defaults | fields))
+    fields = {"uid": "uid-1", "workers": 3, "min_workers": 1, "max_workers": 6, "indexes": {}, **fields}
+    fields = {"refusal": None, "wants": Wants.LOSS, "changed_s": None, **fields}
+    return ElasticJob(job_key(name, namespace=namespace, kind=kind), gang=GangKey(f"{namespace}/{name}"), **fields)
 
 
 def view(name: str, **fields: Any) -> JobView:
     job = elastic_job(name, **fields)
     seen = Seen(job.key, job.uid, job.workers, WorkerBounds(1), None, None)
     return JobView(seen, None, None, job, elastic=True, rough_state=JobState.RUNNING)
-
-
-def views(*listed: JobView) -> dict[JobKey, JobView]:
-    return {one.job.key: one for one in listed}
 
 
 def points(steps: Iterable[int]) -> list[Point]:
@@ -73,7 +60,7 @@ class Sink(InThread):
 
     @property
     def url(self) -> str:
-        return f"{super().url}{REPORT_PATH}"
+        return f"{super().url}{PATH}"
 
     def points(self) -> list[dict[str, Any]]:
         return [point for _, _, document in self.got for point in document["points"]]

@@ -16,7 +16,7 @@ from scoring.model.reasons import Reason
 from scoring.scaling.job import No
 from tests.example_counts import times
 from tests.extender.beside import playing
-from tests.extender.controllers.elastic.cluster import ELASTIC, ENDS_S, JOBS, Site, full, site
+from tests.extender.controllers.elastic.cluster import ELASTIC, ENDS_S, INDEX, JOBS, Site, full, site
 from tests.extender.leadership.test_lease_loop import Replicas, cut_off, until_leads
 from tests.extender.scheduling.world import key, node_json, pod_json, unfinished
 from tests.fakes.cluster_api import FakeClusterApi
@@ -196,8 +196,7 @@ async def test_workers_leave_one_by_one() -> None:
         await here.until("the first step", lambda: here.workers("low") == 5)
         here.create("small", 1, least=1)
         while here.workers("low") > 3 or not here.on_nodes("heavy"):
-            there = {one["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"] for one in here.pods("low")}
-            assert len(there) <= here.workers("low") + 1
+            assert len({one["metadata"]["labels"][INDEX] for one in here.pods("low")}) <= here.workers("low") + 1
             assert here.on_nodes("small") == []
             if here.workers("low") != seen[-1]:
                 seen.append(here.workers("low"))

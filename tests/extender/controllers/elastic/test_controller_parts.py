@@ -1,7 +1,5 @@
 """The parts of the elastic controller, each by itself: stages, views, notes, records, retries."""
 
-import math
-import random
 from typing import Any
 
 import pytest
@@ -12,9 +10,7 @@ from extender.controllers.elastic.jobs import (
     GROWTH_S,
     REMOVAL_S,
     RESERVE_S,
-    followed,
     gang_key_of,
-    steps_on,
     view_of,
 )
 from extender.controllers.elastic.jobs import ChangeFacts as Facts
@@ -38,7 +34,15 @@ GROW = Resize(LOW, "u1", Intent(2, 3, 100.0, Requester.QUEUE, "room"), Stage.GRO
 
 def facts(*, seen: Seen | None = SEEN, left: int = 0, bound: int = 3, waits: bool = True, runs: bool = False) -> Facts:
     """What can be seen: the patch took effect, the pods are gone, the beneficiary waits."""
-    return Facts(seen, left, left, bound, waits=waits, runs=runs)
+    return Facts(SHRINK, seen, left, left, bound, waits=waits, runs=runs)
+
+
+STEP = replace(SHRINK, intent=Intent(6, 5, 100.0, Requester.QUEUE, "room", HEAVY, target=3))
+LATER = replace(SHRINK, intent=STEP.intent.one_further(), stepped_s=120.0)
+
+
+def step(workers: int, left: int, going: int, bound: int, *, runs: bool = False) -> Facts:
+    return Facts(SHRINK, replace(SEEN, workers=workers), left, going, bound, waits=not runs, runs=runs)
 
 
 STAGES = {  # case: (stage, change, facts, now_s)
@@ -62,51 +66,33 @@ STAGES = {  # case: (stage, change, facts, now_s)
     "growing": (Stage.GROWING, GROW, facts(bound=2, waits=False), 101.0),
     "grown": (Stage.DONE, GROW, facts(bound=3, waits=False), 101.0),
     "growth found no room": (Stage.GIVEN_BACK, GROW, facts(bound=2, waits=False), 101.0 + GROWTH_S),
+    "one by one, the first worker is going": (Stage.REMOVING, STEP, step(5, 3, 1, 5), 125.0),
+    "one by one, the first is gone: the next": (Stage.REMOVING, STEP, step(5, 2, 0, 5), 125.0),
+    "one by one, the watch is behind": (Stage.REMOVING, LATER, step(5, 2, 0, 5), 125.0),
+    "one by one, the second is gone: the next": (Stage.REMOVING, LATER, step(4, 1, 0, 4), 125.0),
+    "one by one, all are gone by themselves: the next": (Stage.REMOVING, LATER, step(4, 0, 0, 4), 125.0),
+    "one by one, the beneficiary runs by now": (Stage.DONE, LATER, step(4, 1, 0, 4, runs=True), 125.0),
+    "one by one, somebody scaled": (Stage.OVERRULED, LATER, step(6, 1, 0, 4), 125.0),
 }
 
 
-@pytest.mark.parametrize(("want", "change", "seen", "now_s"), STAGES.values(), ids=STAGES)
-def test_stages(want: Stage, change: Resize, seen: Facts, now_s: float) -> None:
+@pytest.mark.parametrize(("case", "want", "change", "seen", "now_s"), [(case, *one) for case, one in STAGES.items()])
+def test_stages(case: str, want: Stage, change: Resize, seen: Facts, now_s: float) -> None:
     """How far a change has come follows from what can be seen; whatever ends it has a moment."""
-    now = followed(change, seen, now_s=now_s)
+    now = replace(seen, change=change).followed(now_s)
     assert now.stage is want
     assert (now.ended_s is None) == (want in OPEN)
     assert now == change if want is change.stage else now != change
-    assert followed(now, seen, now_s=now_s).stage is want or want not in OPEN
-
-
-STEP = replace(SHRINK, intent=Intent(6, 5, 100.0, Requester.QUEUE, "room", HEAVY, target=3))
-LATER = replace(SHRINK, intent=STEP.intent.one_further(), stepped_s=120.0)
-
-
-def step(workers: int, left: int, going: int, bound: int, *, runs: bool = False) -> Facts:
-    return Facts(replace(SEEN, workers=workers), left, going, bound, waits=not runs, runs=runs)
-
-
-STEPS = {  # case: (time for the next step?, stage, change, facts)
-    "the first worker is going": (False, Stage.REMOVING, STEP, step(5, 3, 1, 5)),
-    "the first is gone": (True, Stage.REMOVING, STEP, step(5, 2, 0, 5)),
-    "the watch is behind": (False, Stage.REMOVING, LATER, step(5, 2, 0, 5)),
-    "the second is gone": (True, Stage.REMOVING, LATER, step(4, 1, 0, 4)),
-    "all are gone by themselves": (True, Stage.REMOVING, LATER, step(4, 0, 0, 4)),
-    "the beneficiary runs by now": (False, Stage.DONE, LATER, step(4, 1, 0, 4, runs=True)),
-    "somebody scaled": (False, Stage.OVERRULED, LATER, step(6, 1, 0, 4)),
-}
-
-
-@pytest.mark.parametrize(("want", "stage", "change", "seen"), STEPS.values(), ids=STEPS)
-def test_one_by_one(want: bool, stage: Stage, change: Resize, seen: Facts) -> None:
-    now = followed(change, seen, now_s=125.0)
-    assert now.stage is stage
-    assert steps_on(now, seen) is want
-    if stage is Stage.DONE:
-        assert (now.intent.goal, now.intent.target) == (4, None)
+    again = replace(seen, change=now)
+    assert again.followed(now_s).stage is want or want not in OPEN
+    assert again.steps_on is case.endswith("the next")
+    assert want in OPEN or (now.intent.goal, now.intent.target) == (now.intent.after, None)
 
 
 def test_what_a_change_cost() -> None:
-    done = followed(FREED, facts(waits=False, runs=True), now_s=107.0)
+    done = replace(facts(waits=False, runs=True), change=FREED).followed(107.0)
     assert (done.lost_pod_s, done.took_s) == (21.0, 7.0)
-    lapsed = followed(FREED, facts(), now_s=300.0)
+    lapsed = replace(facts(), change=FREED).followed(300.0)
     assert (lapsed.lost_pod_s, lapsed.took_s) == (600.0, None)
     assert (SHRINK.lost_pod_s, GROW.lost_pod_s) == (None, None)
 
@@ -154,23 +140,24 @@ def test_when_a_job_is_left_alone(want: str | None, seen: Seen, where: Where) ->
     assert view.job.refusal == want
 
 
-def test_what_decisions_see() -> None:
-    intent = Intent(6, 3, 9.0, Requester.QUEUE, "", HEAVY, 6, 6, (5.0, 9.0))
-    job = view_of(replace(SEEN, intent=intent, wants=Wants.LOSS), *around()).job
-    assert (job.workers, job.min_workers, job.max_workers, job.grow_back_to) == (3, 2, 6, 6)
-    assert (job.changed_s, job.changes_s, job.wants) == (9.0, (5.0, 9.0), Wants.LOSS)
-    assert sorted(job.indexes.values()) == [0, 1, 2]
+OURS = Intent(6, 3, 9.0, Requester.QUEUE, "", HEAVY, 6, 6, (5.0, 9.0))
+FIELDS: dict[str, tuple[Seen, dict[str, Any]]] = {  # case: (job, fields as decisions see them)
+    "with our note": (
+        replace(SEEN, intent=OURS, wants=Wants.LOSS),
+        {"workers": 3, "min_workers": 2, "max_workers": 6, "grow_back_to": 6, "changed_s": 9.0,
+         "changes_s": (5.0, 9.0), "wants": Wants.LOSS}),
+    "after somebody else's change our note is history": (
+        replace(SEEN, intent=replace(OURS, after=4)), {"max_workers": 3, "grow_back_to": None, "changed_s": 9.0}),
+    "without bounds": (replace(SEEN, bounds=WorkerBounds()), {"min_workers": 3, "max_workers": 3}),
+}  # fmt: skip
 
 
-def test_after_somebody_elses_change_our_note_is_history() -> None:
-    intent = Intent(6, 4, 9.0, Requester.QUEUE, "", HEAVY, 6, 6, (9.0,))
-    job = view_of(replace(SEEN, intent=intent), *around()).job
-    assert (job.max_workers, job.grow_back_to, job.changed_s) == (3, None, 9.0)
-
-
-def test_a_job_without_bounds_is_not_elastic() -> None:
-    view = view_of(replace(SEEN, bounds=WorkerBounds()), *around())
-    assert (view.elastic, view.job.min_workers, view.job.max_workers) == (False, 3, 3)
+@pytest.mark.parametrize(("seen", "fields"), FIELDS.values(), ids=FIELDS)
+def test_what_decisions_see(seen: Seen, fields: dict[str, Any]) -> None:
+    view = view_of(seen, *around())
+    assert {name: getattr(view.job, name) for name in fields} == fields
+    assert sorted(view.job.indexes.values()) == [0, 1, 2]
+    assert view.elastic is (seen.bounds.least is not None)
 
 
 def test_a_gang_that_we_do_not_steer_limits_the_minimum() -> None:
@@ -188,30 +175,14 @@ def test_the_gang_of_a_job() -> None:
 
 def test_records_are_bounded_and_keep_the_newest() -> None:
     records = Records(Telemetry(), most=5, most_a_job=3)
-
-    def put(uid: str, at_s: float, stage: Stage = Stage.REMOVING) -> None:
-        records.put(Resize(LOW, uid, Intent(6, 3, at_s, Requester.QUEUE), stage))
-
-    def of_job(uid: str) -> list[tuple[float, Stage]]:
-        return [(one.intent.at_s, one.stage) for one in records.changes_of(uid)]
-
-    for number in range(4):
-        put("u1", float(number))
-    put("u1", 3.0, Stage.DONE)
-    assert of_job("u1") == [(1.0, Stage.REMOVING), (2.0, Stage.REMOVING), (3.0, Stage.DONE)]
-    for number in range(4):
-        put(f"u{number + 2}", 10.0)
-    assert of_job("u1") == [(3.0, Stage.DONE)]
+    for uid, at_s in (*(("u1", float(number)) for number in range(4)), *((f"u{number}", 10.0) for number in "2345")):
+        records.put(Resize(LOW, uid, Intent(6, 3, at_s, Requester.QUEUE), Stage.REMOVING))
+        if (uid, at_s) == ("u1", 3.0):
+            records.put(Resize(LOW, uid, Intent(6, 3, at_s, Requester.QUEUE), Stage.DONE))
+            stages = [(one.intent.at_s, one.stage) for one in records.changes_of("u1")]
+            assert stages == [(1.0, Stage.REMOVING), (2.0, Stage.REMOVING), (3.0, Stage.DONE)]
+    assert [one.intent.at_s for one in records.changes_of("u1")] == [3.0]
     assert len(records.open_changes()) == 4
-
-
-def test_pauses_double_and_end_with_success() -> None:
-    view, rng = view_of(SEEN, *around()), random.Random(1)
-    for low_s in (0.5, 1, 2, 4, 8, 16):
-        view.failed(now_s=7.0, rng=rng)
-        assert low_s <= view.again_s - 7.0 <= 2.0 * low_s
-    view.succeeded()
-    assert (view.failures, view.again_s) == (0, -math.inf)
 
 
 @pytest.mark.parametrize("stage", [Stage.DONE, Stage.GIVEN_BACK, Stage.OVERRULED])

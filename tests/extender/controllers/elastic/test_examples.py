@@ -1,8 +1,7 @@
 """The callbacks of netgang_report, and examples/reporting-job.yaml: what reaches netgang when a framework calls them.
 
-No framework is installed here. What is tested: that the calls of Keras' and Hugging Face's documented callback
-protocols, made by stand-ins in the documented order, and of a plain PyTorch loop become the right reports. What is not:
-that a certain version of a framework makes these calls.
+No framework is installed here: stand-ins make the calls of Keras' and Hugging Face's documented callback protocols in
+the documented order. Not tested: that a certain version of a framework makes these calls.
 """
 
 from pathlib import Path
@@ -35,28 +34,22 @@ class Tensor:
 class Model:
     """Stand-in for keras.Model: its `fit` calls callbacks in the order of Keras' documentation, with logs as it has."""
 
-    def fit(self, *, epochs: int, batches: int, callbacks: list[Any]) -> None:
-        for one in callbacks:
-            one.set_params({"epochs": epochs, "steps": batches, "verbose": 0})
-            one.set_model(self)
-            one.on_train_begin(None)
+    def fit(self, one: Any, *, epochs: int, batches: int) -> None:
+        one.set_params({"epochs": epochs, "steps": batches, "verbose": 0})
+        one.set_model(self)
+        one.on_train_begin(None)
         for epoch in range(epochs):
-            for one in callbacks:
-                one.on_epoch_begin(epoch, {})
+            one.on_epoch_begin(epoch, {})
             for batch in range(batches):
-                logs = {"loss": 2.0 - 0.01 * (epoch * batches + batch), "accuracy": 0.5}
-                for one in callbacks:
-                    one.on_train_batch_begin(batch, {})
-                    one.on_train_batch_end(batch, logs)
-            for one in callbacks:
-                one.on_epoch_end(epoch, {"loss": 1.0, "val_loss": 1.5})
-        for one in callbacks:
-            one.on_train_end({"loss": 1.0})
+                one.on_train_batch_begin(batch, {})
+                one.on_train_batch_end(batch, {"loss": 2.0 - 0.01 * (epoch * batches + batch), "accuracy": 0.5})
+            one.on_epoch_end(epoch, {"loss": 1.0, "val_loss": 1.5})
+        one.on_train_end({"loss": 1.0})
 
 
 def test_keras(sink: Sink) -> None:
     """Steps go on over epochs; every tenth batch is reported, and at the end everything is sent."""
-    Model().fit(epochs=3, batches=15, callbacks=[KerasCallback(batch_size=32, workers=2)])
+    Model().fit(KerasCallback(batch_size=32, workers=2), epochs=3, batches=15)
     points = sink.points()  # on_train_end has waited for them
     assert [point["step"] for point in points] == [10, 20, 30, 40]
     assert [point["loss"] for point in points] == pytest.approx([1.91, 1.81, 1.71, 1.61])
@@ -67,10 +60,8 @@ def test_keras(sink: Sink) -> None:
 def test_keras_after_a_restart(sink: Sink) -> None:
     callback = KerasCallback(batch_size=32, first_step=100, every=1)
     callback.on_train_begin()
-    callback.on_train_batch_end(0, {"loss": 1.0})
-    callback.on_train_batch_end(1, {})
-    callback.on_train_batch_end(2, None)
-    callback.on_train_batch_end(3, {"loss": 0.5})
+    for batch, logs in enumerate(({"loss": 1.0}, {}, None, {"loss": 0.5})):
+        callback.on_train_batch_end(batch, logs)
     callback.on_train_end({})
     assert [point["step"] for point in sink.points()] == [101, 104]
     with pytest.raises(AttributeError):
@@ -118,7 +109,6 @@ def test_the_job_says_where_it_reports() -> None:
     assert options.keys() <= KNOWN_OPTIONS
     least, most = int(options["min-workers"]), int(options["max-workers"])
     assert least <= spec["parallelism"] == spec["completions"] <= most
-    labels = spec["template"]["metadata"]["labels"]
-    assert labels["pod-group.scheduling.sigs.k8s.io/min-available"] == str(least)
+    assert spec["template"]["metadata"]["labels"]["pod-group.scheduling.sigs.k8s.io/min-available"] == str(least)
     [mount] = spec["template"]["spec"]["containers"][0]["volumeMounts"]
     assert env["NETGANG_CA_FILE"] == f"{mount['mountPath']}/ca.crt"

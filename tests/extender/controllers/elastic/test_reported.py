@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from contextlib import suppress
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -10,9 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from extender.controllers.elastic.reports import MOST_POINTS, Report, ReportBook, read_report
+from extender.controllers.elastic.records import Records
+from extender.controllers.elastic.reports import MOST_POINTS, Reports, read_report
 from extender.errors import BadRequestError
+from extender.runtime.telemetry import Telemetry
 from scoring.scaling.job import ElasticJob, JobKey, MetricOptions, Point, Wants
+from scoring.scaling.metrics import DemandReason, WorkerDemand
 from tests.extender.beside import finish
 from tests.extender.controllers.elastic.reporting import elastic_job, job_key, points
 from tests.fakes.clock import FakeClock
@@ -21,11 +25,11 @@ JOB = job_key("resnet")
 OPTIONS = MetricOptions(every_steps=50, workers_step=1, min_interval_s=0.0, settle_steps=0, reversal_steps=0)
 
 
-def book_of(**most: int) -> ReportBook:
-    return ReportBook(OPTIONS, FakeClock(), **most)
+def book_of(most_jobs: int = 1000) -> Reports:
+    return Reports(Records(Telemetry()), OPTIONS, FakeClock(), most_jobs=most_jobs)
 
 
-def steps_of(book: ReportBook, job: JobKey = JOB, uid: str = "u") -> list[int]:
+def steps_of(book: Reports, job: JobKey = JOB, uid: str = "u") -> list[int]:
     return [one.step for one in book.points(job, uid)]
 
 
@@ -42,11 +46,10 @@ def test_a_namespace_cannot_push_out_others() -> None:
     book = book_of(most_jobs=4)
     quiet = job_key("quiet", namespace="small")
     book.add(quiet, "u", points([1]))
-    for number in range(20):
-        book.add(job_key(f"loud-{number}", namespace="big"), "u", points([1]))
-    assert len(book) == 4
-    assert steps_of(book, quiet) == [1]
-    assert [steps_of(book, job_key(f"loud-{number}", namespace="big")) for number in (16, 17, 19)] == [[], [1], [1]]
+    loud = [job_key(f"loud-{number}", namespace="big") for number in range(20)]
+    for job in loud:
+        book.add(job, "u", points([1]))
+    assert [steps_of(book, job) for job in (quiet, *loud)] == [[1], *[[]] * 17, *[[1]] * 3]
 
 
 def test_who_reports_again_is_not_forgotten_first() -> None:
@@ -59,7 +62,7 @@ def test_who_reports_again_is_not_forgotten_first() -> None:
 class Told:
     def __init__(self, options: MetricOptions = OPTIONS) -> None:
         self.clock = FakeClock()
-        self.book = ReportBook(options, self.clock)
+        self.book = Reports(Records(Telemetry()), options, self.clock)
         self.step = 0
 
     def wish(self, *jobs: ElasticJob) -> Mapping[JobKey, int]:
@@ -74,11 +77,6 @@ class Told:
         self.book.add(job.key, job.uid, points)
 
 
-def asked(told: Told, job: ElasticJob) -> int | None:
-    demand = told.book.demand(job)
-    return demand.workers if demand is not None else None
-
-
 def test_only_jobs_that_report_demand() -> None:
     """A job that says nothing is not among the demands, so that the queue alone decides; nor one that wants none."""
     told, job = Told(), elastic_job("resnet", workers=2)
@@ -86,7 +84,6 @@ def test_only_jobs_that_report_demand() -> None:
     told.fall(job)
     assert told.wish(job) == {job.key: 3}
     assert told.wish(elastic_job("resnet", uid="uid-2")) == {}, "another job of its name"
-    assert asked(told, job) == 3
     assert told.wish(replace(job, wants=Wants.OFF)) == {}
 
 
@@ -106,19 +103,13 @@ def test_a_wish_is_remembered_while_pods_come_and_go() -> None:
 
 def test_a_look_is_not_repeated_without_news() -> None:
     told, job = Told(), elastic_job("resnet", workers=2)
-    told.fall(job)
-    told.wish(job)
-    first = told.book.demand(job)
-    told.clock.advance(9.0)
-    told.wish(job)
-    assert told.book.demand(job) is first
-    told.clock.advance(1.0)
-    told.wish(job)
-    assert told.book.demand(job) is not first
-    second = told.book.demand(job)
-    told.fall(job, steps=1)
-    told.wish(job)
-    assert told.book.demand(job) is not second
+    looks = []
+    for steps, later_s in ((60, 0.0), (0, 9.0), (0, 1.0), (1, 0.0)):
+        told.clock.advance(later_s)
+        told.fall(job, steps=steps)
+        told.wish(job)
+        looks.append(told.book.demand(job))
+    assert [one is other for one, other in pairwise(looks)] == [True, False, False]
 
 
 def test_others_have_their_turn_between_two_looks() -> None:
@@ -138,15 +129,15 @@ def test_a_term_that_ends_between_two_looks_is_forgotten_all_the_same() -> None:
     next(steps)
     told.book.forget()
     assert list(steps) == []
-    assert asked(told, job) is None
+    assert told.book.demand(job) == WorkerDemand(None, DemandReason.NO_SIGNAL)
 
 
 NOW_S = 1_700_000_000.0
 GOOD = {"step": 7, "time": NOW_S - 1.0, "loss": 0.5}
 
 
-def read(document: Any, **more: Any) -> Report:
-    """The report of a document, with NaN and infinities as many programs write them."""
+def read(document: Any, **more: Any) -> tuple[tuple[Point, ...], bool]:
+    """The points of a document and whether it restarted, with NaN and infinities as many programs write them."""
     return read_report(json.dumps(document).encode(), now_s=NOW_S, **more)
 
 
@@ -162,14 +153,14 @@ FORMS = {  # case: (document, steps, restarted)
 
 @pytest.mark.parametrize(("document", "steps", "restarted"), FORMS.values(), ids=FORMS)
 def test_the_forms_of_a_report(document: Any, steps: list[int], restarted: bool) -> None:
-    report = read(document)
-    assert ([point.step for point in report.points], report.restarted) == (steps, restarted)
+    points, began_again = read(document)
+    assert ([point.step for point in points], began_again) == (steps, restarted)
 
 
 def test_all_that_a_point_may_tell() -> None:
-    told = read({**GOOD, "samples_per_second": 800, "accuracy": 0.25, "workers": 4}, workers=3)
-    assert told.points == (Point(7, NOW_S - 1.0, 0.5, 800.0, 0.25, 4),)
-    assert read({"step": 7, "loss": -1, "accuracy": None}, workers=3).points == (Point(7, NOW_S, -1.0, workers=3),)
+    told, _ = read({**GOOD, "samples_per_second": 800, "accuracy": 0.25, "workers": 4}, workers=3)
+    assert told == (Point(7, NOW_S - 1.0, 0.5, 800.0, 0.25, 4),)
+    assert read({"step": 7, "loss": -1, "accuracy": None}, workers=3)[0] == (Point(7, NOW_S, -1.0, workers=3),)
 
 
 BAD: dict[str, tuple[Any, str]] = {  # case: (document, how the sentence begins)
@@ -241,7 +232,7 @@ anything = st.recursive(
 @given(anything | anything.map(lambda value: {**GOOD, "workers": value}) | st.lists(anything.map(lambda v: [GOOD, v])))
 def test_any_document_is_read_or_refused(document: Any) -> None:
     with suppress(BadRequestError):
-        for point in read(document).points:
+        for point in read(document)[0]:
             assert point.step >= 0
             assert point.loss is not None
             assert abs(point.loss) <= 1e30
