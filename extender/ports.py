@@ -1,9 +1,13 @@
 """What the service needs of the world, as protocols: time, the Kubernetes API, network measurements.
 
-Why: use cases are tested with fakes (tests/fakes), the simulator drives the same code in virtual time. Rule: a port
-speaks in our own records or in plain JSON values, never in a library's types.
+Why: use cases are tested with fakes (tests/fakes), the simulator drives the same code in virtual time. Rules: a port
+speaks in our own records or in plain JSON values, never in a library's types; exactly one class asks for this machine's
+time, and durations come from the event loop's own clock, so that deadlines of the loop and of our code never disagree
+and a test that replaces the loop's time replaces ours.
 """
 
+import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
@@ -26,6 +30,21 @@ class Clock(Protocol):
 
     def monotonic_s(self) -> float:
         """Never goes back: for deadlines and durations. The event loop's own clock."""
+
+
+class SystemClock:
+    """Clock over the machine's wall clock, which may jump when it is set, and the running event loop."""
+
+    def now_s(self) -> float:
+        """As `Clock`."""
+        return time.time()  # noqa: TID251 - this is the adapter behind the Clock port
+
+    def monotonic_s(self) -> float:
+        """The running loop's time; outside a loop the machine's monotonic clock, which asyncio's own loops share."""
+        try:
+            return asyncio.get_running_loop().time()
+        except RuntimeError:
+            return time.monotonic()
 
 
 class Binding(msgspec.Struct, frozen=True):

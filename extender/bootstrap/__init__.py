@@ -28,8 +28,7 @@ from extender.kube.reflector import Comeback, Reflector
 from extender.kube.transport import FEW, Transport
 from extender.network.refresh import Polled
 from extender.notes import NoteReader, Notes, notes_of
-from extender.ports import Clock, ClusterApi, NetworkSource
-from extender.runtime.clock import SystemClock
+from extender.ports import Clock, ClusterApi, NetworkSource, SystemClock
 from extender.runtime.slices import WorkerThread
 from extender.settings import network
 from extender.settings.settings import HOME, Settings, own_pod

@@ -20,12 +20,11 @@ import msgspec
 
 from extender.convert.decode import Headed, decoded
 from extender.convert.podgroups import STATUS_WRITER
-from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
+from extender.errors import ApiError, ApiUnavailableError, Backoff, ConflictError, NotFoundError
 from extender.kube import calls
 from extender.kube.credentials import ApiServer
 from extender.kube.transport import Transport, mapped
 from extender.ports import Binding, Clock, Identity, Labelled, Page, WatchEvent, read_all
-from extender.runtime.clock import Backoff
 from extender.settings.settings import BINDING_MAX_S
 from scoring.ids import PodUid
 from scoring.model import GATE

@@ -22,10 +22,9 @@ from typing import Final, Generic, NoReturn, Protocol, TypeVar
 
 from extender.cache.state import LONGEST_KEY, UnreadableKind, words
 from extender.convert.decode import Head, head_of
-from extender.errors import ApiError, ApiUnavailableError, GoneError, NotFoundError, TooLongError
+from extender.errors import ApiError, ApiUnavailableError, Backoff, GoneError, NotFoundError, TooLongError
 from extender.kube.transport import refusal_in_stream
 from extender.ports import Clock, ClusterApi, WatchEvent
-from extender.runtime.clock import Backoff
 from extender.runtime.slices import next_slice
 from extender.schemas import Watch
 

@@ -17,10 +17,9 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
+from extender.errors import ApiError, ApiUnavailableError, Backoff, ConflictError, NotFoundError
 from extender.leadership.election import Election, LeaseApi, LeaseSpec
 from extender.ports import Clock, ClusterApi
-from extender.runtime.clock import Backoff
 from extender.runtime.telemetry import Telemetry
 from extender.schemas import Standing
 

@@ -20,7 +20,7 @@ from extender.errors import ApiError, ApiUnavailableError, ConflictError, GoneEr
 from extender.kube.calls import PODS
 from extender.kube.credentials import ApiServer, Authorization, Tls, Token
 from extender.kube.transport import Transport, mapped, refusal, refusal_in_stream, split_lines
-from extender.runtime.clock import SystemClock
+from extender.ports import SystemClock
 from lab.testbed.apiserver.server import Fault, LoopbackApi
 from tests.authority import Authority, Pair
 from tests.extender.kube.conftest import server_of

@@ -12,8 +12,8 @@ from weakref import ref
 
 import pytest
 
+from extender.ports import SystemClock
 from extender.runtime import memory
-from extender.runtime.clock import SystemClock
 from extender.runtime.slices import Steps, in_slices, next_slice
 from tests.extender.beside import counting_turns, playing
 

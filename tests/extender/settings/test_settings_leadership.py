@@ -13,8 +13,7 @@ from extender.bootstrap.common import candidacy
 from extender.errors import ApiUnavailableError
 from extender.kube.credentials import ApiServer, Authorization, Token
 from extender.leadership.election import LeaseTimes
-from extender.ports import Binding
-from extender.runtime.clock import SystemClock
+from extender.ports import Binding, SystemClock
 from extender.settings.settings import MARGIN_S, LeaderElection, LeaseSettings, Settings, longest_bind_s
 from tests.extender.scheduling.world import node_json, unfinished
 from tests.fakes.cluster_api import FakeClusterApi

@@ -19,7 +19,7 @@ import httpx
 import pytest
 
 from extender.bootstrap.serve import configs
-from extender.runtime.clock import SystemClock
+from extender.ports import SystemClock
 from extender.settings.settings import Settings
 from netgang_report import Reporter
 from netgang_report.__main__ import main

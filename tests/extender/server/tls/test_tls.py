@@ -23,7 +23,7 @@ from extender import bootstrap
 from extender.bootstrap import Service
 from extender.bootstrap.serve import configs, running
 from extender.errors import ConfigError
-from extender.runtime.clock import SystemClock
+from extender.ports import SystemClock
 from extender.runtime.telemetry import Telemetry
 from extender.server import tls as server_tls
 from extender.server.tls import CLIENT_CA, SERVER, Rotation, load, marks_of
