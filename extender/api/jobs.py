@@ -81,10 +81,8 @@ class JobsView(msgspec.Struct, frozen=True):
         age_s = round(max(moment.now_s - last.time_s, 0.0), 3) if last is not None else 0.0
         index, nodes = moment.snapshot.table.index, moment.snapshot.table.nodes
         placed = Counter(pod.node for pod in (gang.placed if gang is not None else ()) if pod.node is not None)
-        metrics, demand = None, self.book.demand(job) if view.elastic else None
-        if view.elastic:
-            said = () if demand is None else (demand.workers, str(demand.reason), demand.detail)
-            metrics = schemas.MetricsDemand(job.wants.value, *said)
+        demand = self.book.demand(job) if view.elastic else None
+        said = () if demand is None else (demand.workers, str(demand.reason), demand.detail)
         zones = {str(nodes[index[node]].zone) for node in placed if node in index}
         links = link_points(moment.run, gang, sorted(placed)).values() if gang is not None else ()
         return schemas.Job(
@@ -100,7 +98,7 @@ class JobsView(msgspec.Struct, frozen=True):
             network=round(fmean(links), 3) if links else None,
             refusal=job.refusal,
             wish=view.wish,
-            metrics=metrics,
+            metrics=schemas.MetricsDemand(job.wants.value, *said) if view.elastic else None,
             reported=None if last is None else schemas.LastReport(**asdict(last), age_s=age_s),
             last_change=_change(changes[-1]) if changes else None,
         )

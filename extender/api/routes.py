@@ -148,7 +148,7 @@ def _documents(views: Views) -> APIRouter:
         except MisfitError as misfit:
             return problem_response(HTTPStatus.BAD_REQUEST, str(misfit))
         except BusyError as busy:
-            return problem_response(HTTPStatus.TOO_MANY_REQUESTS, str(busy), headers={"retry-after": "2"})
+            return problem_response(HTTPStatus.TOO_MANY_REQUESTS, str(busy), retry_after_s=2.0)
         return document_response(found)
 
     @router.get("/record", summary="The last decisions, for `netgang plan`")

@@ -25,8 +25,8 @@ from extender.kube.credentials import ApiServer
 from extender.kube.own_objects import KubeLeases
 from extender.kube.reflector import Reflector
 from extender.kube.transport import FEW, Transport
-from extender.leadership.election import Election, LeaseApi, LeaseTimes
-from extender.leadership.lease_loop import FencedApi, Leadership, RoleLabel
+from extender.leadership.election import Election, LeaseTimes
+from extender.leadership.lease_loop import Candidacy, FencedApi, Leadership
 from extender.network.probe_agents import ProbeOptions
 from extender.network.probe_bursts import BurstOptions
 from extender.network.refresh import Polled
@@ -115,14 +115,6 @@ def feeds_of(settings: Settings, follow: Follow, unreadable: UnreadableObjects, 
     return Feeds(jobs, reflectors)
 
 
-class Candidacy(msgspec.Struct, frozen=True):
-    """One replica that stands for election; `pod` "": it runs in none and labels none."""
-
-    election: Election
-    api: LeaseApi
-    pod: str
-
-
 @asynccontextmanager
 async def candidacy(
     settings: Settings, server: ApiServer, rng: random.Random, *, environment: Mapping[str, str], host: str
@@ -170,8 +162,7 @@ class Common:
         self.acting: Callable[[], bool] = lambda: True
         self.fenced: FencedApi | None = None
         if stands is not None:
-            role = RoleLabel(stands.api, stands.pod)
-            self.leadership = Leadership(stands.election, stands.api, clock, telemetry, label=role)
+            self.leadership = Leadership(stands, clock, telemetry)
             self.acting, self.fenced = self.leadership.leading, FencedApi(self.api, self.leadership.room_s)
             self.api = cast("ClusterApi", self.fenced)
         self.recent = RecentDecisions(clock, exists=cache.gang)

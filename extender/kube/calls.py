@@ -67,9 +67,10 @@ OWNERS: Mapping[tuple[str, str], Resource] = {
 SUSPENDED = {  # Owners that have suspend and resume, by which their gang is restarted as a whole
     key: resource for key, resource in OWNERS.items() if key == ("batch", "Job") or key[0] == _KUBEFLOW
 }
-_OTHER_MPI_JOBS = ("MPIJob", Resource(_KUBEFLOW, "v2beta1", "mpijobs"))  # MPIJobs are served in one of two versions
-SUSPENDED_AT = (*((kind, resource) for (_, kind), resource in SUSPENDED.items()), _OTHER_MPI_JOBS)
-"""Kind and address of each collection in which suspended owners may be"""
+SUSPENDED_AT = (  # Kind and address of each collection in which suspended owners may be
+    *((kind, resource) for (_, kind), resource in SUSPENDED.items()),
+    ("MPIJob", Resource(_KUBEFLOW, "v2beta1", "mpijobs")),  # MPIJobs are served in one of two versions
+)
 BUDGETS = Resource("policy", "v1", "poddisruptionbudgets")
 QUOTAS = Resource("", "v1", "resourcequotas")
 JOB_SETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets")

@@ -30,7 +30,6 @@ from scoring.ids import PodUid
 from scoring.model import GATE
 
 _REQUEST_S = 10.0
-_REVIEW_S = 5.0
 _OPERATOR_S = 15.0
 _EVICT_S = 30.0  # API servers try a conflicting eviction for 10 s before they answer 409 (seen at 1.36.3)
 _PAGE_S = 60.0
@@ -59,7 +58,6 @@ class _Event(msgspec.Struct):
 
 _PAGE = msgspec.json.Decoder(_ListPage)  # Of any collection, with the objects as raw JSON
 _EVENT = msgspec.json.Decoder(_Event)
-_DOCUMENT = msgspec.json.Decoder(_Json)
 
 
 class _BoundSpec(msgspec.Struct, rename="camel"):
@@ -289,18 +287,15 @@ class _TokenReview(msgspec.Struct):
     status: _TokenStatus
 
 
-class KubeReviews:
+class KubeReviews(Transport):
     """The Reviews port; its transport is not that of Bindings."""
-
-    def __init__(self, transport: Transport) -> None:
-        self._transport = transport
 
     async def identity(self, token: str, *, audiences: Sequence[str] = ()) -> Identity | None:
         """Whose token it is; None: no account's, or not surely for one of `audiences`. Errors: as `Transport.send`."""
         spec = {"token": token, **({"audiences": list(audiences)} if audiences else {})}
         kind = calls.TOKEN_REVIEWS
         asked = msgspec.json.encode({"apiVersion": kind.api_version, "kind": "TokenReview", "spec": spec})
-        body = await self._transport.send("POST", kind.collection(), body=asked, timeout_s=_REVIEW_S)
+        body = await self.send("POST", kind.collection(), body=asked, timeout_s=5.0)
         with mapped("TokenReview"):
             found = msgspec.json.decode(body, type=_TokenReview).status
         meant = not audiences or set(audiences).intersection(found.audiences or ())
@@ -366,4 +361,4 @@ class OperatorApi(Transport):
     @staticmethod
     def _read(body: bytes, what: str) -> _Json:
         with mapped(what):
-            return decoded(_DOCUMENT, body)
+            return decoded(msgspec.json.Decoder(_Json), body)

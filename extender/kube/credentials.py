@@ -46,8 +46,7 @@ class Authorization:
     """The current Authorization header; renewed in a thread, by one caller at a time."""
 
     def __init__(self, read: Callable[[], Token], *, clock: Clock) -> None:
-        self._read = read
-        self._clock = clock
+        self._read, self._clock = read, clock
         self._renewing = asyncio.Lock()
         self._keep(read())
 
@@ -258,7 +257,6 @@ def _token_from_plugin(plugin: Mapping[str, Any], *, path: Path, clock: Clock) -
 
 
 def _tls(authority: Path | None, *identity: Path, verified: bool = True, source: str) -> Tls:
-    """TLS with this authority and client certificate, tried out. Errors: ConfigError."""
     try:
         tls = Tls(authority, b"\n".join(file.read_bytes() for file in identity), verified=verified)
         tls.built(ClientBuilder())

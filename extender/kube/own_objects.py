@@ -21,7 +21,6 @@ ROLE_LABEL: Final = "netgang.io/role"
 STARTED_GANGS: Final = "netgang-started-gangs"
 ENTRY: Final = "members"
 _TEXT_S: Final = 5.0
-_PODS_LISTED: Final = 100
 
 
 class _Lease(Headed):
@@ -47,12 +46,10 @@ class KubeLeases:
     def __init__(
         self, transport: Transport, namespace: str, name: str, *, pods_namespace: str = "", call_s: float
     ) -> None:
-        self._transport = transport
+        self._transport, self._pods_namespace, self._call_s = transport, pods_namespace, call_s
         self._path = calls.LEASES.path(namespace, name)
         head = {"name": name, "namespace": namespace}
         self._new: dict[str, Any] = {"apiVersion": calls.LEASES.api_version, "kind": "Lease", "metadata": head}
-        self._pods_namespace = pods_namespace
-        self._call_s = call_s
 
     async def read(self) -> Lease | None:
         """The Lease as storage has it; `None`: there is none."""
@@ -82,7 +79,7 @@ class KubeLeases:
 
     async def labelled(self, role: str) -> Sequence[str]:
         """Names of the pods of our namespace that carry this role's label."""
-        query = urlencode({"labelSelector": f"{ROLE_LABEL}={role}", "limit": _PODS_LISTED}, quote_via=quote)
+        query = urlencode({"labelSelector": f"{ROLE_LABEL}={role}", "limit": 100}, quote_via=quote)
         path = f"{calls.PODS.collection(self._pods_namespace)}?{query}"
         body = await self._transport.send("GET", path, timeout_s=self._call_s)
         with mapped(f"GET {path}"):

@@ -33,7 +33,6 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 _NAMES_LOGGED = 1000  # names of unreadable objects remembered, so that each is logged once
-_PAGE = 500  # objects
 _TAKEN_OVER = 100  # objects of a list at once, 1 to 4 ms
 _IDLE_S = 120.0  # API servers send a bookmark about once a minute; silence for longer: the server is gone
 _WATCH_S = (240, 290)  # Bounds of its length, by chance, so that not all reconnect together
@@ -117,7 +116,7 @@ class Reflector(Generic[T]):
     sink: Sink[T]
     clock: Clock
     rng: random.Random
-    page: int = _PAGE
+    page: int = 500  # Objects
     comeback: Comeback = field(default_factory=Comeback)
     unreadable: UnreadableKind = field(default_factory=lambda: UnreadableKind("", ""))
 
@@ -223,7 +222,6 @@ class Reflector(Generic[T]):
         self.synced.set()
 
     async def _share_the_loop(self, raw: bytes) -> None:
-        """Give it back after each so many objects and bytes, without looking at a clock."""
         self._slice_bytes += max(len(raw), _LEAST_BYTES)
         if self._slice_bytes >= _SLICE_BYTES:
             self._slice_bytes = 0
@@ -247,7 +245,6 @@ class Reflector(Generic[T]):
         return refused
 
     async def _watch(self) -> None:
-        """Follow changes from the last version until the watch ends; raises what it ended with, if not cleanly."""
         self._watches += 1
         begun_s = self.clock.monotonic_s()
         heard = False
@@ -333,7 +330,6 @@ class Reflector(Generic[T]):
         await asyncio.sleep(_ABSENT_S * self.rng.uniform(0.9, 1.1))
 
     async def _wait(self, error: Exception, *, at_once: bool = False) -> None:
-        """Count an error and wait before the next try, unless it may follow at once."""
         away = isinstance(error, ApiUnavailableError)
         if self._away and not away:
             self._failures = 0  # it is back and only not ready for this: another row of failures, with short pauses

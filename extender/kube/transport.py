@@ -27,7 +27,6 @@ from extender.errors import ApiError, ApiUnavailableError, ConflictError, GoneEr
 from extender.kube.credentials import ApiServer
 
 _OBJECT_BYTES: Final = 16 * 2**20  # Also of a line; etcd refuses objects above 1.5 MiB, JSON makes six times as much
-_ERROR_BODY_BYTES: Final = 64 * 1024  # Enough for a Status
 _KINDS: dict[int, type[ApiError]] = {404: NotFoundError, 409: ConflictError, 410: GoneError}
 _MESSAGE_CHARACTERS = 500  # a Status can quote a whole object; logs and answers want a sentence
 _LONGEST_RETRY_S = 600.0  # a broken header must not put us to sleep for days
@@ -60,10 +59,9 @@ class Transport:
     """Exchanges with one API server; an async context manager, made inside a running event loop."""
 
     def __init__(self, server: ApiServer, *, concurrency: int = CALLS_AT_ONCE, agent: str = "netgang") -> None:
-        self._server = server
+        self._server, self._client = server, client_of(server, agent=agent)
         self._base = str(Url(server.url)).rstrip("/")
         self._turns = asyncio.Semaphore(concurrency)
-        self._client = client_of(server, agent=agent)
 
     async def __aenter__(self) -> Self:
         return self
@@ -139,7 +137,7 @@ class Transport:
                 break
         if HTTPStatus.OK <= response.status < HTTPStatus.MULTIPLE_CHOICES:
             return response
-        said = await response.body_reader.read(_ERROR_BODY_BYTES)
+        said = await response.body_reader.read(64 * 1024)  # Enough for a Status
         raise refusal(response.status, bytes(said or b""), retry_after=response.get_header("Retry-After") or "")
 
 

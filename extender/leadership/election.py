@@ -100,16 +100,13 @@ class Election:
     """One candidate. The caller carries out `next` at `due_s`, and reports the result by one of four methods."""
 
     def __init__(self, identity: str, times: LeaseTimes, *, rng: random.Random) -> None:
-        self.identity = identity
-        self.times = times
+        self.identity, self.times, self._rng = identity, times, rng
         self.due_s = _NEVER
-        self._rng = rng
         self._lease: Lease | None = None
-        self._outdated = True
+        self._outdated, self._refused_before = True, False
         self._free_at_s = _NEVER  # From when on we may take it, by what we saw
         self._renewed_s = _NEVER  # When the write was sent by which we hold it
         self._unanswered: list[tuple[Write, float]] = []  # Writes whose outcome is not known, and when each was sent
-        self._refused_before = False
         self._last_us = 0
 
     @property

@@ -30,7 +30,6 @@ SERVER: Final = "server"
 CLIENT_CA: Final = "client_ca"
 RELOAD_S: Final = 5.0  # Certificates are renewed days before they end: a look must only be cheap
 _SAID_AGAIN_S: Final = 10.0
-_UNFIT: Final = ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED")
 
 _log = logging.getLogger("netgang.tls")
 
@@ -101,11 +100,7 @@ def words_of(error: OSError) -> str:
 
 
 def names_of(certificate: Mapping[str, Any]) -> frozenset[str]:
-    """Common name and alternative names of a peer's certificate, as `SSLObject.getpeercert` gives it.
-
-    >>> sorted(names_of({"subject": ((("commonName", "a"),),), "subjectAltName": (("DNS", "b"), ("URI", "c:/d"))}))
-    ['a', 'b', 'c:/d']
-    """
+    """Common name and alternative names of a peer's certificate, as `SSLObject.getpeercert` gives it."""
     subject: Sequence[Sequence[tuple[str, str]]] = certificate.get("subject", ())
     common = {value for part in subject for kind, value in part if kind == "commonName"}
     return frozenset(common | {value for _, value in certificate.get("subjectAltName", ()) if isinstance(value, str)})
@@ -162,7 +157,7 @@ def _with_pair(cert_file: Path, key_file: Path) -> ssl.SSLContext:
     try:
         context.load_cert_chain(cert_file, key_file, password="")  # never ask at a terminal
     except ssl.SSLError as error:
-        if error.reason in _UNFIT:
+        if error.reason in ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED"):
             what = f"tls.key_file = {key_file}: is not the key of the certificate in tls.cert_file = {cert_file}"
             raise ConfigError(f"{what}; give the key that this certificate was requested with") from error
         fix = "accepted: PEM, not encrypted, RSA of 2048 bits or more, or an elliptic curve such as P-256"

@@ -14,7 +14,6 @@ import pytest
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NetgangError, NotFoundError
 from extender.kube.calls import PODS
 from extender.kube.client import KubeClient, KubeReviews, OperatorApi
-from extender.kube.transport import Transport
 from extender.ports import Binding, Identity
 from lab.testbed.apiserver.server import Fault, LoopbackApi
 from scoring.ids import NodeName, PodUid
@@ -170,8 +169,8 @@ ANN_JSON = {"username": "ann", "uid": "u1", "groups": ["devs", "system:authentic
 
 @pytest.fixture
 async def reviews(loopback: LoopbackApi) -> AsyncIterator[KubeReviews]:
-    async with Transport(server_of(loopback.url)) as transport:
-        yield KubeReviews(transport)
+    async with KubeReviews(server_of(loopback.url)) as made:
+        yield made
 
 
 def says(api: LoopbackApi, answer: object) -> None:

@@ -14,11 +14,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from extender.bootstrap.common import Candidacy
 from extender.convert.wire import Failed
 from extender.errors import ApiUnavailableError, ConflictError
 from extender.leadership.election import Election, Lease, LeaseSpec, LeaseTimes
-from extender.leadership.lease_loop import READS, FencedApi, Leadership
+from extender.leadership.lease_loop import READS, Candidacy, FencedApi, Leadership
 from extender.ports import Binding, ClusterApi
 from scoring.ids import NodeName, PodUid
 from scoring.model.reasons import Reason
