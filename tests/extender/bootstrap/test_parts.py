@@ -27,42 +27,27 @@ UNKNOWN: dict[str, Any] = dict.fromkeys(SourcesStatus.__struct_fields__)
 NETWORK = SourcesStatus(**UNKNOWN | {"sources": (), "pairs": {Metric.DELAY: PairCounts(2, 0, 0)}})
 
 
-class Desk:
-    def __init__(self) -> None:
-        self.telemetry, self.sync, self.network = Telemetry(), {"pods": NEWS}, NETWORK
-        self.look = Reporting(self.telemetry, sync=lambda: self.sync, network=lambda: self.network).look
-
-    def counted(self, name: str, **labels: str) -> float:
-        return self.telemetry.registry.get_sample_value(f"netgang_{name}", labels) or 0.0
-
-
-def test_what_came_since_the_last_look_is_added() -> None:
-    desk = Desk()
-    for errors in (1, 3, 3):
-        desk.sync["pods"] = replace(NEWS, errors=errors)
-        desk.look()
-    assert desk.counted("watch_errors_total", kind="pods") == 3.0
-
-
-def test_fetches_of_network_data_are_counted_by_outcome() -> None:
-    desk = Desk()
-    for success_s, failures in ((10.0, 0), (10.0, 1), (99.0, 0)):
-        desk.network = replace(NETWORK, sources=(Source("file", last_success_s=success_s, failures=failures),))
-        desk.look()
-    assert desk.counted("network_fetches_total", source="file", outcome="success") == 2.0
-    assert desk.counted("network_fetches_total", source="file", outcome="error") == 1.0
-    assert desk.counted("network_pairs", metric="delay", state="fresh") == 2.0
-
-
-def test_nodes_are_what_they_are_now() -> None:
-    desk = Desk()
+def test_what_came_since_the_last_look_is_added_and_what_is_there_now_is_shown() -> None:
     ends = [EndpointInfo(EndpointId(end), ("c",)) for end in ("a", "x", "y")]
-    mapping = map_nodes([node(name) for name in ("a", "b", "c")], ends, NetworkSettings())
-    desk.network = replace(NETWORK, mapping=mapping.document())
-    for _ in range(2):
-        desk.look()
-    for state in ("mapped", "unmapped", "ambiguous"):
-        assert desk.counted("network_nodes", metric="loss", state=state) == 1.0
+    mapping = map_nodes([node(name) for name in ("a", "b", "c")], ends, NetworkSettings()).document()
+    telemetry, sync, network = Telemetry(), NEWS, NETWORK
+    reporting = Reporting(telemetry, sync=lambda: {"pods": sync}, network=lambda: network)
+    for errors, success_s, failures in ((1, 10.0, 0), (3, 10.0, 1), (3, 99.0, 0)):
+        sync = replace(NEWS, errors=errors, unreadable_now=1, contact_age_s=7.0)
+        sources = (Source("file", last_success_s=success_s, failures=failures),)
+        network = replace(NETWORK, sources=sources, mapping=mapping)
+        reporting.look()
+
+    def counted(name: str, **labels: str) -> float | None:
+        return telemetry.registry.get_sample_value(f"netgang_{name}", labels)
+
+    assert counted("watch_errors_total", kind="pods") == 3.0
+    assert (counted("unreadable_objects", kind="pods"), counted("watch_contact_age_seconds", kind="pods")) == (1.0, 7.0)
+    assert counted("network_fetches_total", source="file", outcome="success") == 2.0
+    assert counted("network_fetches_total", source="file", outcome="error") == 1.0
+    assert counted("network_pairs", metric="delay", state="fresh") == 2.0
+    nodes = [counted("network_nodes", metric="loss", state=state) for state in ("mapped", "unmapped", "ambiguous")]
+    assert nodes == [1.0, 1.0, 1.0]
 
 
 def test_gangs_of_others_count_for_bursts_alone_and_waiting_ones_name_zones_or_all() -> None:

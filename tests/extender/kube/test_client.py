@@ -179,15 +179,6 @@ def says(api: LoopbackApi, answer: object) -> None:
     api.fail_next("create", Fault(status=201, body=text.encode()))
 
 
-async def test_a_token_is_reviewed(loopback: LoopbackApi, reviews: KubeReviews) -> None:
-    says(loopback, {"status": {"authenticated": True, "user": ANN_JSON}})
-    assert await reviews.identity("secret") == ANN
-    want = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": "secret"}}
-    [seen] = loopback.seen
-    assert (seen.method, seen.path, seen.headers["Authorization"]) == ("POST", TOKENS, "Bearer abc")
-    assert json.loads(seen.body) == want
-
-
 @pytest.mark.parametrize(
     ("for_whom", "known"),
     [(["netgang"], True), (["vault", "netgang"], True), (["vault"], False), ([], False), (None, False)],
@@ -202,25 +193,30 @@ async def test_a_token_may_have_to_be_for_us(
     assert json.loads(loopback.seen[0].body)["spec"] == {"token": "secret", "audiences": ["netgang", "other"]}
 
 
-NO_IDENTITY = {
-    "not authenticated": {"authenticated": False},
-    "an error": {"error": "token expired"},
-    "nothing said": {},
-    "a name but no yes": {"user": ANN_JSON},
-    "a yes but no name": {"authenticated": True, "user": {"groups": ["system:masters"]}},
+REVIEWED: dict[str, tuple[Identity | None, dict[str, Any]]] = {  # case: (whose token it is, the API server's status)
+    "a yes": (ANN, {"authenticated": True, "user": ANN_JSON}),
+    "not authenticated": (None, {"authenticated": False}),
+    "an error": (None, {"error": "token expired"}),
+    "nothing said": (None, {}),
+    "a name but no yes": (None, {"user": ANN_JSON}),
+    "a yes but no name": (None, {"authenticated": True, "user": {"groups": ["system:masters"]}}),
 }
 
 
-@pytest.mark.parametrize("status", NO_IDENTITY.values(), ids=NO_IDENTITY)
-async def test_no_identity(status: dict[str, Any], loopback: LoopbackApi, reviews: KubeReviews) -> None:
-    """Only a plain yes with a name counts."""
+@pytest.mark.parametrize(("owner", "status"), REVIEWED.values(), ids=REVIEWED)
+async def test_only_a_plain_yes_with_a_name_counts(
+    owner: Identity | None, status: dict[str, Any], loopback: LoopbackApi, reviews: KubeReviews
+) -> None:
     says(loopback, {"status": status})
-    assert await reviews.identity("x") is None
+    assert await reviews.identity("secret") == owner
+    want = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": "secret"}}
+    [seen] = loopback.seen
+    assert (seen.method, seen.path, seen.headers["Authorization"]) == ("POST", TOKENS, "Bearer abc")
+    assert json.loads(seen.body) == want
 
 
 @pytest.mark.parametrize("body", ["", "{}", "null", '{"status": {"authenticated": "yes"}}'])
-async def test_no_sense_is_no_answer(body: str, loopback: LoopbackApi, reviews: KubeReviews) -> None:
-    """An error, so that the caller refuses; never a yes."""
+async def test_no_sense_is_an_error_and_never_a_yes(body: str, loopback: LoopbackApi, reviews: KubeReviews) -> None:
     says(loopback, body)
     with pytest.raises(ApiUnavailableError):
         await reviews.identity("x")
@@ -299,7 +295,6 @@ async def test_success_is_the_pod_on_its_node(faults: Sequence[Fault], loopback:
 
 CONFLICTS = {  # case: (words of the message, fields of the pod's spec, uid in the Binding)
     "on another node": ("already on node n9", {"nodeName": "n9"}, None),
-    "another pod of that name": ("replaced", {}, "old-uid"),
     "another pod of that name on that node": ("replaced", {"nodeName": "n1"}, "old-uid"),
     "gated": ("schedulingGates", {"schedulingGates": [{"name": "netgang.io/gang"}]}, None),
 }
@@ -310,7 +305,6 @@ CONFLICTS = {  # case: (words of the message, fields of the pod's spec, uid in t
 async def test_conflicts(
     want: str, spec: dict[str, object], uid: str | None, fault: Fault, loopback: LoopbackApi, client: KubeClient
 ) -> None:
-    """A pod that cannot get this node is a ConflictError, also when the first answer was lost; nothing is bound."""
     binding = add_pod(loopback, **spec)
     if uid is not None:
         binding = Binding("default", "p", PodUid(uid), NodeName("n1"))

@@ -149,14 +149,6 @@ async def test_debugging_calls_are_marked_and_bind_nothing(
     assert (reply["Error"], len(service.verbs.bound)) == ((DEBUG_BINDS_NOTHING, 0) if debugging else ("", 1))
 
 
-@pytest.mark.parametrize("at_people_s", [True, False], ids=["seen by kube-scheduler", "seen by people"])
-async def test_a_bug_at_one_port_is_seen_at_the_other(at_people_s: bool) -> None:
-    service = Service(FakeVerbs(on_filter=fail))
-    people = service.for_people()
-    await (people if at_people_s else service).post("filter", ARGS)
-    assert [(await one.get("/readyz")).status_code for one in (service, people)] == [503, 503]
-
-
 @pytest.mark.parametrize("verb", VERBS)
 async def test_the_service_may_find_the_request_malformed(verb: str) -> None:
     def refuse(*_: object) -> Any:
@@ -211,8 +203,9 @@ async def test_other_methods(verb: str, method: str) -> None:
 
 @pytest.mark.looptime
 @pytest.mark.parametrize("verb", VERBS)
-async def test_a_bug_passes_nothing(verb: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_bug_passes_nothing_and_is_seen_at_both_ports(verb: str, caplog: pytest.LogCaptureFixture) -> None:
     service = Service(FakeVerbs(fail, fail, fail))
+    people = service.for_people()
     with caplog.at_level(logging.ERROR):
         reply = await service.post(verb, BODIES[verb])
     assert nothing_passes(verb, reply)
@@ -221,9 +214,11 @@ async def test_a_bug_passes_nothing(verb: str, caplog: pytest.LogCaptureFixture)
     assert "secret" in caplog.text
     assert service.counted("internal_errors_total", place=verb) == 1
     assert service.counted("requests_total", verb=verb, outcome="internal") == 1
-    assert (await service.get("/readyz")).status_code == 503
+    assert [(await one.get("/readyz")).status_code for one in (service, people)] == [503, 503]
     await asyncio.sleep(UNREADY_AFTER_ERROR_S)
     assert (await service.get("/readyz")).status_code == 200
+    await people.post("filter", ARGS)
+    assert [(await one.get("/readyz")).status_code for one in (service, people)] == [503, 503]
 
 
 WRONG_ANSWERS: dict[str, tuple[str, FakeVerbs]] = {
@@ -246,22 +241,18 @@ def plain(document: Any) -> Any:
     return msgspec.json.decode(msgspec.json.encode(document))
 
 
-async def test_probes() -> None:
-    ready, waiting = Service(), Service(views=FakeViews(not_ready=("pods are not listed yet",)))
-    alive = await ready.get("/healthz")
-    assert (alive.status_code, alive.text) == (200, "ok\n")
-    assert (await ready.get("/readyz")).json() == plain(ready.views.readiness())
-    reply = await waiting.get("/readyz")
+async def test_probes_documents_and_metrics_with_the_calls_made_so_far() -> None:
+    reply = await Service(views=FakeViews(not_ready=("pods are not listed yet",))).get("/readyz")
     assert (reply.status_code, reply.json()["reasons"]) == (503, ["pods are not listed yet"])
-
-
-async def test_documents_and_metrics_with_the_calls_made_so_far() -> None:
     service = Service()
     await service.post("filter", ARGS)
+    alive = await service.get("/healthz")
+    assert (alive.status_code, alive.text) == (200, "ok\n")
     reply = await service.get("/metrics")
     assert reply.headers["content-type"].startswith("text/plain; version=")
     assert 'netgang_requests_total{outcome="passed",verb="filter"} 1.0' in reply.text
     shown = {
+        "/readyz": service.views.readiness(),
         "/v1/plan": service.views.plan(),
         "/v1/network": service.views.network(),
         "/v1/explain/team-a/resnet": await service.views.explain("team-a", "resnet"),

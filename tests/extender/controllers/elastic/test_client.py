@@ -23,12 +23,12 @@ from extender.ports import SystemClock
 from extender.settings.settings import Settings
 from netgang_report import Reporter
 from netgang_report.__main__ import main
+from tests.extender.conftest import Certificates
 from tests.extender.controllers.elastic.cluster import Site, site
 from tests.extender.controllers.elastic.reporting import REPORT_PATH as PATH
 from tests.extender.controllers.elastic.reporting import TOKEN, TRAINER, Sink
 from tests.extender.scheduling import world
 from tests.extender.server.served import listening
-from tests.extender.server.tls.conftest import Certificates, certificates
 from tests.fakes.clock import LoopClock
 from tests.fakes.raw_http import CERTIFICATE, Answer, RawServer, drip, hang, ok, reset
 from tests.liveness import LIVENESS_S
@@ -321,7 +321,6 @@ def python_3_8() -> str:
     pytest.skip("no Python 3.8: that netgang-report runs on it is NOT checked")
 
 
-__all__ = ["certificates"]
 PROGRAM = """
 import netgang_report
 for step in range(30):
