@@ -1,5 +1,11 @@
-"""Counts that others keep become metrics, each once; what the probe is told of gangs."""
+"""Counts that others keep become metrics, each once; what the probe is told of gangs; who stands for election.
 
+The slowest call of a service is over within its bound.
+"""
+
+import asyncio
+import random
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -7,19 +13,24 @@ import pytest
 from msgspec.structs import replace
 
 from extender import bootstrap
+from extender.bootstrap.common import candidacy
 from extender.bootstrap.controllers import nodes_of_gangs, zones_of_waiting
 from extender.bootstrap.serve import configs
 from extender.bootstrap.service import Reporting
+from extender.errors import ApiUnavailableError
+from extender.kube.credentials import ApiServer, Authorization, Token
 from extender.network.mapping import map_nodes
-from extender.ports import EndpointInfo
+from extender.ports import Binding, EndpointInfo, SystemClock
 from extender.runtime.telemetry import Telemetry
 from extender.schemas import Source, SourcesStatus, Watch
 from extender.settings.network import NetworkSettings
-from extender.settings.settings import Settings
+from extender.settings.settings import MARGIN_S, LeaderElection, Settings, longest_bind_s
 from scoring.ids import EndpointId
 from scoring.model.policy import Policy
 from scoring.network.matrix import Metric, PairCounts
 from tests.builders import bound, gang, node, pod, snapshot
+from tests.extender.scheduling.world import node_json, unfinished
+from tests.fakes.cluster_api import FakeClusterApi
 
 CLUSTER = Path(__file__).parents[3] / "examples/snapshot/paper-testbed.json"
 NEWS = Watch(**dict[str, Any](dict.fromkeys(Watch.__struct_fields__, 0), contact_age_s=None))  # it has just started
@@ -68,3 +79,50 @@ async def test_the_kubelet_reaches_the_health_port(host: str, health: str) -> No
     async with bootstrap.embedded(settings) as service:
         hosts = {name: config.host for name, config in configs(settings, service)}
     assert hosts == {"port": host, "health_port": health}
+
+
+SERVER = ApiServer(url="http://127.0.0.1:1", authorization=Authorization(lambda: Token(""), clock=SystemClock()))
+SIZE = 40  # more than have a turn at a time
+IN_A_POD = {"POD_NAME": "netgang-7", "POD_NAMESPACE": "team"}
+
+
+@pytest.mark.parametrize(("pod", "environment"), [("netgang-7", IN_A_POD), ("", {})], ids=["in a pod", "in none"])
+async def test_an_identity_is_of_one_process(pod: str, environment: Mapping[str, str]) -> None:
+    """The pod's name, else the machine's, and something new each time: a restarted container is another candidate."""
+    settings, seen = Settings(leader_election=LeaderElection.ON), set()
+    for seed in range(3):
+        async with candidacy(settings, SERVER, random.Random(seed), environment=environment, host="box") as stands:
+            assert stands is not None
+            assert stands.pod == pod
+            assert stands.election.identity.startswith(f"{pod or 'box'}_")
+            seen.add(stands.election.identity)
+    assert len(seen) == 3
+    async with candidacy(Settings(), SERVER, random.Random(0), environment=environment, host="box") as stands:
+        assert stands is None, "there is no election"
+
+
+class Hanging(FakeClusterApi):
+    """Answers no Binding, as a client whose API server hangs: it gives up after six seconds."""
+
+    async def bind(self, binding: Binding) -> None:
+        await asyncio.sleep(6.0)
+        raise ApiUnavailableError("no answer")
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize(("hold_s", "commit_s", "http_s"), [(25.0, 15.0, 60.0), (8.0, 5.0, 20.0)])
+async def test_the_slowest_call_ends_within_its_bound(hold_s: float, commit_s: float, http_s: float) -> None:
+    limits: dict[str, Any] = {"hold_limit_s": hold_s, "commit_timeout_s": commit_s}
+    async with unfinished(node_json("n1", cpu="64"), api=Hanging(), **limits) as world:
+        names = world.gang("g", SIZE)
+        await world.planned_pod("plain")
+        world.filter("plain")
+        calls = [*world.bind_offered(*names[:-1]), world.bind("plain", "n1")]
+        took_s: dict[str, float] = {}
+        for call in calls:
+            call.task.add_done_callback(lambda _, call=call: took_s.setdefault(call.pod, world.now_s - call.began_s))  # type: ignore[misc]
+        await world.settle(hold_s - 0.1)
+        world.bind_offered(names[-1])
+        await world.settle(http_s)
+        assert len(took_s) == SIZE
+        assert hold_s < max(took_s.values()) <= longest_bind_s(hold_s=hold_s, commit_s=commit_s) - MARGIN_S < http_s

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from extender.leadership.election import DRIFT_RATIO, Election, Lease, LeaseSpec, LeaseTimes, Write
+from extender.settings.settings import LeaseSettings
 from tests.example_counts import FEW, THOROUGH
 
 TIMES = LeaseTimes(4, 2.5, 0.5)  # for one candidate step by step: numbers that are easily added up
@@ -345,3 +346,19 @@ def test_a_dead_leader_is_followed_in_time(chance: random.Random, lives_s: float
     assert len(world.terms) == 2
     world.run(died_s + 25.0)
     assert len(world.terms) == 2
+
+
+@given(st.integers(1, 3600))
+def test_the_times_of_every_duration_fit_together(duration_s: int) -> None:
+    """What is sent at the last moment has half a second before another may lead; one lost answer ends no term."""
+    times = LeaseTimes.of(duration_s)
+    assert times.write_s - times.renew_deadline_s >= 0.5 - 1e-9
+    assert 2.0 * times.retry_period_s <= times.renew_deadline_s
+
+
+def test_the_defaults_leave_time_for_calls_within_the_five_seconds() -> None:
+    """At worst 3.2 s pass before the other one writes; three answers of half a second, or two time-outs, fit in."""
+    times = LeaseTimes()
+    assert LeaseTimes.of(LeaseSettings().duration_s) == times
+    assert times.duration_s + times.look_period_s == pytest.approx(3.2)
+    assert times.renew_deadline_s / 2.0 > 1.0
