@@ -95,10 +95,7 @@ class ClusterApi(Protocol):
         """Patch annotations of the very pod `uid` (409 when it was replaced)."""
 
     async def admit_pod(self, namespace: str, name: str, uid: PodUid, patch: bytes) -> None:
-        """Strategic merge patch that removes our gate of the very pod `uid` (409 when it was replaced).
-
-        Repeating a patch that took effect changes nothing. ApiError 422: the API server will never accept it.
-        """
+        """Strategic merge patch that removes our gate of the very pod `uid`; once more changes nothing. 422: never."""
 
     async def get_pod(self, namespace: str, name: str) -> bytes:
         """GET one pod, consistent (from the API server's storage), as raw JSON."""
@@ -110,10 +107,7 @@ class ClusterApi(Protocol):
         """All owners of pods, of the kinds that can be suspended and are served, with this `name=value`; consistent."""
 
     async def patch_object(self, api_version: str, kind: str, namespace: str, name: str, patch: bytes) -> bytes:
-        """Merge patch of an owner of pods; the owner as it is now. ValueError: a kind that netgang never patches.
-
-        ConflictError: it is not the version that the patch names any more, and so perhaps another one of its name.
-        """
+        """Merge patch of an owner; as it is now. ValueError: never patched; ConflictError: not the version it names."""
 
     async def evict(self, namespace: str, name: str, uid: PodUid, *, resource_version: str = "") -> None:
         """Evict the very pod `uid`, as PodDisruptionBudgets allow; ConflictError: it has changed since the version."""

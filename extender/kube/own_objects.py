@@ -35,11 +35,6 @@ class _ConfigMap(Headed):
     data: dict[str, str] | None = None
 
 
-_LEASE = msgspec.json.Decoder(_Lease)
-_LIST = msgspec.json.Decoder(_PodList)
-_CONFIG_MAP = msgspec.json.Decoder(_ConfigMap)
-
-
 class KubeLeases:
     """LeaseApi of one Lease; `pods_namespace` "": we are no pod, and label none."""
 
@@ -66,7 +61,7 @@ class KubeLeases:
 
     def _stored(self, body: bytes) -> Lease:
         with mapped(self._path):
-            lease = _LEASE.decode(body)
+            lease = msgspec.json.decode(body, type=_Lease)
         return Lease(lease.spec, lease.metadata.resource_version, body)
 
     async def label(self, pod: str, role: str | None) -> None:
@@ -83,7 +78,7 @@ class KubeLeases:
         path = f"{calls.PODS.collection(self._pods_namespace)}?{query}"
         body = await self._transport.send("GET", path, timeout_s=self._call_s)
         with mapped(f"GET {path}"):
-            return [pod.metadata.name for pod in _LIST.decode(body).items or ()]
+            return [pod.metadata.name for pod in msgspec.json.decode(body, type=_PodList).items or ()]
 
 
 class KubeTextStore:
@@ -106,5 +101,5 @@ class KubeTextStore:
 
     def _stored(self, body: bytes) -> StoredText:
         with mapped(self._path):
-            stored = _CONFIG_MAP.decode(body)
+            stored = msgspec.json.decode(body, type=_ConfigMap)
         return StoredText(stored.metadata.resource_version, (stored.data or {}).get(ENTRY, ""), body)

@@ -26,8 +26,6 @@ from extender.runtime.telemetry import Telemetry
 from extender.settings.settings import TlsSettings
 
 Refused: TypeAlias = Callable[[str], None]  # Hears why a client was refused, for people
-SERVER: Final = "server"
-CLIENT_CA: Final = "client_ca"
 RELOAD_S: Final = 5.0  # Certificates are renewed days before they end: a look must only be cheap
 _SAID_AGAIN_S: Final = 10.0
 
@@ -111,7 +109,7 @@ class Loaded(msgspec.Struct, frozen=True):
 
     for_verbs: ssl.SSLContext
     for_people: ssl.SSLContext
-    ends_s: Mapping[str, float]  # SERVER, CLIENT_CA → when it, or the first of the authorities, ends (Unix seconds)
+    ends_s: Mapping[str, float]  # `server`, `client_ca` → when it, or the first of the authorities, ends (Unix seconds)
     marks: Sequence[object]
 
 
@@ -134,9 +132,9 @@ def load(settings: TlsSettings, *, now_s: float) -> Loaded:
     assert key_file is not None
     try:
         verbs, people = _with_pair(cert_file, key_file), _with_pair(cert_file, key_file)
-        ends_s = {SERVER: _shown_until_s(people, cert_file)}
+        ends_s = {"server": _shown_until_s(people, cert_file)}
         if settings.client_ca_file is not None:
-            ends_s[CLIENT_CA] = _load_authorities(verbs, settings.client_ca_file, now_s=now_s)
+            ends_s["client_ca"] = _load_authorities(verbs, settings.client_ca_file, now_s=now_s)
     except ConfigError:
         if marks_of(settings) == marks:
             raise

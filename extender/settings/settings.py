@@ -63,11 +63,7 @@ class LeaseSettings(Section, frozen=True):
 
 
 def own_pod(environment: Mapping[str, str]) -> tuple[str, str]:
-    """Namespace and name of the pod that this process runs in, by the downward API; "" each: they are not known.
-
-    >>> own_pod({"POD_NAME": "netgang-0", "POD_NAMESPACE": "team"}), own_pod({"POD_NAME": "netgang-0"})
-    (('team', 'netgang-0'), ('', ''))
-    """
+    """Namespace and name of the pod that this process runs in, by the downward API; "" each: they are not known."""
     namespace, name = environment.get("POD_NAMESPACE", ""), environment.get("POD_NAME", "")
     return (namespace, name) if namespace and name else ("", "")
 
@@ -310,10 +306,7 @@ class Settings(Policy, frozen=True, kw_only=True):
         return replace(settings, probe=replace(settings.probe, service_account=account))
 
     def changed(self, values: Mapping[str, Any], layers: tuple[Layer, ...] = (), *, fixed: bool = False) -> "Settings":
-        """These with others, by name, sections merged; `layers`: where they are from. ConfigError names every mistake.
-
-        `fixed`: also what is no setting (`scoring.model.policy`).
-        """
+        """These with others, sections merged; `layers`: where from; `fixed`: also what is no setting. ConfigError."""
         return read_record(self, values, layers, fixed=fixed)
 
     def policy(self) -> Policy:

@@ -86,7 +86,9 @@ SIZE = 40  # more than have a turn at a time
 IN_A_POD = {"POD_NAME": "netgang-7", "POD_NAMESPACE": "team"}
 
 
-@pytest.mark.parametrize(("pod", "environment"), [("netgang-7", IN_A_POD), ("", {})], ids=["in a pod", "in none"])
+@pytest.mark.parametrize(
+    ("pod", "environment"), [("netgang-7", IN_A_POD), ("", {"POD_NAME": "x"})], ids=["in a pod", "in none"]
+)
 async def test_an_identity_is_of_one_process(pod: str, environment: Mapping[str, str]) -> None:
     """The pod's name, else the machine's, and something new each time: a restarted container is another candidate."""
     settings, seen = Settings(leader_election=LeaderElection.ON), set()

@@ -106,7 +106,9 @@ async def test_a_failure_is_read_up_to_a_limit() -> None:
         assert caught.value.retry_after_s == 7.0
 
 
-async def test_a_slow_server_is_not_waited_for() -> None:
+@pytest.mark.parametrize("cancelled", [False, True])
+async def test_a_slow_call_ends_with_its_time(cancelled: bool) -> None:
+    """A Binding that is given up must not be under way when another replica leads."""
     closed = asyncio.Event()
 
     async def note_the_end(talk: Talk) -> None:
@@ -115,8 +117,13 @@ async def test_a_slow_server_is_not_waited_for() -> None:
 
     slow = answering(HEAD + b"Content-Length: 9\r\n\r\nslow", then=note_the_end, later=always_ok)
     async with scripted(slow) as server, transport(server.url) as one:
-        with pytest.raises(ApiUnavailableError, match="GET /x: no answer in time"):
-            await one.send("GET", "/x", timeout_s=0.05)
+        call = asyncio.create_task(one.send("POST", "/x", body=b"{}", timeout_s=0.3))
+        await server.arrival.wait()
+        if cancelled:
+            call.cancel()
+        else:
+            with pytest.raises(ApiUnavailableError, match="POST /x: no answer in time"):
+                await call
         await closed.wait()
         assert await one.send("GET", "/y", timeout_s=10.0) == b"ok"
 
@@ -136,22 +143,6 @@ async def test_a_call_that_is_cancelled_before_its_turn_is_never_sent() -> None:
         server.release.set()
         assert await first == await one.send("GET", "/third", timeout_s=10.0) == b"ok"
         assert [head.split(" ", 2)[1] for head, _ in server.requests] == ["/first", "/third"]
-
-
-async def test_a_call_that_is_cancelled_ends_with_its_time() -> None:
-    """A Binding that is given up must not be under way when another replica leads."""
-    ended = asyncio.Event()
-
-    async def script(talk: Talk) -> None:
-        await talk.request()
-        await talk.hung_up()
-        ended.set()
-
-    async with scripted(script) as server, transport(server.url) as one:
-        call = asyncio.create_task(one.send("POST", "/x", body=b"{}", timeout_s=0.3))
-        await server.arrival.wait()
-        call.cancel()
-        await ended.wait()
 
 
 async def test_nothing_can_end_a_line() -> None:
@@ -303,34 +294,24 @@ def test_every_failure_status_is_an_api_error() -> None:
         assert (type(found), found.status, found.message) == (kinds.get(status, ApiError), status, "why")
 
 
-BODIES = {  # case: (expected message, body)
-    "only a reason": ("Forbidden", b'{"kind":"Status","reason":"Forbidden"}'),
-    "plain text": ("404 page not found", b"404 page not found\n"),
-    "nothing": ("no reason given", b""),
-    "not text": ("\ufffd\ufffd", b"\xff\xfe"),
-    "too much text": ("x" * 500, b"x" * 9000),
+REFUSALS = {  # case: (message, seconds until the next call; Retry-After, body)
+    "only a reason": ("Forbidden", None, "", b'{"kind":"Status","reason":"Forbidden"}'),
+    "plain text": ("404 page not found", 3.0, "3", b"404 page not found\n"),
+    "nothing": ("no reason given", None, "", b""),
+    "not text": ("\ufffd\ufffd", None, "", b"\xff\xfe"),
+    "too much text": ("x" * 500, None, "", b"x" * 9000),
+    "a pause": ("x", 2.0, "", b'{"message":"x","details":{"retryAfterSeconds":2}}'),
+    "the longer of two": ("x", 9.0, "9", b'{"message":"x","details":{"retryAfterSeconds":2}}'),
+    "a date is ignored": ("x", None, "Wed, 21 Oct 2026 07:28:00 GMT", b"x"),
+    "negative is ignored": ("x", None, "-5", b"x"),
+    "absurd is cut": ("x", 600.0, "99999999999999999999999", b"x"),
 }
 
 
-@pytest.mark.parametrize(("want", "body"), BODIES.values(), ids=BODIES)
-def test_the_message_is_readable_whatever_the_body(want: str, body: bytes) -> None:
-    assert want == refusal(500, body).message
-
-
-RETRY_AFTER = {  # case: (expected seconds, header, body)
-    "neither": (None, "", b"{}"),
-    "header": (3.0, "3", b"{}"),
-    "Status": (2.0, "", b'{"details":{"retryAfterSeconds":2}}'),
-    "the longer of both": (9.0, "9", b'{"details":{"retryAfterSeconds":2}}'),
-    "a date is ignored": (None, "Wed, 21 Oct 2026 07:28:00 GMT", b"{}"),
-    "negative is ignored": (None, "-5", b"{}"),
-    "absurd is cut": (600.0, "99999999999999999999999", b"{}"),
-}
-
-
-@pytest.mark.parametrize(("want", "header", "body"), RETRY_AFTER.values(), ids=RETRY_AFTER)
-def test_retry_after(want: float | None, header: str, body: bytes) -> None:
-    assert want == refusal(429, body, retry_after=header).retry_after_s
+@pytest.mark.parametrize(("message", "wait_s", "header", "body"), REFUSALS.values(), ids=REFUSALS)
+def test_a_refusal_is_readable(message: str, wait_s: float | None, header: str, body: bytes) -> None:
+    found = refusal(429, body, retry_after=header)
+    assert (found.message, found.retry_after_s) == (message, wait_s)
 
 
 def test_an_error_inside_a_watch_has_the_status_of_its_object() -> None:

@@ -102,21 +102,17 @@ OUTCOMES: dict[str, tuple[str, str, FilterAnswer]] = {  # case: (outcome, reason
 
 
 @pytest.mark.parametrize(("outcome", "reason", "answer"), OUTCOMES.values(), ids=OUTCOMES)
-async def test_filter_outcomes_are_counted(outcome: str, reason: str, answer: FilterAnswer) -> None:
-    service = Service(FakeVerbs(on_filter=lambda _: answer))
+async def test_outcomes_are_counted(outcome: str, reason: str, answer: FilterAnswer) -> None:
+    async def refuse(*_: object) -> Reason:
+        return Reason.QUORUM_TIMEOUT
+
+    service = Service(FakeVerbs(on_filter=lambda _: answer, on_bind=refuse))
+    assert await service.post("bind", BINDING) == {"Error": Reason.QUORUM_TIMEOUT}
+    assert service.counted("refusals_total", verb="bind", reason=Reason.QUORUM_TIMEOUT) == 1
     await service.post("filter", ARGS)
     assert service.counted("requests_total", verb="filter", outcome=outcome) == 1
     assert service.counted("request_duration_seconds_count", verb="filter") == 1
     assert not reason or service.counted("refusals_total", verb="filter", reason=reason) == 1
-
-
-async def test_a_refused_bind_is_counted_by_its_reason() -> None:
-    async def refuse(*_: object) -> Reason:
-        return Reason.QUORUM_TIMEOUT
-
-    service = Service(FakeVerbs(on_bind=refuse))
-    assert await service.post("bind", BINDING) == {"Error": Reason.QUORUM_TIMEOUT}
-    assert service.counted("refusals_total", verb="bind", reason=Reason.QUORUM_TIMEOUT) == 1
 
 
 BOTH, PLAYED = Service, partial(Service, curl_looks=False)  # the default is the careful one: curl is a person
