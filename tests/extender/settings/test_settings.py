@@ -6,16 +6,15 @@ from collections.abc import Mapping
 from contextlib import suppress
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.api.openapi import texts_of_fields
 from extender.errors import ConfigError
-from extender.settings.network import FileSource, HttpSource, MaddashSettings, Source
+from extender.settings.network import FileSource, HttpSource, MaddashSettings
 from extender.settings.settings import LeaderElection, Settings
 from scoring.model.policy import Policy, Preempting, QueuePolicy, Ratios, Ttl
 from scoring.network.matrix import Metric
@@ -375,19 +374,3 @@ VALUES = st.recursive(
 def test_whatever_a_file_holds_is_settings_or_refused(values: dict[str, Any]) -> None:
     with suppress(ConfigError):
         Settings().changed(values).policy()
-
-
-def _described(record: Any) -> list[tuple[str, str | None]]:
-    described: list[tuple[str, str | None]] = []
-    texts = dict(texts_of_fields(record))
-    for name, kind in get_type_hints(record).items():
-        if name in record.__struct_fields__ and name not in getattr(record, "fixed", ()):
-            described.append((f"{record.__name__}.{name}", texts.get(name)))
-            described += _described(kind) if hasattr(kind, "__struct_fields__") and kind not in (Ratios, Ttl) else []
-    return described
-
-
-def test_every_setting_has_a_help_text() -> None:
-    listed = [*_described(Settings), *(one for kind in get_args(Source) for one in _described(kind))]
-    assert [name for name, text in listed if not text] == []
-    assert len(listed) > 45
