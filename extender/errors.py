@@ -77,9 +77,7 @@ class Backoff(msgspec.Struct, frozen=True):
         return min(self.limit_s, self.first_s * 2.0 ** min(failures - 1, 60))
 
     def delay_s(self, failures: int, *, rng: random.Random, retry_after_s: float | None = None) -> float:
-        """Delay after the `failures`-th failure in a row: half to all of `whole_s`, so that clients spread out.
-
-        Never shorter than `retry_after_s`, on top of which comes up to a tenth.
+        """Half to all of `whole_s`, so that clients spread out; at least `retry_after_s`, and then up to a tenth more.
 
         >>> one = Backoff(first_s=0.5, limit_s=30.0)
         >>> [0.5 * 2**k / 2 <= one.delay_s(k + 1, rng=random.Random(7)) <= 0.5 * 2**k for k in range(3)]

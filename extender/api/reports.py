@@ -1,9 +1,8 @@
 """The port for reports: of training jobs, POST /v1/jobs/{namespace}/{name}/metrics, and of the probe, POST /v1/probe.
 
 Why a port of its own: pods of every namespace must reach it, and none of them may reach /bind or read the queue.
-Rules: a pod reports for jobs of its own namespace (`api.auth`); an agent of the probe for the node of the pod to which
-its token is bound. Reports of jobs move the demands of jobs whose owners asked for it, within their bounds, and nothing
-else. The body is read after its sender is known, within a size and a time, then taken as a whole or refused.
+Rules: reports of jobs move the demands of jobs whose owners asked for it, within their bounds, and nothing else. The
+body is read after its sender is known (`api.auth`), within a size and a time, then taken as a whole or refused.
 """
 
 import logging

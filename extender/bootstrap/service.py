@@ -35,8 +35,6 @@ from extender.server.tls import Rotation
 from extender.web.page import page_router
 from scoring.plan import Plan
 
-_FIRST_LOOK_S = 10.0  # Longest wait for network data and ages of jobs before the first plan is made without
-
 
 class Service:
     """The parts of one running netgang, for a process alone and for one that leads for a time."""
@@ -154,7 +152,7 @@ class Service:
         )  # fmt: skip
         for look in filter(None, looks):  # a source that hangs, or a right that is missing, keeps no job from starting
             with suppress(TimeoutError):
-                async with asyncio.timeout(_FIRST_LOOK_S):
+                async with asyncio.timeout(10.0):
                     await look()
         if self.leadership is None:
             self.telemetry.leads(1)

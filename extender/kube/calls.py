@@ -81,7 +81,6 @@ RESIZED = {  # Jobs of which the worker count may be changed
 }
 READ = (PODS, NODES, POD_GROUPS, *NATIVE_GROUPS, DAEMON_SETS, AUTOSCALERS)  # May be listed and watched
 _LISTED = (*READ, BUDGETS, QUOTAS, JOB_SETS, *(resource for _, resource in SUSPENDED_AT))
-_VERSION = re.compile(r"v[0-9]+((alpha|beta)[0-9]+)?")
 
 
 def _rights(verbs: str, *resources: Resource, of: str = "") -> frozenset[Right]:
@@ -109,7 +108,7 @@ def served_as(api_version: str, kind: str, *, among: Mapping[tuple[str, str], Re
     """The kind in the version that is named: rights are by group. ValueError: `among` has none, or it is no version."""
     group, _, version = api_version.rpartition("/")
     resource = among.get((group, kind))
-    if resource is None or not _VERSION.fullmatch(version):
+    if resource is None or not re.fullmatch(r"v[0-9]+((alpha|beta)[0-9]+)?", version):
         raise ValueError(f"{kind} of {api_version} is not an owner or kind that extender.kube.calls has")
     return replace(resource, version=version)
 

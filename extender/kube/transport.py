@@ -28,8 +28,6 @@ from extender.kube.credentials import ApiServer
 
 _OBJECT_BYTES: Final = 16 * 2**20  # Also of a line; etcd refuses objects above 1.5 MiB, JSON makes six times as much
 _KINDS: dict[int, type[ApiError]] = {404: NotFoundError, 409: ConflictError, 410: GoneError}
-_MESSAGE_CHARACTERS = 500  # a Status can quote a whole object; logs and answers want a sentence
-_LONGEST_RETRY_S = 600.0  # a broken header must not put us to sleep for days
 CALLS_AT_ONCE: Final = 32  # 32 calls of 8 ms are 4,000/s; connections are opened as they are needed
 FEW: Final = 4  # For what must not wait behind Bindings: Leases, the started gangs, reviews
 
@@ -174,16 +172,13 @@ class _RefusalStatus(msgspec.Struct):
 
 
 def refusal(status: int, body: bytes, *, retry_after: str = "") -> ApiError:
-    """The error that an answer with failure `status` means; `body` is a Status object or plain text.
-
-    The longer of the header's `retry_after` and the Status's delay counts; the API server sends seconds, never a date.
-    """
+    """The error that a failure means; `body`: a Status or text. The longer of `retry_after` and its delay counts."""
     read = _decode(body)
-    message = (read.message or read.reason)[:_MESSAGE_CHARACTERS] or "no reason given"
+    message = (read.message or read.reason)[:500] or "no reason given"  # a Status can quote a whole object
     delays_s = [float(retry_after)] if retry_after.isascii() and retry_after.isdigit() else []
     if read.details is not None and read.details.retry_after_s > 0.0:
         delays_s.append(read.details.retry_after_s)
-    delay_s = min(max(delays_s), _LONGEST_RETRY_S) if delays_s else None
+    delay_s = min(max(delays_s), 600.0) if delays_s else None  # a broken header must not put us to sleep for days
     return _KINDS.get(status, ApiError)(status, message, retry_after_s=delay_s)
 
 

@@ -26,8 +26,6 @@ from msgspec.structs import replace
 DRIFT_RATIO = 0.05  # How much slower than another's a clock may go; real ones differ by less than a thousandth of that
 JITTER_RATIO = 0.2  # After failures pauses are up to this much longer, so that candidates do not come together
 _LEAST_WRITE_S = 0.5  # Shortest time that a request sent at the last moment has
-_UNANSWERED_MAX = 16  # A write that is forgotten does not count, which errs towards not leading
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NEVER = -float("inf")
 
 
@@ -178,7 +176,7 @@ class Election:
     def has_failed(self, call: Write | None, *, sent_s: float, now_s: float) -> None:
         """No usable answer: a write may have taken effect, or may still."""
         if call is not None:
-            self._unanswered = [*self._unanswered, (call, sent_s)][-_UNANSWERED_MAX:]
+            self._unanswered = [*self._unanswered, (call, sent_s)][-16:]  # one that is forgotten does not count
         self._outdated = True
         self.due_s = max(now_s, sent_s + self._pause_s())
 
@@ -189,7 +187,8 @@ class Election:
     def _renewal(self, wall_us: int) -> LeaseSpec:
         self._last_us = max(wall_us, self._last_us + 1)
         # What the API calls MicroTime: RFC 3339 with exactly six digits, so that what was written is read again
-        now = (_EPOCH + timedelta(microseconds=self._last_us)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=self._last_us)
+        now = moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         spec = self.lease
         if spec is not None and self._is_mine:
             return replace(spec, duration_s=self.times.duration_s, renewed=now)

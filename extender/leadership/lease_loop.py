@@ -261,7 +261,6 @@ class FencedApi:
     """Every call of ClusterApi, so that nothing is sent that could arrive as a former leader's (docs/safety.md S11).
 
     What is not in `READS` is a write. It begins only while the lease is ours, and is given up when that is over.
-    `room_s`: how long a write may take that begins now; 0 or less: none may.
     """
 
     def __init__(self, api: ClusterApi, room_s: Callable[[], float]) -> None:

@@ -116,9 +116,6 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-_SCHEDULER_NAME = re.compile(r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?")
-
-
 class LogLevel(StrEnum):
     """From which importance on a line is written."""
 
@@ -232,7 +229,8 @@ class Settings(Policy, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         super().__post_init__()
         names = self.scheduler_names
-        if len(set(names)) != len(names) or not all(map(_SCHEDULER_NAME.fullmatch, names)):
+        form = re.compile(r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?")
+        if len(set(names)) != len(names) or not all(map(form.fullmatch, names)):
             raise ValueError(
                 "scheduler_names: must be different scheduler names such as netgang (lower case, digits, - and .)"
             )

@@ -104,15 +104,6 @@ def test_renewing_needs_no_reading_and_always_changes_the_lease() -> None:
     assert (len(seen), {spec.acquired for spec in seen if spec}) == (4, {"1970-01-01T00:00:00.000005Z"})
 
 
-def test_without_renewal_it_stands_down_by_itself() -> None:
-    """No answer for 2.5 s, and a write late in the term has 1.3 s to come to its end."""
-    one = leader()
-    for sent_s in (10.5, 11.75):
-        one.has_failed(one.next(now_s=sent_s, wall_us=0), sent_s=sent_s, now_s=sent_s + 1.25)
-    assert (one.leading(12.49), one.leading(12.5)) == (True, False)
-    assert one.write_until_s - one.lead_until_s == pytest.approx(1.3)
-
-
 @pytest.mark.parametrize(("arrived", "until_s"), [(True, 13.0), (False, 12.5)])
 def test_a_lost_answer_counts_if_the_lease_says_so(arrived: bool, until_s: float) -> None:
     one = leader()
@@ -123,15 +114,6 @@ def test_a_lost_answer_counts_if_the_lease_says_so(arrived: bool, until_s: float
     read(one, Lease(call.spec, "v2") if arrived else Lease(before, "v1"), 11.75, took_s=0.05)
     assert one.lead_until_s == pytest.approx(until_s)
     assert write(one, 11.8)
-
-
-def test_a_candidate_that_reads_another_holder_leads_no_more() -> None:
-    one = leader()
-    one.was_refused(sent_s=10.5, now_s=10.6)
-    assert (one.due_s, one.leading(10.6)) == (10.6, True)
-    read(one, Lease(OTHER, "v2"), 10.6, took_s=0.1)
-    assert not one.leading(10.7)
-    assert one.write_until_s < 0.0
 
 
 def test_a_lease_that_is_refused_again_and_again_makes_no_storm() -> None:

@@ -347,16 +347,3 @@ async def test_a_write_with_room_goes_through_and_ends_before_the_lease() -> Non
     bench.api.fail_next("bind", TimeoutError("inside"))
     with pytest.raises(TimeoutError, match="inside"):
         await bench.bind()
-
-
-async def test_idle_waits_for_what_is_under_way() -> None:
-    bench = Bench(room_s=9.0)
-    async with asyncio.timeout(0.01):
-        await bench.fence.idle()
-    bench.api.latency_s["bind"] = 2.0
-    task = asyncio.create_task(bench.bind())
-    await asyncio.sleep(0.1)
-    began_s = asyncio.get_running_loop().time()
-    await bench.fence.idle()
-    assert asyncio.get_running_loop().time() - began_s == pytest.approx(1.9)
-    await task

@@ -17,6 +17,7 @@ from typing import Any
 import httpx
 import msgspec
 import pytest
+import uvloop
 from msgspec.structs import astuple, replace
 
 from extender import bootstrap
@@ -33,7 +34,6 @@ from tests.authority import Authority, Pair
 from tests.extender.beside import playing
 from tests.extender.conftest import Certificates
 from tests.extender.server.served import listening
-from tests.extender.server.tls.conftest import said
 from tests.fakes.verbs import ARGS
 from tests.liveness import LIVENESS_S
 
@@ -45,6 +45,16 @@ PATHS = ("/healthz", "/readyz", "/metrics", "/v1/plan", "/docs", "/openapi.json"
 DAY_S, NOW_S = 86_400.0, SystemClock().now_s
 
 
+@pytest.fixture
+def event_loop_policy() -> uvloop.EventLoopPolicy:
+    return uvloop.EventLoopPolicy()
+
+
+def said(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What our TLS has logged; other loggers may be at any level, as the tests before have left them."""
+    return [record.getMessage() for record in caplog.records if record.name == "netgang.tls"]
+
+
 class Served(msgspec.Struct, frozen=True):
     service: Service
     urls: dict[str, str]  # setting of the port → base URL
@@ -54,8 +64,8 @@ class Served(msgspec.Struct, frozen=True):
 
 
 @asynccontextmanager
-async def served(tls: TlsSettings, **more: Any) -> AsyncIterator[Served]:
-    settings = Settings(snapshot=CLUSTER, port=0, health_port=0, debug_port=0, tls=tls, **more)
+async def served(tls: TlsSettings) -> AsyncIterator[Served]:
+    settings = Settings(snapshot=CLUSTER, port=0, health_port=0, debug_port=0, tls=tls)
     async with AsyncExitStack() as stack:
         service = await stack.enter_async_context(running(bootstrap.embedded(settings)))
         urls = {}
@@ -68,8 +78,8 @@ async def served(tls: TlsSettings, **more: Any) -> AsyncIterator[Served]:
         yield Served(service, urls)
 
 
-def client_context(certificates: Certificates, pair: Pair | None, *, authority: Path | None = None) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=str(authority or certificates.ours.cert))
+def client_context(certificates: Certificates, pair: Pair | None) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=str(certificates.ours.cert))
     if pair is not None:
         context.load_cert_chain(pair.cert, pair.key)
     return context
