@@ -58,6 +58,7 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 LIMITS: Final = Limits()
+Follow = Callable[..., Reflector[Any]]  # Make a reflector: `path`, `reduce` and `sink` are still to be given
 _log = logging.getLogger(__name__)
 
 
@@ -65,9 +66,6 @@ def empty_cache(settings: Settings, limits: Limits = LIMITS) -> ClusterCache:
     """A cache that knows which pods are ours."""
     ours, settle_s = frozenset(settings.scheduler_names), limits.node_settle_s
     return ClusterCache(scheduler_names=ours, extender=settings.extender, node_settle_s=settle_s)
-
-
-Follow = Callable[..., Reflector[Any]]  # Make a reflector: `path`, `reduce` and `sink` are still to be given
 
 
 class Feeds(msgspec.Struct, frozen=True):

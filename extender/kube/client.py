@@ -55,10 +55,6 @@ class _Event(msgspec.Struct):
     object: msgspec.Raw
 
 
-_PAGE = msgspec.json.Decoder(_ListPage)  # Of any collection, with the objects as raw JSON
-_EVENT = msgspec.json.Decoder(_Event)
-
-
 class _BoundSpec(msgspec.Struct, rename="camel"):
     node_name: str = ""
     scheduling_gates: list[dict[str, Any]] | None = None
@@ -68,6 +64,8 @@ class _BoundPod(Headed):
     spec: _BoundSpec = msgspec.field(default_factory=_BoundSpec)
 
 
+_PAGE = msgspec.json.Decoder(_ListPage)  # Of any collection, with the objects as raw JSON
+_EVENT = msgspec.json.Decoder(_Event)
 _POD = msgspec.json.Decoder(_BoundPod)  # What of a pod shows how a Binding or patch ended
 
 

@@ -308,7 +308,6 @@ class Reflector(Generic[T]):
         return key
 
     async def _wait_until_it_may_exist(self) -> None:
-        """The kind is not installed: nothing of it exists, and that is known."""
         if not self._absent:
             _log.info("%s: not installed; asking again every %g s", self.path, _ABSENT_S)
         await self._take_over({})

@@ -27,7 +27,6 @@ from extender.errors import ApiError, ApiUnavailableError, ConflictError, GoneEr
 from extender.kube.credentials import ApiServer
 
 _OBJECT_BYTES: Final = 16 * 2**20  # Also of a line; etcd refuses objects above 1.5 MiB, JSON makes six times as much
-_KINDS: dict[int, type[ApiError]] = {404: NotFoundError, 409: ConflictError, 410: GoneError}
 CALLS_AT_ONCE: Final = 32  # 32 calls of 8 ms are 4,000/s; connections are opened as they are needed
 FEW: Final = 4  # For what must not wait behind Bindings: Leases, the started gangs, reviews
 
@@ -179,7 +178,8 @@ def refusal(status: int, body: bytes, *, retry_after: str = "") -> ApiError:
     if read.details is not None and read.details.retry_after_s > 0.0:
         delays_s.append(read.details.retry_after_s)
     delay_s = min(max(delays_s), 600.0) if delays_s else None  # a broken header must not put us to sleep for days
-    return _KINDS.get(status, ApiError)(status, message, retry_after_s=delay_s)
+    kind = {404: NotFoundError, 409: ConflictError, 410: GoneError}.get(status, ApiError)
+    return kind(status, message, retry_after_s=delay_s)
 
 
 def refusal_in_stream(body: bytes) -> ApiError:

@@ -24,8 +24,6 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 DRIFT_RATIO = 0.05  # How much slower than another's a clock may go; real ones differ by less than a thousandth of that
-JITTER_RATIO = 0.2  # After failures pauses are up to this much longer, so that candidates do not come together
-_LEAST_WRITE_S = 0.5  # Shortest time that a request sent at the last moment has
 _NEVER = -float("inf")
 
 
@@ -73,7 +71,7 @@ class LeaseTimes(Struct, frozen=True):
     @classmethod
     def of(cls, duration_s: int) -> "LeaseTimes":
         """The times of a Lease of this duration; of a short one the last requests keep half a second."""
-        last_s = duration_s * (1.0 - DRIFT_RATIO) - _LEAST_WRITE_S
+        last_s = duration_s * (1.0 - DRIFT_RATIO) - 0.5
         return cls(duration_s, min(duration_s * 23.0 / 30.0, last_s), duration_s / 6.0)
 
     @property
@@ -196,4 +194,4 @@ class Election:
         return LeaseSpec(self.identity, self.times.duration_s, now, now, transitions)
 
     def _pause_s(self) -> float:
-        return self.times.retry_period_s * (1.0 + JITTER_RATIO * self._rng.random())
+        return self.times.retry_period_s * (1.0 + 0.2 * self._rng.random())  # so that candidates do not come together

@@ -20,7 +20,12 @@ DECISIONS: Final = "netgang.decisions"
 
 _decisions = logging.getLogger(DECISIONS)
 _SHOWN: Final = ("pod", "gang", "node", "reason", "parts")
-_FORGOTTEN_AFTER: Final = 5.0  # × `repeat_after_s`: longer than kube-scheduler leaves a pod alone
+MOST_GANGS: Final = 5000
+MOST_EACH: Final = 10
+MOST_REASONS: Final = 3  # Reasons to wait in a row: they alternate all the time, and must not drive out what happened
+MOST_GONE: Final = 128  # Gangs that are gone and kept: at the soak's rates those of the last minutes
+MOST_CHANGES: Final = 60
+_REASON: Final = "plan"  # The planner's word about a gang that waits
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -75,7 +80,7 @@ class DecisionLog:
 
     def _admit(self, decision: Decision, now_s: float) -> "_Seen | None":
         key = (decision.what, decision.pod or decision.gang, decision.reason)
-        forgotten_s = now_s - _FORGOTTEN_AFTER * self.repeat_after_s
+        forgotten_s = now_s - 5.0 * self.repeat_after_s  # longer than kube-scheduler leaves a pod alone
         while self._seen and next(iter(self._seen.values())).written_s <= forgotten_s:
             self._seen.popitem(last=False)  # news, if it comes again: most refused gangs start, and are gone
         seen = self._seen.get(key)
@@ -99,14 +104,6 @@ class DecisionLog:
 class _Seen(msgspec.Struct):
     written_s: float = 0.0
     left_out: int = 0
-
-
-MOST_GANGS: Final = 5000
-MOST_EACH: Final = 10
-MOST_REASONS: Final = 3  # Reasons to wait in a row: they alternate all the time, and must not drive out what happened
-MOST_GONE: Final = 128  # Gangs that are gone and kept: at the soak's rates those of the last minutes
-MOST_CHANGES: Final = 60
-_REASON: Final = "plan"  # The planner's word about a gang that waits
 
 
 @dataclass(eq=False, repr=False)

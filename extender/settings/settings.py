@@ -28,6 +28,9 @@ COMMIT_TIMEOUT_S: Final = 15.0
 """How long a gang's Bindings may wait for their turn and for the API server before they are answered as failed."""
 BINDING_MAX_S: Final = 6.0
 """Longest that one Binding takes, with its repetitions and the read that finds out its outcome."""
+Port: TypeAlias = Annotated[int, Meta(ge=0, le=65535)]
+LEASE_NAME = "netgang-leader"  # Replicas of one installation are in one namespace
+HOME = "netgang-system"  # Netgang's own namespace, as in manifests/
 MARGIN_S: Final = 1.0
 """For the pod that the watch has not brought yet (half a second), the network, and an event loop that is busy."""
 
@@ -46,11 +49,6 @@ class LeaderElection(StrEnum):
 
     OFF = "off"
     ON = "on"
-
-
-Port: TypeAlias = Annotated[int, Meta(ge=0, le=65535)]
-LEASE_NAME = "netgang-leader"  # Replicas of one installation are in one namespace
-HOME = "netgang-system"  # Netgang's own namespace, as in manifests/
 
 
 class LeaseSettings(Section, frozen=True):
