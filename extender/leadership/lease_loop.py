@@ -24,7 +24,6 @@ from extender.runtime.telemetry import Telemetry
 from extender.schemas import Standing
 
 _log = logging.getLogger("netgang.leadership")
-
 READS: Final = frozenset({"list_page", "watch", "get_pod", "get_object", "labelled_owners"})
 LEADER: Final = "leader"
 _T = TypeVar("_T")

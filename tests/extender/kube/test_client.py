@@ -95,25 +95,21 @@ async def test_calls_on_the_wire(
     assert json.loads(seen.body or b"null") == body
 
 
-async def test_a_list_on_the_wire(loopback: LoopbackApi, client: KubeClient) -> None:
+async def test_a_list_and_a_watch_on_the_wire(loopback: LoopbackApi, client: KubeClient) -> None:
     """`not_older_than` belongs to the first page only; the API server refuses it beside a continue token."""
     for number in range(3):
         loopback.store.put(PODS, {"metadata": {"name": f"p{number}"}})
     first = await client.list_page(PODS.collection(), limit=2, not_older_than="2")
     await client.list_page(PODS.collection(), limit=2, not_older_than="2", continue_token=first.continue_token)
-    assert [seen.path for seen in loopback.seen] == [
-        "/api/v1/pods?limit=2&resourceVersion=2&resourceVersionMatch=NotOlderThan",
-        f"/api/v1/pods?limit=2&continue={first.continue_token}",
-    ]
-
-
-async def test_a_watch_on_the_wire(loopback: LoopbackApi, client: KubeClient) -> None:
-    loopback.store.put(PODS, {"metadata": {"name": "p"}})
     path = PODS.collection("default") + "?labelSelector=a%3Db"
     async with aclosing(client.watch(path, resource_version="1", timeout_s=250)) as events:
         await anext(events)
     query = "watch=true&resourceVersion=1&allowWatchBookmarks=true&timeoutSeconds=250"
-    assert loopback.seen[0].path == f"/api/v1/namespaces/default/pods?labelSelector=a%3Db&{query}"
+    assert [seen.path for seen in loopback.seen] == [
+        "/api/v1/pods?limit=2&resourceVersion=2&resourceVersionMatch=NotOlderThan",
+        f"/api/v1/pods?limit=2&continue={first.continue_token}",
+        f"/api/v1/namespaces/default/pods?labelSelector=a%3Db&{query}",
+    ]
 
 
 async def test_items_are_passed_on_as_they_are(loopback: LoopbackApi, client: KubeClient) -> None:
@@ -135,7 +131,7 @@ NO_LISTS = {
 
 
 @pytest.mark.parametrize("body", NO_LISTS.values(), ids=NO_LISTS)
-async def test_nonsense_is_not_an_empty_list(body: bytes, loopback: LoopbackApi, client: KubeClient) -> None:
+async def test_nonsense_is_no_list_and_no_event(body: bytes, loopback: LoopbackApi, client: KubeClient) -> None:
     """An answer 200 that is no list is an outage: taken for an empty one it would wipe the cache."""
     loopback.fail_next("list", Fault(status=200, body=body))
     with pytest.raises(ApiUnavailableError):
@@ -144,9 +140,6 @@ async def test_nonsense_is_not_an_empty_list(body: bytes, loopback: LoopbackApi,
     loopback.fail_next("list", Fault(status=200, body=as_go_writes))
     page = await client.list_page(PODS.collection(), limit=500)
     assert (page.items, page.resource_version, page.continue_token) == ([], "7", "")
-
-
-async def test_nonsense_in_a_watch_is_an_outage(loopback: LoopbackApi, client: KubeClient) -> None:
     loopback.fail_next("watch", Fault(status=200, body=b'{"type":"ADDED"}\n'))
     with pytest.raises(ApiUnavailableError):
         async with aclosing(client.watch(PODS.collection(), resource_version="1", timeout_s=9)) as events:
