@@ -87,7 +87,7 @@ async def _look(kubeconfig: Path | None, where: "Where", *, url: str | None, clu
     from cli.doctor.facts import Look, ask_running, ask_sources, of_files
     from extender.kube.client import OperatorApi
     from extender.kube.credentials import load
-    from extender.runtime.clock import SystemClock
+    from extender.ports import SystemClock
 
     clock, seen = SystemClock(), of_files(where)
     if cluster:
@@ -148,7 +148,7 @@ async def _remove(kubeconfig: Path | None, namespace: str, *, gates: bool, lease
     from cli.removal import Removal
     from extender.kube.client import OperatorApi
     from extender.kube.credentials import load
-    from extender.runtime.clock import SystemClock
+    from extender.ports import SystemClock
 
     clock = SystemClock()
     async with OperatorApi(load(kubeconfig, clock=clock)) as api:

@@ -17,7 +17,7 @@ from extender.decision_log import GZIP, BadLogError, decisions
 from extender.errors import ConfigError
 from extender.network.mapping import Given, build
 from extender.network.meshfile import read_mesh
-from extender.runtime.clock import SystemClock
+from extender.ports import SystemClock
 from extender.settings.settings import Settings
 from scoring.explain.queue_report import PlanOfFiles, planned_gangs, report
 from scoring.model import Policy, Snapshot

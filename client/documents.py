@@ -28,7 +28,7 @@ from extender.errors import ConfigError, NetworkSourceError
 from extender.kube.credentials import ApiServer, _document, load
 from extender.kube.transport import client_of, refusal
 from extender.network import answers
-from extender.runtime.clock import SystemClock
+from extender.ports import SystemClock
 from extender.schemas import JobList, Network, Pairs, Problem
 from scoring.explain.gang import Explained, ExplainedPod
 

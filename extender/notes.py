@@ -102,11 +102,7 @@ class UncheckedNotes(NoteReader):
     """Reads notes without a look at their signature: for what is explained from a file and never acted on."""
 
     def read(self, kind: NoteKind, bearer: Bearer, text: str) -> str | None:
-        """The content, whatever wrote it.
-
-        >>> UncheckedNotes().read(NoteKind.ADMITTED, Bearer("v1", "Pod", "a", "p", "u"), "n1 hmac1.x")
-        'n1'
-        """
+        """The content, whatever wrote it."""
         return text.rpartition(" ")[0] or None if len(text) <= MOST_CHARS else None
 
 

@@ -1,9 +1,12 @@
 """What the service needs of the world, as protocols: time, the Kubernetes API, network measurements.
 
-Why: use cases are tested with fakes (tests/fakes), the simulator drives the same code in virtual time. Rule: a port
-speaks in our own records or in plain JSON values, never in a library's types.
+Why: use cases are tested with fakes (tests/fakes), the simulator drives the same code in virtual time. Rules: a port
+speaks in our own records or in plain JSON values, never in a library's types; exactly one class asks for this machine's
+time, and durations come from the clock that the event loop's timers follow, so that deadlines of the loop and of our
+code do not disagree. It is asked directly, because to find the running loop costs a system call.
 """
 
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
@@ -25,7 +28,19 @@ class Clock(Protocol):
         """Wall clock, Unix seconds: for comparing with timestamps of other machines."""
 
     def monotonic_s(self) -> float:
-        """Never goes back: for deadlines and durations. The event loop's own clock."""
+        """Never goes back: for deadlines and durations, by the clock of the event loop's timers."""
+
+
+class SystemClock:
+    """Clock over the machine's wall clock, which may jump when it is set, and its monotonic clock."""
+
+    def now_s(self) -> float:
+        """As `Clock`."""
+        return time.time()  # noqa: TID251 - this is the adapter behind the Clock port
+
+    def monotonic_s(self) -> float:
+        """As `Clock`; safe in any thread."""
+        return time.monotonic()
 
 
 class Binding(msgspec.Struct, frozen=True):
@@ -76,10 +91,7 @@ class ClusterApi(Protocol):
         """Patch annotations of the very pod `uid` (409 when it was replaced)."""
 
     async def admit_pod(self, namespace: str, name: str, uid: PodUid, patch: bytes) -> None:
-        """Strategic merge patch that removes our gate of the very pod `uid` (409 when it was replaced).
-
-        Repeating a patch that took effect changes nothing. ApiError 422: the API server will never accept it.
-        """
+        """Strategic merge patch that removes our gate of the very pod `uid`; once more changes nothing. 422: never."""
 
     async def get_pod(self, namespace: str, name: str) -> bytes:
         """GET one pod, consistent (from the API server's storage), as raw JSON."""
@@ -91,10 +103,7 @@ class ClusterApi(Protocol):
         """All owners of pods, of the kinds that can be suspended and are served, with this `name=value`; consistent."""
 
     async def patch_object(self, api_version: str, kind: str, namespace: str, name: str, patch: bytes) -> bytes:
-        """Merge patch of an owner of pods; the owner as it is now. ValueError: a kind that netgang never patches.
-
-        ConflictError: it is not the version that the patch names any more, and so perhaps another one of its name.
-        """
+        """Merge patch of an owner; as it is now. ValueError: never patched; ConflictError: not the version it names."""
 
     async def evict(self, namespace: str, name: str, uid: PodUid, *, resource_version: str = "") -> None:
         """Evict the very pod `uid`, as PodDisruptionBudgets allow; ConflictError: it has changed since the version."""

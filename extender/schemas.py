@@ -275,7 +275,6 @@ _Name = Annotated[str, Meta(min_length=1, max_length=253)]
 _Count = Annotated[int, Meta(ge=0, le=1_000_000)]
 _Ms = Annotated[float, Meta(ge=0.0, le=600_000.0)]
 _Bps = Annotated[float, Meta(ge=0.0, le=1e15)]
-_Port = Annotated[int, Meta(ge=1, le=65535)]
 
 
 class ProbedLink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -326,7 +325,7 @@ class ProbeReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     node: _Name  # That of the agent's own pod.
     since_s: Annotated[float, Meta(ge=0.0, le=1e11)]  # Unix seconds: when the agent began.
     sequence: Annotated[int, Meta(ge=0, le=2**53)]  # Grows with each report of this `since_s`.
-    reflector_port: _Port  # UDP port at which the agent answers.
+    reflector_port: Annotated[int, Meta(ge=1, le=65535)]  # UDP port at which the agent answers.
     links: Annotated[list[ProbedLink], Meta(max_length=MOST_LINKS)] = field(default_factory=list)
     known: Annotated[list[KnownLink], Meta(max_length=MOST_LINKS)] = field(default_factory=list)  # If `resend`.
     known_bursts: Annotated[list[KnownBurst], Meta(max_length=MOST_LINKS)] = field(default_factory=list)

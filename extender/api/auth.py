@@ -14,7 +14,7 @@ import asyncio
 import hashlib
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Final, Generic, TypeVar
 
@@ -87,7 +87,8 @@ class TokenAuth:
         """Let one request through, with the caller as `scope["user"]`, or refuse it with a problem document."""
         caller, path = await self._caller(scope), scope["path"]
         if isinstance(caller, Identity) and not self._reporters.may(caller, path):
-            caller = _refused(HTTPStatus.FORBIDDEN, WAY_OUT if path == PROBE_PATH else _NAMESPACE_WAY_OUT)
+            why = WAY_OUT if path == PROBE_PATH else _NAMESPACE_WAY_OUT
+            caller = problem_response(HTTPStatus.FORBIDDEN, why, headers=LAST)
         if isinstance(caller, Response):
             await caller(scope, receive, send)
         else:
@@ -118,7 +119,7 @@ class TokenAuth:
         counts = self._yes_once.get(key) is None
         if counts and not self._questions.take(peer):
             why = "this address has shown too many tokens that the API server does not know; come again"
-            return _refused(HTTPStatus.TOO_MANY_REQUESTS, why, {"retry-after": f"{REFILL_S:g}"})
+            return problem_response(HTTPStatus.TOO_MANY_REQUESTS, why, retry_after_s=REFILL_S, headers=LAST)
         self._waiting += 1
         refused = False
         try:
@@ -183,12 +184,9 @@ class Questions:
 
 
 def _unauthorized(detail: str) -> Response:
-    return _refused(HTTPStatus.UNAUTHORIZED, detail, {"www-authenticate": 'Bearer realm="netgang"'})
+    challenge = {"www-authenticate": 'Bearer realm="netgang"'}
+    return problem_response(HTTPStatus.UNAUTHORIZED, detail, headers=challenge | LAST)
 
 
 def _unavailable(detail: str) -> Response:
-    return _refused(HTTPStatus.SERVICE_UNAVAILABLE, detail, {"retry-after": "1"})
-
-
-def _refused(status: HTTPStatus, detail: str, headers: Mapping[str, str] | None = None) -> Response:
-    return problem_response(status, detail, headers={**(headers or {}), **LAST})
+    return problem_response(HTTPStatus.SERVICE_UNAVAILABLE, detail, retry_after_s=1.0, headers=LAST)

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from http import HTTPStatus
+from math import ceil
 from typing import Final
 
 import msgspec
@@ -21,8 +22,8 @@ from extender.errors import BadRequestError
 from extender.schemas import Problem
 
 PROBLEM_TYPE: Final = "application/problem+json"
-PROBES: Final = frozenset({"/healthz", "/readyz", "/metrics"})  # They name no job, and asking changes nothing
 LAST: Final = {"connection": "close"}  # The rest of the body is not read, so what follows on its connection is neither
+PROBES: Final = frozenset({"/healthz", "/readyz", "/metrics"})  # They name no job, and asking changes nothing
 
 
 def document_response(document: msgspec.Struct, status: HTTPStatus = HTTPStatus.OK) -> Response:
@@ -30,14 +31,13 @@ def document_response(document: msgspec.Struct, status: HTTPStatus = HTTPStatus.
     return Response(msgspec.json.encode(document), status_code=status, media_type="application/json")
 
 
-def problem_response(status: HTTPStatus, detail: str, *, headers: Mapping[str, str] | None = None) -> Response:
-    """A problem document as a response.
-
-    >>> problem_response(HTTPStatus.NOT_FOUND, "no such gang").body
-    b'{"type":"about:blank","title":"Not Found","status":404,"detail":"no such gang"}'
-    """
+def problem_response(
+    status: HTTPStatus, detail: str, *, retry_after_s: float | None = None, headers: Mapping[str, str] | None = None
+) -> Response:
+    """A problem document as a response."""
     body = msgspec.json.encode(Problem(title=status.phrase, status=status.value, detail=detail))
-    return Response(body, status_code=status, media_type=PROBLEM_TYPE, headers=dict(headers or {}))
+    again = {"retry-after": str(ceil(retry_after_s))} if retry_after_s else {}
+    return Response(body, status_code=status, media_type=PROBLEM_TYPE, headers={**(headers or {}), **again})
 
 
 class TooLargeError(Exception):

@@ -1,15 +1,13 @@
 """The port for reports: of training jobs, POST /v1/jobs/{namespace}/{name}/metrics, and of the probe, POST /v1/probe.
 
 Why a port of its own: pods of every namespace must reach it, and none of them may reach /bind or read the queue.
-Rules: a pod reports for jobs of its own namespace (`api.auth`); an agent of the probe for the node of the pod to which
-its token is bound. Reports of jobs move the demands of jobs whose owners asked for it, within their bounds, and nothing
-else. The body is read after its sender is known, within a size and a time, then taken as a whole or refused.
+Rules: reports of jobs move the demands of jobs whose owners asked for it, within their bounds, and nothing else. The
+body is read after its sender is known (`api.auth`), within a size and a time, then taken as a whole or refused.
 """
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
-from math import ceil
 from typing import Final
 
 import msgspec
@@ -85,7 +83,7 @@ def create_reports_app(
         body = await read_body(request, MAX_BODY_BYTES, body_timeout_s, advice=advice)
         if isinstance(body, bytes) and not acting():
             why = "this replica does not lead; the Service netgang leads to the one that does"
-            return _refused(HTTPStatus.SERVICE_UNAVAILABLE, why, 1.0, last=True)
+            return problem_response(HTTPStatus.SERVICE_UNAVAILABLE, why, retry_after_s=1.0, headers=LAST)
         return body
 
     if probe is not None:
@@ -105,7 +103,7 @@ def create_reports_app(
         answer = reports.take(namespace, name, body, kind=kind)
         if answer.status is HTTPStatus.OK:
             return document_response(Accepted(accepted=answer.points, step=answer.step))
-        return _refused(answer.status, answer.detail, answer.retry_after_s)
+        return problem_response(answer.status, answer.detail, retry_after_s=answer.retry_after_s)
 
     return app
 
@@ -126,18 +124,18 @@ def _add_probe(app: FastAPI, port: ProbePort, body_of: Callable[[Request], Await
         try:
             report = decoder.decode(body)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            return _refused(HTTPStatus.BAD_REQUEST, f"body: {error}")
+            return problem_response(HTTPStatus.BAD_REQUEST, f"body: {error}")
         try:
             pod = await port.pods.find(request.scope["user"], since_s=report.since_s)
         except (ApiError, ApiUnavailableError) as error:
             _log.warning("cannot read the pod of a probe's agent: %s", error)
-            return _refused(HTTPStatus.SERVICE_UNAVAILABLE, "the agent's pod cannot be read now")
+            return problem_response(HTTPStatus.SERVICE_UNAVAILABLE, "the agent's pod cannot be read now")
         if pod is None:
-            return _refused(HTTPStatus.FORBIDDEN, WAY_OUT)
+            return problem_response(HTTPStatus.FORBIDDEN, WAY_OUT)
         answer = port.agents.take(report, pod)
         if isinstance(answer, ProbeOrders):
             return document_response(answer)
-        return _refused(answer.status, answer.detail, answer.retry_after_s)
+        return problem_response(answer.status, answer.detail, retry_after_s=answer.retry_after_s)
 
     def direct(rest: ASGIApp) -> ASGIApp:
         """Without FastAPI's routing, a third of a report's CPU: agents report often."""
@@ -149,8 +147,3 @@ def _add_probe(app: FastAPI, port: ProbePort, body_of: Callable[[Request], Await
         return answer
 
     app.add_middleware(direct)
-
-
-def _refused(status: HTTPStatus, detail: str, retry_after_s: float | None = None, *, last: bool = False) -> Response:
-    headers = {"retry-after": str(ceil(retry_after_s))} if retry_after_s else {}
-    return problem_response(status, detail, headers=headers | (LAST if last else {}))

@@ -14,11 +14,10 @@ from fastapi import APIRouter, FastAPI, Query, Request
 from fastapi_offline import FastAPIOffline
 from starlette.responses import Response
 
-from extender.api.jobs import MOST_JOBS, USUAL_JOBS, JobsView
 from extender.api.network import MOST_NODES, USUAL_NODES
 from extender.api.openapi import Kind, Name, Responses, answers, problem, takes, with_schemas
 from extender.api.problems import answer_with_problems, document_response, problem_response, read_body
-from extender.api.views import Views
+from extender.api.views import MOST_JOBS, USUAL_JOBS, JobsView, Views
 from extender.api.what_if import BusyError, read_what_if
 from extender.runtime.telemetry import METRICS_CONTENT_TYPE, Telemetry
 from extender.schemas import JobInFull, JobList, LinkInFull, Network, Readiness
@@ -148,7 +147,7 @@ def _documents(views: Views) -> APIRouter:
         except MisfitError as misfit:
             return problem_response(HTTPStatus.BAD_REQUEST, str(misfit))
         except BusyError as busy:
-            return problem_response(HTTPStatus.TOO_MANY_REQUESTS, str(busy), headers={"retry-after": "2"})
+            return problem_response(HTTPStatus.TOO_MANY_REQUESTS, str(busy), retry_after_s=2.0)
         return document_response(found)
 
     @router.get("/record", summary="The last decisions, for `netgang plan`")

@@ -28,8 +28,7 @@ from extender.kube.reflector import Comeback, Reflector
 from extender.kube.transport import FEW, Transport
 from extender.network.refresh import Polled
 from extender.notes import NoteReader, Notes, notes_of
-from extender.ports import Clock, ClusterApi, NetworkSource
-from extender.runtime.clock import SystemClock
+from extender.ports import Clock, ClusterApi, NetworkSource, SystemClock
 from extender.runtime.slices import WorkerThread
 from extender.settings import network
 from extender.settings.settings import HOME, Settings, own_pod
@@ -47,7 +46,7 @@ async def live(settings: Settings, *, limits: Limits = LIMITS) -> AsyncIterator[
         api = KubeClient(await stack.enter_async_context(Transport(server)), clock, rng)
         reviews = None
         if settings.reports.port is not None:
-            reviews = KubeReviews(await stack.enter_async_context(Transport(server, concurrency=FEW)))
+            reviews = await stack.enter_async_context(KubeReviews(server, concurrency=FEW))
         sources = [await stack.enter_async_context(closing(one)) for one in sources_of(settings)]
         stands = await stack.enter_async_context(
             candidacy(settings, server, rng, environment=os.environ, host=socket.gethostname())

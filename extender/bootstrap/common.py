@@ -25,8 +25,8 @@ from extender.kube.credentials import ApiServer
 from extender.kube.own_objects import KubeLeases
 from extender.kube.reflector import Reflector
 from extender.kube.transport import FEW, Transport
-from extender.leadership.election import Election, LeaseApi, LeaseTimes
-from extender.leadership.lease_loop import FencedApi, Leadership, RoleLabel
+from extender.leadership.election import Election, LeaseTimes
+from extender.leadership.lease_loop import Candidacy, FencedApi, Leadership
 from extender.network.probe_agents import ProbeOptions
 from extender.network.probe_bursts import BurstOptions
 from extender.network.refresh import Polled
@@ -58,6 +58,7 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 LIMITS: Final = Limits()
+Follow = Callable[..., Reflector[Any]]  # Make a reflector: `path`, `reduce` and `sink` are still to be given
 _log = logging.getLogger(__name__)
 
 
@@ -65,9 +66,6 @@ def empty_cache(settings: Settings, limits: Limits = LIMITS) -> ClusterCache:
     """A cache that knows which pods are ours."""
     ours, settle_s = frozenset(settings.scheduler_names), limits.node_settle_s
     return ClusterCache(scheduler_names=ours, extender=settings.extender, node_settle_s=settle_s)
-
-
-Follow = Callable[..., Reflector[Any]]  # Make a reflector: `path`, `reduce` and `sink` are still to be given
 
 
 class Feeds(msgspec.Struct, frozen=True):
@@ -113,14 +111,6 @@ def feeds_of(settings: Settings, follow: Follow, unreadable: UnreadableObjects, 
         unreadable=unreadable.of("autoscaling/v2", "HorizontalPodAutoscaler"),
     )
     return Feeds(jobs, reflectors)
-
-
-class Candidacy(msgspec.Struct, frozen=True):
-    """One replica that stands for election; `pod` "": it runs in none and labels none."""
-
-    election: Election
-    api: LeaseApi
-    pod: str
 
 
 @asynccontextmanager
@@ -170,8 +160,7 @@ class Common:
         self.acting: Callable[[], bool] = lambda: True
         self.fenced: FencedApi | None = None
         if stands is not None:
-            role = RoleLabel(stands.api, stands.pod)
-            self.leadership = Leadership(stands.election, stands.api, clock, telemetry, label=role)
+            self.leadership = Leadership(stands, clock, telemetry)
             self.acting, self.fenced = self.leadership.leading, FencedApi(self.api, self.leadership.room_s)
             self.api = cast("ClusterApi", self.fenced)
         self.recent = RecentDecisions(clock, exists=cache.gang)

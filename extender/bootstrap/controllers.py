@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
-from extender.api.jobs import JobsView
 from extender.api.reports import ProbePort
+from extender.api.views import JobsView
 from extender.bootstrap.common import Common, Feeds
 from extender.controllers.context import ControllerContext, ControlLoop
 from extender.controllers.elastic.controller import Elastic

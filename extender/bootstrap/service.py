@@ -35,8 +35,6 @@ from extender.server.tls import Rotation
 from extender.web.page import page_router
 from scoring.plan import Plan
 
-_FIRST_LOOK_S = 10.0  # Longest wait for network data and ages of jobs before the first plan is made without
-
 
 class Service:
     """The parts of one running netgang, for a process alone and for one that leads for a time."""
@@ -109,7 +107,6 @@ class Service:
             await self.leadership.resign()
 
     def _look_at_nodes(self, _: Plan) -> None:
-        """With another node table nodes may have got another endpoint."""
         before, self._table_version = self._table_version, self.cache.snapshot().table.version
         if self._refresh is not None and self._table_version != before:
             self._refresh.nodes_changed()
@@ -144,7 +141,6 @@ class Service:
         await run()
 
     async def _plan_once_synced(self) -> None:
-        """Wait for what the first plan needs, then plan until cancelled."""
         for reflector in self._common.reflectors.values():
             await reflector.synced.wait()
         refresh, started, feeds = self._refresh, self._controllers.started, self._common.feeds
@@ -156,7 +152,7 @@ class Service:
         )  # fmt: skip
         for look in filter(None, looks):  # a source that hangs, or a right that is missing, keeps no job from starting
             with suppress(TimeoutError):
-                async with asyncio.timeout(_FIRST_LOOK_S):
+                async with asyncio.timeout(10.0):
                     await look()
         if self.leadership is None:
             self.telemetry.leads(1)
@@ -168,7 +164,6 @@ class Service:
         await self.planner.run()
 
     def _take_up(self) -> None:
-        """A term begins: forget what was known of the last one, find again what others began, and plan."""
         self._forget()
         self.binds.restart()
         self._recover()
@@ -184,7 +179,6 @@ class Service:
         self.binds.parking.inherit(there, now_s=self._common.clock.monotonic_s())
 
     def _lay_down(self) -> None:
-        """A term ends: callers that wait are answered so, and nothing is reserved any more."""
         self.binds.stand_down()
         self._forget()
 
@@ -224,7 +218,6 @@ class Service:
         )
 
     def _reports_app(self) -> ASGIApp | None:
-        """For training jobs and the probe's agents alone: what they report. `None`: they cannot."""
         common, resizing, chosen = self._common, self._controllers.resizing, self._common.settings.reports
         probe = self._probing.port if self._probing is not None else None
         if chosen.port is None or (resizing is None and probe is None):

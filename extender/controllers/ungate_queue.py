@@ -15,8 +15,7 @@ from typing import Protocol
 
 from extender.controllers.context import ControllerContext
 from extender.convert import NUDGE_ANNOTATION
-from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
-from extender.runtime.clock import Backoff
+from extender.errors import ApiError, ApiUnavailableError, Backoff, ConflictError, NotFoundError
 from scoring.ids import PodUid
 from scoring.model import Pod
 

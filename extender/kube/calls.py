@@ -67,9 +67,10 @@ OWNERS: Mapping[tuple[str, str], Resource] = {
 SUSPENDED = {  # Owners that have suspend and resume, by which their gang is restarted as a whole
     key: resource for key, resource in OWNERS.items() if key == ("batch", "Job") or key[0] == _KUBEFLOW
 }
-_OTHER_MPI_JOBS = ("MPIJob", Resource(_KUBEFLOW, "v2beta1", "mpijobs"))  # MPIJobs are served in one of two versions
-SUSPENDED_AT = (*((kind, resource) for (_, kind), resource in SUSPENDED.items()), _OTHER_MPI_JOBS)
-"""Kind and address of each collection in which suspended owners may be"""
+SUSPENDED_AT = (  # Kind and address of each collection in which suspended owners may be
+    *((kind, resource) for (_, kind), resource in SUSPENDED.items()),
+    ("MPIJob", Resource(_KUBEFLOW, "v2beta1", "mpijobs")),  # MPIJobs are served in one of two versions
+)
 BUDGETS = Resource("policy", "v1", "poddisruptionbudgets")
 QUOTAS = Resource("", "v1", "resourcequotas")
 JOB_SETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets")
@@ -80,7 +81,6 @@ RESIZED = {  # Jobs of which the worker count may be changed
 }
 READ = (PODS, NODES, POD_GROUPS, *NATIVE_GROUPS, DAEMON_SETS, AUTOSCALERS)  # May be listed and watched
 _LISTED = (*READ, BUDGETS, QUOTAS, JOB_SETS, *(resource for _, resource in SUSPENDED_AT))
-_VERSION = re.compile(r"v[0-9]+((alpha|beta)[0-9]+)?")
 
 
 def _rights(verbs: str, *resources: Resource, of: str = "") -> frozenset[Right]:
@@ -108,7 +108,7 @@ def served_as(api_version: str, kind: str, *, among: Mapping[tuple[str, str], Re
     """The kind in the version that is named: rights are by group. ValueError: `among` has none, or it is no version."""
     group, _, version = api_version.rpartition("/")
     resource = among.get((group, kind))
-    if resource is None or not _VERSION.fullmatch(version):
+    if resource is None or not re.fullmatch(r"v[0-9]+((alpha|beta)[0-9]+)?", version):
         raise ValueError(f"{kind} of {api_version} is not an owner or kind that extender.kube.calls has")
     return replace(resource, version=version)
 

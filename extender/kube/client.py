@@ -20,20 +20,17 @@ import msgspec
 
 from extender.convert.decode import Headed, decoded
 from extender.convert.podgroups import STATUS_WRITER
-from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
+from extender.errors import ApiError, ApiUnavailableError, Backoff, ConflictError, NotFoundError
 from extender.kube import calls
 from extender.kube.credentials import ApiServer
 from extender.kube.transport import Transport, mapped
 from extender.ports import Binding, Clock, Identity, Labelled, Page, WatchEvent, read_all
-from extender.runtime.clock import Backoff
 from extender.settings.settings import BINDING_MAX_S
 from scoring.ids import PodUid
 from scoring.model import GATE
 
 _REQUEST_S = 10.0
-_REVIEW_S = 5.0
 _OPERATOR_S = 15.0
-_EVICT_S = 30.0  # API servers try a conflicting eviction for 10 s before they answer 409 (seen at 1.36.3)
 _PAGE_S = 60.0
 _PAGE_BYTES = 64 * 1024 * 1024  # Mostly a few MiB; tenants can write 1.5 MiB into an object: smaller pages then
 _BIND_AGAIN = Backoff(first_s=0.05, limit_s=1.0)
@@ -58,11 +55,6 @@ class _Event(msgspec.Struct):
     object: msgspec.Raw
 
 
-_PAGE = msgspec.json.Decoder(_ListPage)  # Of any collection, with the objects as raw JSON
-_EVENT = msgspec.json.Decoder(_Event)
-_DOCUMENT = msgspec.json.Decoder(_Json)
-
-
 class _BoundSpec(msgspec.Struct, rename="camel"):
     node_name: str = ""
     scheduling_gates: list[dict[str, Any]] | None = None
@@ -72,6 +64,8 @@ class _BoundPod(Headed):
     spec: _BoundSpec = msgspec.field(default_factory=_BoundSpec)
 
 
+_PAGE = msgspec.json.Decoder(_ListPage)  # Of any collection, with the objects as raw JSON
+_EVENT = msgspec.json.Decoder(_Event)
 _POD = msgspec.json.Decoder(_BoundPod)  # What of a pod shows how a Binding or patch ended
 
 
@@ -234,11 +228,10 @@ class KubeClient:
     async def evict(self, namespace: str, name: str, uid: PodUid, *, resource_version: str = "") -> None:
         """Evict the very pod `uid`. ApiError 429: a disruption budget forbids it; ConflictError: replaced, changed."""
         only = {"uid": uid, **({"resourceVersion": resource_version} if resource_version else {})}
-        eviction: dict[str, Any] = {"apiVersion": "policy/v1", "kind": "Eviction"}
-        eviction["metadata"] = {"name": name, "namespace": namespace}
-        body = msgspec.json.encode(eviction | {"deleteOptions": {"preconditions": only}})
+        about = {"metadata": {"name": name, "namespace": namespace}, "deleteOptions": {"preconditions": only}}
+        body = msgspec.json.encode({"apiVersion": "policy/v1", "kind": "Eviction", **about})
         path = calls.PODS.path(namespace, name, "eviction")
-        await self.transport.send("POST", path, body=body, timeout_s=_EVICT_S)
+        await self.transport.send("POST", path, body=body, timeout_s=30.0)  # a conflict takes 10 s (seen at 1.36.3)
 
     async def patch_group_status(self, namespace: str, name: str, patch: bytes) -> bytes:
         """Merge patch of a PodGroup's status; the PodGroup as it is now. ConflictError: it changed meanwhile."""
@@ -290,18 +283,15 @@ class _TokenReview(msgspec.Struct):
     status: _TokenStatus
 
 
-class KubeReviews:
+class KubeReviews(Transport):
     """The Reviews port; its transport is not that of Bindings."""
-
-    def __init__(self, transport: Transport) -> None:
-        self._transport = transport
 
     async def identity(self, token: str, *, audiences: Sequence[str] = ()) -> Identity | None:
         """Whose token it is; None: no account's, or not surely for one of `audiences`. Errors: as `Transport.send`."""
         spec = {"token": token, **({"audiences": list(audiences)} if audiences else {})}
         kind = calls.TOKEN_REVIEWS
         asked = msgspec.json.encode({"apiVersion": kind.api_version, "kind": "TokenReview", "spec": spec})
-        body = await self._transport.send("POST", kind.collection(), body=asked, timeout_s=_REVIEW_S)
+        body = await self.send("POST", kind.collection(), body=asked, timeout_s=5.0)
         with mapped("TokenReview"):
             found = msgspec.json.decode(body, type=_TokenReview).status
         meant = not audiences or set(audiences).intersection(found.audiences or ())
@@ -367,4 +357,4 @@ class OperatorApi(Transport):
     @staticmethod
     def _read(body: bytes, what: str) -> _Json:
         with mapped(what):
-            return decoded(_DOCUMENT, body)
+            return decoded(msgspec.json.Decoder(_Json), body)

@@ -29,10 +29,7 @@ from extender.ports import Clock
 
 _log = logging.getLogger(__name__)
 
-_FILE_AGAIN_S = 60.0  # the kubelet refreshes a mounted token long before the old one ends
-_BEFORE_EXPIRY_S = 60.0
 _AFTER_FAILURE_S = 10.0
-_SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 class Token(msgspec.Struct, frozen=True):
@@ -46,8 +43,7 @@ class Authorization:
     """The current Authorization header; renewed in a thread, by one caller at a time."""
 
     def __init__(self, read: Callable[[], Token], *, clock: Clock) -> None:
-        self._read = read
-        self._clock = clock
+        self._read, self._clock = read, clock
         self._renewing = asyncio.Lock()
         self._keep(read())
 
@@ -118,7 +114,7 @@ def load(
     clock: Clock,
     context: str | None = None,
     environment: Mapping[str, str] = os.environ,
-    service_account: Path = _SERVICE_ACCOUNT,
+    service_account: Path = Path("/var/run/secrets/kubernetes.io/serviceaccount"),
 ) -> ApiServer:
     """Credentials of `kubeconfig`, else of our pod, else $KUBECONFIG or ~/.kube/config. Blocks. Errors: ConfigError."""
     host = environment.get("KUBERNETES_SERVICE_HOST")
@@ -230,7 +226,7 @@ def _token_from_file(path: Path) -> Token:
         raise ConfigError(f"token file {path}: cannot be read: {error}") from error
     if not text:
         raise ConfigError(f"token file {path}: is empty")
-    return Token(f"Bearer {text}", _FILE_AGAIN_S)
+    return Token(f"Bearer {text}", 60.0)  # the kubelet refreshes a mounted token long before the old one ends
 
 
 def _token_from_plugin(plugin: Mapping[str, Any], *, path: Path, clock: Clock) -> Token:
@@ -254,11 +250,10 @@ def _token_from_plugin(plugin: Mapping[str, Any], *, path: Path, clock: Clock) -
         ends_s = datetime.fromisoformat(until).timestamp()
     except (TypeError, ValueError) as error:
         raise ConfigError(f"{where}: expirationTimestamp {until!r} is not RFC 3339") from error
-    return Token(f"Bearer {token}", max(_AFTER_FAILURE_S, ends_s - _BEFORE_EXPIRY_S - clock.now_s()))
+    return Token(f"Bearer {token}", max(_AFTER_FAILURE_S, ends_s - 60.0 - clock.now_s()))
 
 
 def _tls(authority: Path | None, *identity: Path, verified: bool = True, source: str) -> Tls:
-    """TLS with this authority and client certificate, tried out. Errors: ConfigError."""
     try:
         tls = Tls(authority, b"\n".join(file.read_bytes() for file in identity), verified=verified)
         tls.built(ClientBuilder())

@@ -20,9 +20,7 @@ class EmbeddedCluster:
     """ClusterApi over the cache itself. Nothing is listed or watched: the cache is filled once, from a file."""
 
     def __init__(self, cache: ClusterCache, pods_json: Mapping[str, bytes], clock: Clock) -> None:
-        self._cache = cache
-        self._clock = clock
-        self._pods_json = pods_json
+        self._cache, self._pods_json, self._clock = cache, pods_json, clock
 
     async def _nothing(self, *_: Any, **__: Any) -> Any:
         raise NotFoundError(404, "a saved cluster serves nothing but its pods")

@@ -21,7 +21,6 @@ ROLE_LABEL: Final = "netgang.io/role"
 STARTED_GANGS: Final = "netgang-started-gangs"
 ENTRY: Final = "members"
 _TEXT_S: Final = 5.0
-_PODS_LISTED: Final = 100
 
 
 class _Lease(Headed):
@@ -36,23 +35,16 @@ class _ConfigMap(Headed):
     data: dict[str, str] | None = None
 
 
-_LEASE = msgspec.json.Decoder(_Lease)
-_LIST = msgspec.json.Decoder(_PodList)
-_CONFIG_MAP = msgspec.json.Decoder(_ConfigMap)
-
-
 class KubeLeases:
     """LeaseApi of one Lease; `pods_namespace` "": we are no pod, and label none."""
 
     def __init__(
         self, transport: Transport, namespace: str, name: str, *, pods_namespace: str = "", call_s: float
     ) -> None:
-        self._transport = transport
+        self._transport, self._pods_namespace, self._call_s = transport, pods_namespace, call_s
         self._path = calls.LEASES.path(namespace, name)
         head = {"name": name, "namespace": namespace}
         self._new: dict[str, Any] = {"apiVersion": calls.LEASES.api_version, "kind": "Lease", "metadata": head}
-        self._pods_namespace = pods_namespace
-        self._call_s = call_s
 
     async def read(self) -> Lease | None:
         """The Lease as storage has it; `None`: there is none."""
@@ -69,7 +61,7 @@ class KubeLeases:
 
     def _stored(self, body: bytes) -> Lease:
         with mapped(self._path):
-            lease = _LEASE.decode(body)
+            lease = msgspec.json.decode(body, type=_Lease)
         return Lease(lease.spec, lease.metadata.resource_version, body)
 
     async def label(self, pod: str, role: str | None) -> None:
@@ -82,11 +74,11 @@ class KubeLeases:
 
     async def labelled(self, role: str) -> Sequence[str]:
         """Names of the pods of our namespace that carry this role's label."""
-        query = urlencode({"labelSelector": f"{ROLE_LABEL}={role}", "limit": _PODS_LISTED}, quote_via=quote)
+        query = urlencode({"labelSelector": f"{ROLE_LABEL}={role}", "limit": 100}, quote_via=quote)
         path = f"{calls.PODS.collection(self._pods_namespace)}?{query}"
         body = await self._transport.send("GET", path, timeout_s=self._call_s)
         with mapped(f"GET {path}"):
-            return [pod.metadata.name for pod in _LIST.decode(body).items or ()]
+            return [pod.metadata.name for pod in msgspec.json.decode(body, type=_PodList).items or ()]
 
 
 class KubeTextStore:
@@ -109,5 +101,5 @@ class KubeTextStore:
 
     def _stored(self, body: bytes) -> StoredText:
         with mapped(self._path):
-            stored = _CONFIG_MAP.decode(body)
+            stored = msgspec.json.decode(body, type=_ConfigMap)
         return StoredText(stored.metadata.resource_version, (stored.data or {}).get(ENTRY, ""), body)

@@ -4,8 +4,7 @@ Rules:
 - List, then watch from the list's resourceVersion; resume from the last version seen when the watch ends; on 410 Gone
   list again; on silence longer than two minutes connect again. A relist replaces the cache in one step, and it is never
   older than what was seen before (docs/safety.md S11). Objects are reduced in slices that give the event loop back.
-- No object stops it (docs/safety.md S21): whatever is raised while one is read or taken over makes that object
-  unreadable. It is deleted from the sink and noted for people; a list does not read it better, so none is asked for.
+- No object stops it (docs/safety.md S21): one that cannot be read or taken over leaves the sink, and is noted.
 - A kind under /apis/ that answers 404 in each of its versions is absent (its CustomResourceDefinition is not
   installed): an empty and synced cache, asked again twice a minute. A 404 for a core kind is an error like any other.
 - Slices of the loop and pages of a list count bytes as well as objects, as tenants may write 1.5 MiB into one: the size
@@ -22,10 +21,9 @@ from typing import Final, Generic, NoReturn, Protocol, TypeVar
 
 from extender.cache.state import LONGEST_KEY, UnreadableKind, words
 from extender.convert.decode import Head, head_of
-from extender.errors import ApiError, ApiUnavailableError, GoneError, NotFoundError, TooLongError
+from extender.errors import ApiError, ApiUnavailableError, Backoff, GoneError, NotFoundError, TooLongError
 from extender.kube.transport import refusal_in_stream
 from extender.ports import Clock, ClusterApi, WatchEvent
-from extender.runtime.clock import Backoff
 from extender.runtime.slices import next_slice
 from extender.schemas import Watch
 
@@ -33,18 +31,13 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
-_NAMES_LOGGED = 1000  # names of unreadable objects remembered, so that each is logged once
-_PAGE = 500  # objects
-_TAKEN_OVER = 100  # objects of a list at once, 1 to 4 ms
 _IDLE_S = 120.0  # API servers send a bookmark about once a minute; silence for longer: the server is gone
 _WATCH_S = (240, 290)  # Bounds of its length, by chance, so that not all reconnect together
-_SUSPECT_AFTER = 5  # After so many failures in a row list again: the version itself is suspect
 _SETTLED_S = 5.0  # A watch that lasted this long, or delivered something, ends a row of failures
 _ABSENT_S = 30.0
 _BACKOFF = Backoff(first_s=0.5, limit_s=30.0)
 _SLICE_BYTES: Final = 256 * 1024  # about 1 ms of decoding
 _LEAST_BYTES: Final = _SLICE_BYTES // 50  # As which the smallest object counts
-_APART_S: Final = 0.5  # Those that are woken ask again within this time
 _PAGE_BYTES: Final = 8 * 1024 * 1024  # about 10 ms to find where each object on it begins and ends
 
 
@@ -79,7 +72,7 @@ class Comeback:
         with suppress(TimeoutError):
             async with asyncio.timeout(longest_s):
                 await self._answered.wait()
-                await asyncio.sleep(rng.uniform(0.0, _APART_S))
+                await asyncio.sleep(rng.uniform(0.0, 0.5))
 
 
 class Sink(Protocol[T_contra]):
@@ -103,22 +96,17 @@ class Sink(Protocol[T_contra]):
 
 @dataclass(eq=False, repr=False)
 class Reflector(Generic[T]):
-    """One kind: `run` keeps `sink` equal to the collection at `path`, as `reduce` sees it.
-
-    `other_versions` are its paths for API servers that do not serve the first one, the most preferred first.
-    `reduce` makes our record of an object's JSON; `None`: it is not wanted. What becomes that or unreadable leaves the
-    sink.
-    """
+    """One kind: `run` keeps `sink` equal to the collection at `path`, as `reduce` sees it."""
 
     api: ClusterApi
     _: KW_ONLY
     path: str  # The one in use
-    other_versions: Sequence[str] = ()
-    reduce: Callable[[bytes], T | None]
+    other_versions: Sequence[str] = ()  # Its paths where the first is not served, the most preferred first
+    reduce: Callable[[bytes], T | None]  # Our record of an object's JSON; `None`: it is not wanted
     sink: Sink[T]
     clock: Clock
     rng: random.Random
-    page: int = _PAGE
+    page: int = 500  # Objects
     comeback: Comeback = field(default_factory=Comeback)
     unreadable: UnreadableKind = field(default_factory=lambda: UnreadableKind("", ""))
 
@@ -137,7 +125,7 @@ class Reflector(Generic[T]):
         self._contact_s: float | None = None
         self._relists = self._watches = self._events = self._errors = 0
         self._last_error = ""
-        self._logged: set[str] = set()
+        self._logged: set[str] = set()  # Names of unreadable objects, so that each is logged once
 
     def status(self) -> Watch:
         """How this kind is doing now."""
@@ -224,7 +212,6 @@ class Reflector(Generic[T]):
         self.synced.set()
 
     async def _share_the_loop(self, raw: bytes) -> None:
-        """Give it back after each so many objects and bytes, without looking at a clock."""
         self._slice_bytes += max(len(raw), _LEAST_BYTES)
         if self._slice_bytes >= _SLICE_BYTES:
             self._slice_bytes = 0
@@ -241,14 +228,13 @@ class Reflector(Generic[T]):
                 except Exception as error:  # noqa: BLE001 - a tenant's object: docs/safety.md S21
                     self._forget(Head(key))
                     refused.add(self._cannot_read(Head(key), error))
-                if number % _TAKEN_OVER == 0:
+                if number % 100 == 0:  # 1 to 4 ms
                     await next_slice()
         finally:
             self.sink.list_ended()
         return refused
 
     async def _watch(self) -> None:
-        """Follow changes from the last version until the watch ends; raises what it ended with, if not cleanly."""
         self._watches += 1
         begun_s = self.clock.monotonic_s()
         heard = False
@@ -315,14 +301,13 @@ class Reflector(Generic[T]):
         key = head.key
         self.unreadable.failed(key, error, uid=head.uid)
         name = key[:LONGEST_KEY] or "an object without readable metadata"
-        if name not in self._logged and len(self._logged) < _NAMES_LOGGED:
+        if name not in self._logged and len(self._logged) < 1000:
             self._logged.add(name)
             ours = None if isinstance(error, ValueError) else error  # then a reader of ours has a fault, too
             _log.warning("%s: %s cannot be read and is left out: %s", self.path, name, words(error), exc_info=ours)
         return key
 
     async def _wait_until_it_may_exist(self) -> None:
-        """The kind is not installed: nothing of it exists, and that is known."""
         if not self._absent:
             _log.info("%s: not installed; asking again every %g s", self.path, _ABSENT_S)
         await self._take_over({})
@@ -334,7 +319,6 @@ class Reflector(Generic[T]):
         await asyncio.sleep(_ABSENT_S * self.rng.uniform(0.9, 1.1))
 
     async def _wait(self, error: Exception, *, at_once: bool = False) -> None:
-        """Count an error and wait before the next try, unless it may follow at once."""
         away = isinstance(error, ApiUnavailableError)
         if self._away and not away:
             self._failures = 0  # it is back and only not ready for this: another row of failures, with short pauses
@@ -343,7 +327,7 @@ class Reflector(Generic[T]):
         self._errors += 1
         self._last_error = str(error)
         overloaded = isinstance(error, ApiError) and error.status == 429
-        if self._failures >= _SUSPECT_AFTER and not overloaded:
+        if self._failures >= 5 and not overloaded:  # the version itself is suspect
             self._relist = True
         _log.debug("%s: %s (failure %d in a row)", self.path, error, self._failures)
         if not at_once:

@@ -27,10 +27,6 @@ from extender.errors import ApiError, ApiUnavailableError, ConflictError, GoneEr
 from extender.kube.credentials import ApiServer
 
 _OBJECT_BYTES: Final = 16 * 2**20  # Also of a line; etcd refuses objects above 1.5 MiB, JSON makes six times as much
-_ERROR_BODY_BYTES: Final = 64 * 1024  # Enough for a Status
-_KINDS: dict[int, type[ApiError]] = {404: NotFoundError, 409: ConflictError, 410: GoneError}
-_MESSAGE_CHARACTERS = 500  # a Status can quote a whole object; logs and answers want a sentence
-_LONGEST_RETRY_S = 600.0  # a broken header must not put us to sleep for days
 CALLS_AT_ONCE: Final = 32  # 32 calls of 8 ms are 4,000/s; connections are opened as they are needed
 FEW: Final = 4  # For what must not wait behind Bindings: Leases, the started gangs, reviews
 
@@ -60,10 +56,9 @@ class Transport:
     """Exchanges with one API server; an async context manager, made inside a running event loop."""
 
     def __init__(self, server: ApiServer, *, concurrency: int = CALLS_AT_ONCE, agent: str = "netgang") -> None:
-        self._server = server
+        self._server, self._client = server, client_of(server, agent=agent)
         self._base = str(Url(server.url)).rstrip("/")
         self._turns = asyncio.Semaphore(concurrency)
-        self._client = client_of(server, agent=agent)
 
     async def __aenter__(self) -> Self:
         return self
@@ -139,7 +134,7 @@ class Transport:
                 break
         if HTTPStatus.OK <= response.status < HTTPStatus.MULTIPLE_CHOICES:
             return response
-        said = await response.body_reader.read(_ERROR_BODY_BYTES)
+        said = await response.body_reader.read(64 * 1024)  # Enough for a Status
         raise refusal(response.status, bytes(said or b""), retry_after=response.get_header("Retry-After") or "")
 
 
@@ -176,17 +171,15 @@ class _RefusalStatus(msgspec.Struct):
 
 
 def refusal(status: int, body: bytes, *, retry_after: str = "") -> ApiError:
-    """The error that an answer with failure `status` means; `body` is a Status object or plain text.
-
-    The longer of the header's `retry_after` and the Status's delay counts; the API server sends seconds, never a date.
-    """
+    """The error that a failure means; `body`: a Status or text. The longer of `retry_after` and its delay counts."""
     read = _decode(body)
-    message = (read.message or read.reason)[:_MESSAGE_CHARACTERS] or "no reason given"
+    message = (read.message or read.reason)[:500] or "no reason given"  # a Status can quote a whole object
     delays_s = [float(retry_after)] if retry_after.isascii() and retry_after.isdigit() else []
     if read.details is not None and read.details.retry_after_s > 0.0:
         delays_s.append(read.details.retry_after_s)
-    delay_s = min(max(delays_s), _LONGEST_RETRY_S) if delays_s else None
-    return _KINDS.get(status, ApiError)(status, message, retry_after_s=delay_s)
+    delay_s = min(max(delays_s), 600.0) if delays_s else None  # a broken header must not put us to sleep for days
+    kind = {404: NotFoundError, 409: ConflictError, 410: GoneError}.get(status, ApiError)
+    return kind(status, message, retry_after_s=delay_s)
 
 
 def refusal_in_stream(body: bytes) -> ApiError:

@@ -24,10 +24,6 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 DRIFT_RATIO = 0.05  # How much slower than another's a clock may go; real ones differ by less than a thousandth of that
-JITTER_RATIO = 0.2  # After failures pauses are up to this much longer, so that candidates do not come together
-_LEAST_WRITE_S = 0.5  # Shortest time that a request sent at the last moment has
-_UNANSWERED_MAX = 16  # A write that is forgotten does not count, which errs towards not leading
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NEVER = -float("inf")
 
 
@@ -75,7 +71,7 @@ class LeaseTimes(Struct, frozen=True):
     @classmethod
     def of(cls, duration_s: int) -> "LeaseTimes":
         """The times of a Lease of this duration; of a short one the last requests keep half a second."""
-        last_s = duration_s * (1.0 - DRIFT_RATIO) - _LEAST_WRITE_S
+        last_s = duration_s * (1.0 - DRIFT_RATIO) - 0.5
         return cls(duration_s, min(duration_s * 23.0 / 30.0, last_s), duration_s / 6.0)
 
     @property
@@ -100,16 +96,13 @@ class Election:
     """One candidate. The caller carries out `next` at `due_s`, and reports the result by one of four methods."""
 
     def __init__(self, identity: str, times: LeaseTimes, *, rng: random.Random) -> None:
-        self.identity = identity
-        self.times = times
+        self.identity, self.times, self._rng = identity, times, rng
         self.due_s = _NEVER
-        self._rng = rng
         self._lease: Lease | None = None
-        self._outdated = True
+        self._outdated, self._refused_before = True, False
         self._free_at_s = _NEVER  # From when on we may take it, by what we saw
         self._renewed_s = _NEVER  # When the write was sent by which we hold it
         self._unanswered: list[tuple[Write, float]] = []  # Writes whose outcome is not known, and when each was sent
-        self._refused_before = False
         self._last_us = 0
 
     @property
@@ -181,7 +174,7 @@ class Election:
     def has_failed(self, call: Write | None, *, sent_s: float, now_s: float) -> None:
         """No usable answer: a write may have taken effect, or may still."""
         if call is not None:
-            self._unanswered = [*self._unanswered, (call, sent_s)][-_UNANSWERED_MAX:]
+            self._unanswered = [*self._unanswered, (call, sent_s)][-16:]  # one that is forgotten does not count
         self._outdated = True
         self.due_s = max(now_s, sent_s + self._pause_s())
 
@@ -192,7 +185,8 @@ class Election:
     def _renewal(self, wall_us: int) -> LeaseSpec:
         self._last_us = max(wall_us, self._last_us + 1)
         # What the API calls MicroTime: RFC 3339 with exactly six digits, so that what was written is read again
-        now = (_EPOCH + timedelta(microseconds=self._last_us)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=self._last_us)
+        now = moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         spec = self.lease
         if spec is not None and self._is_mine:
             return replace(spec, duration_s=self.times.duration_s, renewed=now)
@@ -200,4 +194,4 @@ class Election:
         return LeaseSpec(self.identity, self.times.duration_s, now, now, transitions)
 
     def _pause_s(self) -> float:
-        return self.times.retry_period_s * (1.0 + JITTER_RATIO * self._rng.random())
+        return self.times.retry_period_s * (1.0 + 0.2 * self._rng.random())  # so that candidates do not come together

@@ -17,19 +17,16 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
+from extender.errors import ApiError, ApiUnavailableError, Backoff, ConflictError, NotFoundError
 from extender.leadership.election import Election, LeaseApi, LeaseSpec
 from extender.ports import Clock, ClusterApi
-from extender.runtime.clock import Backoff
 from extender.runtime.telemetry import Telemetry
 from extender.schemas import Standing
 
 _log = logging.getLogger("netgang.leadership")
-
 READS: Final = frozenset({"list_page", "watch", "get_pod", "get_object", "labelled_owners"})
 LEADER: Final = "leader"
 _T = TypeVar("_T")
-_AGAIN: Final = Backoff(first_s=0.2, limit_s=5.0)
 _FAREWELL_S: Final = 1.0  # Longest wait for label and release each, at an orderly end; a standby can do without
 
 
@@ -37,9 +34,7 @@ class RoleLabel:
     """The label of our own pod; `pod` "" means that we are none, and nothing is labelled."""
 
     def __init__(self, api: LeaseApi, pod: str) -> None:
-        self._api = api
-        self._pod = pod
-        self._leader = False
+        self._api, self._pod, self._leader = api, pod, False
         self._changed = asyncio.Event()
         self._changed.set()  # a former process in this pod may have left its label
         self._settled = asyncio.Event()
@@ -73,7 +68,7 @@ class RoleLabel:
                 if failures == 1:
                     _log.warning("the label of pod %s cannot be changed: %s", self._pod, error)
                 with suppress(TimeoutError):  # not longer than until another state is wanted
-                    async with asyncio.timeout(_AGAIN.whole_s(failures)):
+                    async with asyncio.timeout(Backoff(first_s=0.2, limit_s=5.0).whole_s(failures)):
                         await self._changed.wait()
                 self._changed.set()
             else:
@@ -92,23 +87,25 @@ class Duties(msgspec.Struct):
     turn_away: Callable[[], None] = lambda: None  # Close callers' connections: the Service leads new ones on
 
 
+class Candidacy(msgspec.Struct, frozen=True):
+    """One replica that stands for election; `pod` "": it runs in none and labels none."""
+
+    election: Election
+    api: LeaseApi
+    pod: str
+
+
 class Leadership:
     """One candidate at work: give it its duties, `run` it, ask `leading`."""
 
     duties: Duties
 
-    def __init__(
-        self, election: Election, api: LeaseApi, clock: Clock, telemetry: Telemetry, *, label: RoleLabel
-    ) -> None:
+    def __init__(self, stands: Candidacy, clock: Clock, telemetry: Telemetry) -> None:
         self.ready = asyncio.Event()  # Set once we could lead: before, we do not stand for it
         self.terms = 0
-        self._election = election
-        self._api = api
-        self._clock = clock
-        self._telemetry = telemetry
-        self._label = label
-        self._acting = False
-        self._retired = False
+        self._election, self._api, self._clock, self._telemetry = stands.election, stands.api, clock, telemetry
+        self._label = RoleLabel(stands.api, stands.pod)
+        self._acting = self._retired = False
         self._closed = False  # Nothing may be sent any more, whatever the lease says
         self._resigned = False  # The lease is given back, and no more asked about
         self._asking = asyncio.Lock()
@@ -202,7 +199,6 @@ class Leadership:
             self._lay_down()
 
     async def _take_up(self) -> None:
-        """Begin a term, once what was sent in a former one is over."""
         await self.duties.over()
         if self._retired or not self._election.leading(self._clock.monotonic_s()):
             return
@@ -264,13 +260,10 @@ class FencedApi:
     """Every call of ClusterApi, so that nothing is sent that could arrive as a former leader's (docs/safety.md S11).
 
     What is not in `READS` is a write. It begins only while the lease is ours, and is given up when that is over.
-    `room_s`: how long a write may take that begins now; 0 or less: none may.
     """
 
     def __init__(self, api: ClusterApi, room_s: Callable[[], float]) -> None:
-        self._api = api
-        self._room_s = room_s
-        self._under_way = 0
+        self._api, self._room_s, self._under_way = api, room_s, 0
         self._idle = asyncio.Event()
         self._idle.set()
 

@@ -1,1 +1,1 @@
-"""What every part of the process uses: clock, slices of the event loop, memory, metrics, log lines."""
+"""What every part of the process uses: slices of the event loop, memory, metrics, log lines."""

@@ -19,10 +19,13 @@ from scoring.ids import GangKey
 DECISIONS: Final = "netgang.decisions"
 
 _decisions = logging.getLogger(DECISIONS)
-_PLANNED: Final = frozenset({"admit", "plan"})  # Decisions of the planner, which runs in a standby too
-_STEPS: Final = frozenset({"filter", "ungate"})  # Steps towards a bind, which says the same and is written
 _SHOWN: Final = ("pod", "gang", "node", "reason", "parts")
-_FORGOTTEN_AFTER: Final = 5.0  # × `repeat_after_s`: longer than kube-scheduler leaves a pod alone
+MOST_GANGS: Final = 5000
+MOST_EACH: Final = 10
+MOST_REASONS: Final = 3  # Reasons to wait in a row: they alternate all the time, and must not drive out what happened
+MOST_GONE: Final = 128  # Gangs that are gone and kept: at the soak's rates those of the last minutes
+MOST_CHANGES: Final = 60
+_REASON: Final = "plan"  # The planner's word about a gang that waits
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -57,14 +60,15 @@ class DecisionLog:
     def log_decision(self, decision: Decision, *, now_s: float) -> bool:
         """Write `decision`, or leave it out as a repeated refusal; `False`: left out. `now_s`: monotonic."""
         repeated = 0
-        if decision.what in _PLANNED and not self.acting():
+        if decision.what in {"admit", "plan"} and not self.acting():  # the planner runs in a standby too
             return False
         if decision.reason:
             if (seen := self._admit(decision, now_s)) is None:
                 return False
             repeated, seen.left_out = seen.left_out, 0
         self.heard(decision)
-        level = logging.DEBUG if decision.what in _STEPS and not decision.reason else logging.INFO
+        step = decision.what in {"filter", "ungate"}  # towards a bind, which says the same and is written
+        level = logging.DEBUG if step and not decision.reason else logging.INFO
         if _decisions.isEnabledFor(level):  # a line for each pod, made directly: logging would search for the caller
             record = logging.LogRecord(DECISIONS, level, "", 0, decision.what, (), None)
             where = {name: shown for name in _SHOWN if (shown := getattr(decision, name))}
@@ -76,7 +80,7 @@ class DecisionLog:
 
     def _admit(self, decision: Decision, now_s: float) -> "_Seen | None":
         key = (decision.what, decision.pod or decision.gang, decision.reason)
-        forgotten_s = now_s - _FORGOTTEN_AFTER * self.repeat_after_s
+        forgotten_s = now_s - 5.0 * self.repeat_after_s  # longer than kube-scheduler leaves a pod alone
         while self._seen and next(iter(self._seen.values())).written_s <= forgotten_s:
             self._seen.popitem(last=False)  # news, if it comes again: most refused gangs start, and are gone
         seen = self._seen.get(key)
@@ -102,16 +106,6 @@ class _Seen(msgspec.Struct):
     left_out: int = 0
 
 
-MOST_GANGS: Final = 5000
-MOST_EACH: Final = 10
-MOST_REASONS: Final = 3  # Reasons to wait in a row: they alternate all the time, and must not drive out what happened
-MOST_GONE: Final = 128  # Gangs that are gone and kept: at the soak's rates those of the last minutes
-MOST_CHANGES: Final = 60
-_OF_PODS: Final = frozenset({"filter", "prioritize"})  # Answers to kube-scheduler pod by pod, which the plan explains
-_REASON: Final = "plan"  # The planner's word about a gang that waits
-_ANSWERS: Final = frozenset({"filter", _REASON})  # What the queue shows for every gang; all else changes something
-
-
 @dataclass(eq=False, repr=False)
 class RecentDecisions:
     """One thread of control."""
@@ -128,10 +122,10 @@ class RecentDecisions:
     def add(self, decision: Decision) -> None:
         """Keep a decision. Cost: O(1), and O(gangs) once in `MOST_GONE` / 2 new gangs."""
         now_s, what = self.clock.now_s(), decision.what
-        if what not in _ANSWERS:
+        if what not in {"filter", _REASON}:  # which the queue shows for every gang; all else changes something
             self._changes.appendleft((now_s, decision))
             self.count += 1
-        if not decision.gang or what in _OF_PODS:
+        if not decision.gang or what in {"filter", "prioritize"}:  # answers pod by pod, which the plan explains
             return
         gang = GangKey(decision.gang)
         before = self._of.get(gang, ())

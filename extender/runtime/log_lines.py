@@ -8,7 +8,6 @@ import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
-from functools import lru_cache
 from typing import Final, TextIO
 
 import msgspec
@@ -68,10 +67,4 @@ def _extra(record: logging.LogRecord) -> Mapping[str, object]:
 
 def _timestamp(record: logging.LogRecord) -> str:
     """RFC 3339 with milliseconds, cut off as everywhere else."""
-    second = int(record.created)
-    return f"{_whole_second(second)}.{int((record.created - second) * 1000):03d}Z"
-
-
-@lru_cache(maxsize=2)
-def _whole_second(second: int) -> str:
-    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")[:23] + "Z"

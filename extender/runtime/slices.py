@@ -56,8 +56,6 @@ async def in_timed_slices(steps: Steps[_T]) -> tuple[_T, float]:
 
 
 class _Line:
-    """The works that wait for a slice on one event loop."""
-
     def __init__(self) -> None:
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._moves = False

@@ -97,7 +97,6 @@ class VerbsApp:
             await send({"type": "http.response.body", "body": body})
 
     async def _reply(self, verb: str, scope: Scope, receive: Receive) -> VerbReply:
-        """The reply to a whole request, or to one whose body is too large, too slow, or broken off."""
         declared, curl = b"", False
         for name, value in scope["headers"]:
             if name == b"content-length":
@@ -125,7 +124,6 @@ class VerbsApp:
             return VerbReply(_failure(verb, body, wire.INTERNAL_ERROR), "internal")
 
     def _has_failed(self, place: str) -> None:
-        """Count a bug, and be unready for a while."""
         self.telemetry.internal_error(place)
         self._unready_until_s = asyncio.get_running_loop().time() + UNREADY_AFTER_ERROR_S
 

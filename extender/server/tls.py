@@ -26,11 +26,8 @@ from extender.runtime.telemetry import Telemetry
 from extender.settings.settings import TlsSettings
 
 Refused: TypeAlias = Callable[[str], None]  # Hears why a client was refused, for people
-SERVER: Final = "server"
-CLIENT_CA: Final = "client_ca"
 RELOAD_S: Final = 5.0  # Certificates are renewed days before they end: a look must only be cheap
 _SAID_AGAIN_S: Final = 10.0
-_UNFIT: Final = ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED")
 
 _log = logging.getLogger("netgang.tls")
 
@@ -101,11 +98,7 @@ def words_of(error: OSError) -> str:
 
 
 def names_of(certificate: Mapping[str, Any]) -> frozenset[str]:
-    """Common name and alternative names of a peer's certificate, as `SSLObject.getpeercert` gives it.
-
-    >>> sorted(names_of({"subject": ((("commonName", "a"),),), "subjectAltName": (("DNS", "b"), ("URI", "c:/d"))}))
-    ['a', 'b', 'c:/d']
-    """
+    """Common name and alternative names of a peer's certificate, as `SSLObject.getpeercert` gives it."""
     subject: Sequence[Sequence[tuple[str, str]]] = certificate.get("subject", ())
     common = {value for part in subject for kind, value in part if kind == "commonName"}
     return frozenset(common | {value for _, value in certificate.get("subjectAltName", ()) if isinstance(value, str)})
@@ -116,7 +109,7 @@ class Loaded(msgspec.Struct, frozen=True):
 
     for_verbs: ssl.SSLContext
     for_people: ssl.SSLContext
-    ends_s: Mapping[str, float]  # SERVER, CLIENT_CA → when it, or the first of the authorities, ends (Unix seconds)
+    ends_s: Mapping[str, float]  # `server`, `client_ca` → when it, or the first of the authorities, ends (Unix seconds)
     marks: Sequence[object]
 
 
@@ -139,9 +132,9 @@ def load(settings: TlsSettings, *, now_s: float) -> Loaded:
     assert key_file is not None
     try:
         verbs, people = _with_pair(cert_file, key_file), _with_pair(cert_file, key_file)
-        ends_s = {SERVER: _shown_until_s(people, cert_file)}
+        ends_s = {"server": _shown_until_s(people, cert_file)}
         if settings.client_ca_file is not None:
-            ends_s[CLIENT_CA] = _load_authorities(verbs, settings.client_ca_file, now_s=now_s)
+            ends_s["client_ca"] = _load_authorities(verbs, settings.client_ca_file, now_s=now_s)
     except ConfigError:
         if marks_of(settings) == marks:
             raise
@@ -162,7 +155,7 @@ def _with_pair(cert_file: Path, key_file: Path) -> ssl.SSLContext:
     try:
         context.load_cert_chain(cert_file, key_file, password="")  # never ask at a terminal
     except ssl.SSLError as error:
-        if error.reason in _UNFIT:
+        if error.reason in ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED"):
             what = f"tls.key_file = {key_file}: is not the key of the certificate in tls.cert_file = {cert_file}"
             raise ConfigError(f"{what}; give the key that this certificate was requested with") from error
         fix = "accepted: PEM, not encrypted, RSA of 2048 bits or more, or an elliptic curve such as P-256"

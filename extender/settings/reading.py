@@ -186,11 +186,7 @@ def _path(kind: type, value: Any) -> Path:
 
 
 def _why(error: msgspec.ValidationError) -> str:
-    """What is accepted, in words.
-
-    >>> _why(msgspec.ValidationError("Expected `int` >= 0")), _why(msgspec.ValidationError("Expected `int`, got `str`"))
-    ('must be greater than or equal to 0', 'must be a valid integer')
-    """
+    """What is accepted, in words, of msgspec's such as "Expected `int` >= 0" or "Expected `int`, got `str`"."""
     what = str(error)
     if (bound := re.fullmatch(r"Expected `\w+` ([<>]=?) (\S+)", what)) is not None:
         return f"must be {_BOUNDS[bound[1][0]]}{' or equal to' * (len(bound[1]) > 1)} {float(bound[2]):g}"
@@ -251,11 +247,7 @@ def read_environment(settings: Iterable[str], environment: Mapping[str, str]) ->
 
 
 def from_environment(variables: Mapping[str, str]) -> dict[str, Any]:
-    """Values of the NETGANG_… names among these; lists and mappings are JSON, all else is text for the setting to read.
-
-    >>> from_environment({"NETGANG_LEASE__NAME": "a", "NETGANG_DEBUG_PORT": "null", "NETGANG_RULES": "[]", "HOME": "/"})
-    {'lease': {'name': 'a'}, 'debug_port': None, 'rules': []}
-    """
+    """Values of the NETGANG_… names among these; lists and mappings are JSON, all else is text for the setting."""
     values: dict[str, Any] = {}
     for name in (name for name in variables if name.startswith(ENV_PREFIX)):
         value: Any = variables[name]
@@ -279,11 +271,7 @@ def unfold(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def merge(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
-    """`low` with the values of `high` put over it.
-
-    >>> merge({"a": {"x": 1, "y": 2}, "b": [1, 2]}, {"a": {"y": 3}, "b": [4]})
-    {'a': {'x': 1, 'y': 3}, 'b': [4]}
-    """
+    """`low` with the values of `high` put over it."""
     merged = dict(low)
     for name, value in high.items():
         before = merged.get(name)

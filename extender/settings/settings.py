@@ -28,6 +28,9 @@ COMMIT_TIMEOUT_S: Final = 15.0
 """How long a gang's Bindings may wait for their turn and for the API server before they are answered as failed."""
 BINDING_MAX_S: Final = 6.0
 """Longest that one Binding takes, with its repetitions and the read that finds out its outcome."""
+Port: TypeAlias = Annotated[int, Meta(ge=0, le=65535)]
+LEASE_NAME = "netgang-leader"  # Replicas of one installation are in one namespace
+HOME = "netgang-system"  # Netgang's own namespace, as in manifests/
 MARGIN_S: Final = 1.0
 """For the pod that the watch has not brought yet (half a second), the network, and an event loop that is busy."""
 
@@ -48,11 +51,6 @@ class LeaderElection(StrEnum):
     ON = "on"
 
 
-Port: TypeAlias = Annotated[int, Meta(ge=0, le=65535)]
-LEASE_NAME = "netgang-leader"  # Replicas of one installation are in one namespace
-HOME = "netgang-system"  # Netgang's own namespace, as in manifests/
-
-
 class LeaseSettings(Section, frozen=True):
     """The Lease (coordination.k8s.io) on which replicas agree, with `leader_election: on`."""
 
@@ -63,11 +61,7 @@ class LeaseSettings(Section, frozen=True):
 
 
 def own_pod(environment: Mapping[str, str]) -> tuple[str, str]:
-    """Namespace and name of the pod that this process runs in, by the downward API; "" each: they are not known.
-
-    >>> own_pod({"POD_NAME": "netgang-0", "POD_NAMESPACE": "team"}), own_pod({"POD_NAME": "netgang-0"})
-    (('team', 'netgang-0'), ('', ''))
-    """
+    """Namespace and name of the pod that this process runs in, by the downward API; "" each: they are not known."""
     namespace, name = environment.get("POD_NAMESPACE", ""), environment.get("POD_NAME", "")
     return (namespace, name) if namespace and name else ("", "")
 
@@ -118,9 +112,6 @@ def is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
-
-
-_SCHEDULER_NAME = re.compile(r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?")
 
 
 class LogLevel(StrEnum):
@@ -236,7 +227,8 @@ class Settings(Policy, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         super().__post_init__()
         names = self.scheduler_names
-        if len(set(names)) != len(names) or not all(map(_SCHEDULER_NAME.fullmatch, names)):
+        form = re.compile(r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?")
+        if len(set(names)) != len(names) or not all(map(form.fullmatch, names)):
             raise ValueError(
                 "scheduler_names: must be different scheduler names such as netgang (lower case, digits, - and .)"
             )
@@ -310,10 +302,7 @@ class Settings(Policy, frozen=True, kw_only=True):
         return replace(settings, probe=replace(settings.probe, service_account=account))
 
     def changed(self, values: Mapping[str, Any], layers: tuple[Layer, ...] = (), *, fixed: bool = False) -> "Settings":
-        """These with others, by name, sections merged; `layers`: where they are from. ConfigError names every mistake.
-
-        `fixed`: also what is no setting (`scoring.model.policy`).
-        """
+        """These with others, sections merged; `layers`: where from; `fixed`: also what is no setting. ConfigError."""
         return read_record(self, values, layers, fixed=fixed)
 
     def policy(self) -> Policy:

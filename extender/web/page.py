@@ -152,12 +152,11 @@ def _gates(views: Views, snapshot: Snapshot) -> Document:
 
 
 def _letter(pod: Pod, held: Container[PodUid]) -> str:
-    """Of a member: bound, held at bind, gated, or waiting."""
     if pod.node is not None:
-        return "b"
+        return "b"  # Bound
     if pod.uid in held:
-        return "h"
-    return "g" if pod.gates else "w"
+        return "h"  # At bind
+    return "g" if pod.gates else "w"  # Gated, waiting
 
 
 def _network(views: Views, _: Snapshot) -> Document:

@@ -17,8 +17,7 @@ from extender.kube.client import KubeClient
 from extender.kube.credentials import ApiServer, Authorization, Token
 from extender.kube.transport import Transport
 from extender.notes import Bearer, NoteKind
-from extender.ports import Binding, ClusterApi, WatchEvent
-from extender.runtime.clock import SystemClock
+from extender.ports import Binding, ClusterApi, SystemClock, WatchEvent
 from lab.testbed.apiserver.server import LoopbackApi, serve
 from lab.testbed.apiserver.store import ApiStore
 from scoring.ids import NodeName, PodUid, ZoneName

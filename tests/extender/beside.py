@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, TypeVar
 
 from extender.runtime.slices import Steps
+from lab.testbed.beside import beside
 
 T = TypeVar("T")
 
@@ -13,16 +14,10 @@ T = TypeVar("T")
 @asynccontextmanager
 async def playing(*programs: Any) -> AsyncIterator[None]:
     """Run these coroutines beside the test; one that ends by an error fails it."""
-    tasks = [asyncio.create_task(one) for one in programs]
-    try:
+    async with AsyncExitStack() as stack:
+        for one in programs:
+            await stack.enter_async_context(beside(one))
         yield
-        for one in tasks:
-            assert not one.done() or one.exception() is None, one
-    finally:
-        for one in tasks:
-            one.cancel()
-            with suppress(asyncio.CancelledError):
-                await one
 
 
 @asynccontextmanager

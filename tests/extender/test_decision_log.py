@@ -38,7 +38,10 @@ async def a_busy_minute(world: World) -> None:
     await world.settle(30.0)
 
 
-async def test_every_decision_is_made_again_bit_for_bit() -> None:
+async def test_every_decision_is_made_again_bit_for_bit_if_that_is_asked_for() -> None:
+    async with running(*NODES) as world:
+        answer = await world.get("/v1/record")
+    assert (answer.status_code, "record.enabled" in answer.json()["detail"]) == (404, True)
     async with running(*NODES, record={"enabled": True}) as world:
         await a_busy_minute(world)
         log = (await world.get("/v1/record")).raise_for_status().content
@@ -86,13 +89,6 @@ async def test_what_is_kept_is_bounded_and_the_newest_stays() -> None:
                 recorder.record(float(number), EMPTY, BEFORE, BEFORE)
             log = await recorder.log()
         assert [one.at_s for one in decisions(log)] == kept
-
-
-async def test_nothing_is_kept_unless_it_is_asked_for() -> None:
-    async with running(*NODES) as world:
-        answer = await world.get("/v1/record")
-    assert answer.status_code == 404
-    assert "record.enabled" in answer.json()["detail"]
 
 
 FAULTS = {  # case: (what is no log, what is said)

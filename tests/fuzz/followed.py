@@ -14,8 +14,7 @@ from extender.bootstrap.common import feeds_of
 from extender.cache.state import UnreadableObjects
 from extender.kube.reflector import Reflector
 from extender.notes import UncheckedNotes
-from extender.ports import ClusterApi, Page, WatchEvent
-from extender.runtime.clock import SystemClock
+from extender.ports import ClusterApi, Page, SystemClock, WatchEvent
 from extender.settings.settings import Settings
 
 

@@ -18,8 +18,8 @@ from extender.controllers.context import ControllerContext
 from extender.controllers.elastic.kinds import KINDS, Intent, JobKind, NotNow, Seen, read
 from extender.controllers.events.recorder import Happening, Subject
 from extender.controllers.failure_budget import decoded
+from extender.errors import Backoff
 from extender.notes import NoteReader
-from extender.runtime.clock import Backoff
 from extender.runtime.decision_lines import Decision
 from extender.runtime.telemetry import Telemetry
 from scoring.ids import JobKey as PodsJob

@@ -23,8 +23,7 @@ from extender.controllers.events.waiting import WaitReasons
 from extender.controllers.removal.losses import Repins
 from extender.convert.patches import STATUS_FIELDS, condition_patch, status_patch
 from extender.convert.podgroups import pod_group_from_json
-from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
-from extender.runtime.clock import Backoff
+from extender.errors import ApiError, ApiUnavailableError, Backoff, ConflictError, NotFoundError
 from extender.runtime.slices import Steps
 from extender.settings.settings import StatusMode
 from scoring.ids import GangKey, PodUid

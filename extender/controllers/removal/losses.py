@@ -16,8 +16,7 @@ from extender.controllers.removal.removals import Cause, Fresh, Verdicts, read_m
 from extender.controllers.removal.restarts import Restarts
 from extender.controllers.removal.suspensions import Obstacle, wants_no_more
 from extender.convert import pod_from_json
-from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
-from extender.runtime.clock import Backoff
+from extender.errors import ApiError, ApiUnavailableError, Backoff, ConflictError, NotFoundError
 from extender.runtime.decision_lines import Decision
 from extender.runtime.slices import Steps
 from scoring.feasibility.quorum import Quorums, quorum_of

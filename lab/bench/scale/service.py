@@ -29,7 +29,7 @@ import uvloop
 
 from extender import bootstrap
 from extender.bootstrap.serve import configs, favour_the_loop, running
-from extender.runtime.clock import SystemClock
+from extender.ports import SystemClock
 from extender.runtime.log_lines import LogFormat, configure_logging
 from extender.scheduling import planner_loop
 from extender.settings.settings import Settings

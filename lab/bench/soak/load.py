@@ -22,7 +22,7 @@ from collections.abc import Callable
 from typing import Any
 
 from extender.kube.calls import NODES, POD_GROUPS, PODS
-from extender.runtime.clock import SystemClock
+from extender.ports import SystemClock
 from lab.bench.child import say
 from lab.bench.scale import objects
 from lab.bench.scale.objects import STARVE_LIMIT_S

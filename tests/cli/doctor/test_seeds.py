@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from cli.doctor.checks import Severity, examine
 from cli.doctor.facts import Answered, Endpoints, Facts, LeaseSeen, Replica, ServiceAddress, ask_sources, scheduler_of
 from extender.errors import ConfigError
-from extender.runtime.clock import SystemClock
+from extender.ports import SystemClock
 from extender.schemas import AgentsAmiss, ProbeAgents
 from extender.settings.settings import LeaderElection, Settings, TlsSettings
 from scoring.ids import NO_ZONE

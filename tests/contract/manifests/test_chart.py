@@ -18,7 +18,7 @@ from cli.doctor.facts import Facts, ServiceAddress, mounted, settings_of
 from cli.removal import CALLS, POLICIES
 from extender.api.problems import PROBES
 from extender.network.probe_bursts import PORTS
-from extender.runtime.clock import SystemClock
+from extender.ports import SystemClock
 from extender.server.tls import load
 from extender.settings.settings import TlsSettings
 from lab.testbed.errors import ControlPlaneError

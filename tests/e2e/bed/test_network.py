@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from extender.runtime.clock import SystemClock
+from extender.ports import SystemClock
 from lab.testbed.parts.service import Netgang
 from tests.e2e.stage import Stage
 from tests.fakes.maddash_server import MaddashServer, full_mesh, paper_mesh

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from extender.runtime.clock import SystemClock
+from extender.ports import SystemClock
 from lab.testbed.api import Object
 from lab.testbed.cluster import NETGANG_SCHEDULER
 from lab.testbed.objects import ZONE_LABEL, gang_labels, priority_class, zone_nodes

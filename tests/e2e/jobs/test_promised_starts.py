@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from extender.decision_log import decisions
-from extender.runtime.clock import SystemClock
+from extender.ports import SystemClock
 from lab.testbed.api import Api
 from lab.testbed.beside import beside
 from lab.testbed.cluster import Cluster

@@ -62,13 +62,6 @@ async def ended(process: Process) -> tuple[int, str]:
     return await process.wait(), rest
 
 
-async def ends_well(process: Process, number: signal.Signals = signal.SIGTERM) -> None:
-    process.send_signal(number)
-    async with asyncio.timeout(LIVENESS_S):
-        code, rest = await ended(process)
-    assert (code, "Traceback" in rest) == (0, False)
-
-
 async def offered(client: httpx.AsyncClient) -> str:
     while not (names := (await client.post("/filter", content=FILTER)).json()["NodeNames"]):
         pass  # the first plan may still be made on a busy machine
@@ -85,13 +78,6 @@ async def held(client: httpx.AsyncClient) -> "asyncio.Task[dict[str, Any]]":
     while (await client.get("/v1/plan")).json()["held_binds"] < 1:  # noqa: ASYNC110 - it is in another process
         await asyncio.sleep(0.01)
     return call
-
-
-async def test_ctrl_c_answers_what_is_held_and_ends_with_0() -> None:
-    async with started("--port", "0") as (process, log), client_of("port", log) as client:
-        call = await held(client)
-        await ends_well(process, signal.SIGINT)
-        assert await call == {"Error": "netgang: this replica is not the leader"}
 
 
 @pytest.mark.parametrize(("setting", "other"), [("port", "--debug-port"), ("debug_port", "--port")])
@@ -119,7 +105,8 @@ async def two_ports() -> AsyncIterator[tuple[Process, httpx.AsyncClient, httpx.A
         yield process, verbs, people
 
 
-async def test_both_ports_show_one_service_and_end_together() -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_both_ports_show_one_service_and_end_together(number: signal.Signals) -> None:
     """One signal ends both; a node that was offered at the port for people opens no /bind (docs/safety.md S2)."""
     async with two_ports() as (process, verbs, people):
         for path in ("/healthz", "/readyz", "/v1/network", "/metrics", "/docs"):
@@ -130,7 +117,10 @@ async def test_both_ports_show_one_service_and_end_together() -> None:
         assert (await people.get("/v1/plan")).json() == (await verbs.get("/v1/plan")).json()
         assert (await people.get("/v1/plan")).json()["held_binds"] == 1
         assert (await people.post("/bind", json=BIND)).json() == {"Error": DEBUG_BINDS_NOTHING}
-        await ends_well(process)
+        process.send_signal(number)
+        async with asyncio.timeout(LIVENESS_S):
+            code, rest = await ended(process)
+        assert (code, "Traceback" in rest) == (0, False)
         assert await call == {"Error": "netgang: this replica is not the leader"}
 
 

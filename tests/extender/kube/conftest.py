@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from extender.errors import Backoff
 from extender.kube.client import KubeClient
 from extender.kube.credentials import ApiServer, Authorization, Token
 from extender.kube.transport import Transport
-from extender.runtime.clock import Backoff, SystemClock
+from extender.ports import SystemClock
 from lab.testbed.apiserver.server import LoopbackApi, serve
 from lab.testbed.apiserver.store import ApiStore
 

@@ -14,7 +14,6 @@ import pytest
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NetgangError, NotFoundError
 from extender.kube.calls import PODS
 from extender.kube.client import KubeClient, KubeReviews, OperatorApi
-from extender.kube.transport import Transport
 from extender.ports import Binding, Identity
 from lab.testbed.apiserver.server import Fault, LoopbackApi
 from scoring.ids import NodeName, PodUid
@@ -96,25 +95,21 @@ async def test_calls_on_the_wire(
     assert json.loads(seen.body or b"null") == body
 
 
-async def test_a_list_on_the_wire(loopback: LoopbackApi, client: KubeClient) -> None:
+async def test_a_list_and_a_watch_on_the_wire(loopback: LoopbackApi, client: KubeClient) -> None:
     """`not_older_than` belongs to the first page only; the API server refuses it beside a continue token."""
     for number in range(3):
         loopback.store.put(PODS, {"metadata": {"name": f"p{number}"}})
     first = await client.list_page(PODS.collection(), limit=2, not_older_than="2")
     await client.list_page(PODS.collection(), limit=2, not_older_than="2", continue_token=first.continue_token)
-    assert [seen.path for seen in loopback.seen] == [
-        "/api/v1/pods?limit=2&resourceVersion=2&resourceVersionMatch=NotOlderThan",
-        f"/api/v1/pods?limit=2&continue={first.continue_token}",
-    ]
-
-
-async def test_a_watch_on_the_wire(loopback: LoopbackApi, client: KubeClient) -> None:
-    loopback.store.put(PODS, {"metadata": {"name": "p"}})
     path = PODS.collection("default") + "?labelSelector=a%3Db"
     async with aclosing(client.watch(path, resource_version="1", timeout_s=250)) as events:
         await anext(events)
     query = "watch=true&resourceVersion=1&allowWatchBookmarks=true&timeoutSeconds=250"
-    assert loopback.seen[0].path == f"/api/v1/namespaces/default/pods?labelSelector=a%3Db&{query}"
+    assert [seen.path for seen in loopback.seen] == [
+        "/api/v1/pods?limit=2&resourceVersion=2&resourceVersionMatch=NotOlderThan",
+        f"/api/v1/pods?limit=2&continue={first.continue_token}",
+        f"/api/v1/namespaces/default/pods?labelSelector=a%3Db&{query}",
+    ]
 
 
 async def test_items_are_passed_on_as_they_are(loopback: LoopbackApi, client: KubeClient) -> None:
@@ -136,7 +131,7 @@ NO_LISTS = {
 
 
 @pytest.mark.parametrize("body", NO_LISTS.values(), ids=NO_LISTS)
-async def test_nonsense_is_not_an_empty_list(body: bytes, loopback: LoopbackApi, client: KubeClient) -> None:
+async def test_nonsense_is_no_list_and_no_event(body: bytes, loopback: LoopbackApi, client: KubeClient) -> None:
     """An answer 200 that is no list is an outage: taken for an empty one it would wipe the cache."""
     loopback.fail_next("list", Fault(status=200, body=body))
     with pytest.raises(ApiUnavailableError):
@@ -145,9 +140,6 @@ async def test_nonsense_is_not_an_empty_list(body: bytes, loopback: LoopbackApi,
     loopback.fail_next("list", Fault(status=200, body=as_go_writes))
     page = await client.list_page(PODS.collection(), limit=500)
     assert (page.items, page.resource_version, page.continue_token) == ([], "7", "")
-
-
-async def test_nonsense_in_a_watch_is_an_outage(loopback: LoopbackApi, client: KubeClient) -> None:
     loopback.fail_next("watch", Fault(status=200, body=b'{"type":"ADDED"}\n'))
     with pytest.raises(ApiUnavailableError):
         async with aclosing(client.watch(PODS.collection(), resource_version="1", timeout_s=9)) as events:
@@ -170,23 +162,14 @@ ANN_JSON = {"username": "ann", "uid": "u1", "groups": ["devs", "system:authentic
 
 @pytest.fixture
 async def reviews(loopback: LoopbackApi) -> AsyncIterator[KubeReviews]:
-    async with Transport(server_of(loopback.url)) as transport:
-        yield KubeReviews(transport)
+    async with KubeReviews(server_of(loopback.url)) as made:
+        yield made
 
 
 def says(api: LoopbackApi, answer: object) -> None:
     """The next answer, a value or a text that need not be JSON."""
     text = answer if isinstance(answer, str) else json.dumps(answer)
     api.fail_next("create", Fault(status=201, body=text.encode()))
-
-
-async def test_a_token_is_reviewed(loopback: LoopbackApi, reviews: KubeReviews) -> None:
-    says(loopback, {"status": {"authenticated": True, "user": ANN_JSON}})
-    assert await reviews.identity("secret") == ANN
-    want = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": "secret"}}
-    [seen] = loopback.seen
-    assert (seen.method, seen.path, seen.headers["Authorization"]) == ("POST", TOKENS, "Bearer abc")
-    assert json.loads(seen.body) == want
 
 
 @pytest.mark.parametrize(
@@ -203,25 +186,30 @@ async def test_a_token_may_have_to_be_for_us(
     assert json.loads(loopback.seen[0].body)["spec"] == {"token": "secret", "audiences": ["netgang", "other"]}
 
 
-NO_IDENTITY = {
-    "not authenticated": {"authenticated": False},
-    "an error": {"error": "token expired"},
-    "nothing said": {},
-    "a name but no yes": {"user": ANN_JSON},
-    "a yes but no name": {"authenticated": True, "user": {"groups": ["system:masters"]}},
+REVIEWED: dict[str, tuple[Identity | None, dict[str, Any]]] = {  # case: (whose token it is, the API server's status)
+    "a yes": (ANN, {"authenticated": True, "user": ANN_JSON}),
+    "not authenticated": (None, {"authenticated": False}),
+    "an error": (None, {"error": "token expired"}),
+    "nothing said": (None, {}),
+    "a name but no yes": (None, {"user": ANN_JSON}),
+    "a yes but no name": (None, {"authenticated": True, "user": {"groups": ["system:masters"]}}),
 }
 
 
-@pytest.mark.parametrize("status", NO_IDENTITY.values(), ids=NO_IDENTITY)
-async def test_no_identity(status: dict[str, Any], loopback: LoopbackApi, reviews: KubeReviews) -> None:
-    """Only a plain yes with a name counts."""
+@pytest.mark.parametrize(("owner", "status"), REVIEWED.values(), ids=REVIEWED)
+async def test_only_a_plain_yes_with_a_name_counts(
+    owner: Identity | None, status: dict[str, Any], loopback: LoopbackApi, reviews: KubeReviews
+) -> None:
     says(loopback, {"status": status})
-    assert await reviews.identity("x") is None
+    assert await reviews.identity("secret") == owner
+    want = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": "secret"}}
+    [seen] = loopback.seen
+    assert (seen.method, seen.path, seen.headers["Authorization"]) == ("POST", TOKENS, "Bearer abc")
+    assert json.loads(seen.body) == want
 
 
 @pytest.mark.parametrize("body", ["", "{}", "null", '{"status": {"authenticated": "yes"}}'])
-async def test_no_sense_is_no_answer(body: str, loopback: LoopbackApi, reviews: KubeReviews) -> None:
-    """An error, so that the caller refuses; never a yes."""
+async def test_no_sense_is_an_error_and_never_a_yes(body: str, loopback: LoopbackApi, reviews: KubeReviews) -> None:
     says(loopback, body)
     with pytest.raises(ApiUnavailableError):
         await reviews.identity("x")
@@ -300,7 +288,6 @@ async def test_success_is_the_pod_on_its_node(faults: Sequence[Fault], loopback:
 
 CONFLICTS = {  # case: (words of the message, fields of the pod's spec, uid in the Binding)
     "on another node": ("already on node n9", {"nodeName": "n9"}, None),
-    "another pod of that name": ("replaced", {}, "old-uid"),
     "another pod of that name on that node": ("replaced", {"nodeName": "n1"}, "old-uid"),
     "gated": ("schedulingGates", {"schedulingGates": [{"name": "netgang.io/gang"}]}, None),
 }
@@ -311,7 +298,6 @@ CONFLICTS = {  # case: (words of the message, fields of the pod's spec, uid in t
 async def test_conflicts(
     want: str, spec: dict[str, object], uid: str | None, fault: Fault, loopback: LoopbackApi, client: KubeClient
 ) -> None:
-    """A pod that cannot get this node is a ConflictError, also when the first answer was lost; nothing is bound."""
     binding = add_pod(loopback, **spec)
     if uid is not None:
         binding = Binding("default", "p", PodUid(uid), NodeName("n1"))

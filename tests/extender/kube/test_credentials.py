@@ -120,8 +120,7 @@ def test_https_checks_the_servers_certificate(checked: bool, kubeconfig: Kubecon
     assert server.tls == Tls(CERTIFICATE if checked else None, verified=checked)
 
 
-def test_a_server_with_another_name(kubeconfig: KubeconfigWriter) -> None:
-    """The name takes the place of the URL's host, which is where the server is found."""
+def test_a_server_s_other_name_takes_the_place_of_the_host(kubeconfig: KubeconfigWriter) -> None:
     cluster = {"server": "https://10.0.0.1:6443/", "tls-server-name": "kubernetes"}
     server = load(kubeconfig(cluster=cluster), clock=FakeClock())
     assert (server.url, server.tls.found_at) == ("https://kubernetes:6443", ("kubernetes", "10.0.0.1", 6443))

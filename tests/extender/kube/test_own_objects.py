@@ -23,11 +23,7 @@ SPEC = LeaseSpec("me", 4, "2026-01-01T00:00:00.000001Z", "2026-01-01T00:00:00.00
 class World(msgspec.Struct, frozen=True):
     leases: KubeLeases
     texts: KubeTextStore
-    server: LoopbackApi
-
-    @property
-    def store(self) -> ApiStore:
-        return self.server.store
+    store: ApiStore
 
 
 @pytest.fixture
@@ -35,7 +31,7 @@ async def world(loopback: LoopbackApi) -> AsyncIterator[World]:
     loopback.store.install(LEASES, CONFIG_MAPS)
     async with Transport(server_of(loopback.url)) as transport:
         leases = KubeLeases(transport, "team", "lead", pods_namespace="team", call_s=5.0)
-        yield World(leases, KubeTextStore(transport, "team"), loopback)
+        yield World(leases, KubeTextStore(transport, "team"), loopback.store)
 
 
 @pytest.fixture(params=["fake", "HTTP"])
@@ -82,7 +78,7 @@ def config_map(world: World, **fields: object) -> None:
     world.store.put(CONFIG_MAPS, {"metadata": head, **fields})
 
 
-async def test_failures_keep_their_kind(world: World) -> None:
+async def test_failures_keep_their_kind(world: World, loopback: LoopbackApi) -> None:
     first = await world.leases.write(SPEC, None)
     world.store.remove(LEASES, "team", "lead")
     with pytest.raises(NotFoundError):
@@ -93,7 +89,7 @@ async def test_failures_keep_their_kind(world: World) -> None:
     for read in (world.leases.read, world.texts.read):
         with pytest.raises(ApiUnavailableError):
             await read()
-    world.server.fail_next("get", Fault(status=403), times=2)
+    loopback.fail_next("get", Fault(status=403), times=2)
     for read in (world.leases.read, world.texts.read):
         with pytest.raises(ApiError, match="403"):
             await read()

@@ -6,11 +6,9 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, nullcontext
 from http import HTTPStatus
 from itertools import pairwise
-from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,9 +18,10 @@ from extender.errors import ApiError, ApiUnavailableError, ConflictError, GoneEr
 from extender.kube.calls import PODS
 from extender.kube.credentials import ApiServer, Authorization, Tls, Token
 from extender.kube.transport import Transport, mapped, refusal, refusal_in_stream, split_lines
-from extender.runtime.clock import SystemClock
+from extender.ports import SystemClock
 from lab.testbed.apiserver.server import Fault, LoopbackApi
 from tests.authority import Authority, Pair
+from tests.extender.conftest import Certificates
 from tests.extender.kube.conftest import server_of
 from tests.extender.kube.scripted import OK, Talk, always_ok, answering, ok, scripted
 
@@ -31,26 +30,6 @@ Found: TypeAlias = tuple[str, str, int]
 
 def transport(url: str, *, token: str = "", concurrency: int = 4, **fields: str) -> Transport:
     return Transport(server_of(url, token=token, **fields), concurrency=concurrency, agent="test")
-
-
-class Certificates(msgspec.Struct, frozen=True):
-    """That of the API server for its addresses, one of it for another name, a foreign one, and the client's own."""
-
-    authority: Authority
-    other: Authority
-    good: Pair
-    named: Pair
-    foreign: Pair
-    own: Pair
-
-
-@pytest.fixture(scope="module")
-def known(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    place: Path = tmp_path_factory.mktemp("certificates")
-    authority, other = Authority.made(place, "cluster"), Authority.made(place, "other")
-    good = authority.issue("good", san="IP:127.0.0.1,IP:::1,DNS:localhost", usage="serverAuth")
-    named = authority.issue("named", san="DNS:api.cluster.example", usage="serverAuth")
-    return Certificates(authority, other, good, named, other.server(), authority.issue("netgang"))
 
 
 def serves(pair: Pair, *, clients: Authority | None = None) -> ssl.SSLContext:
@@ -62,9 +41,9 @@ def serves(pair: Pair, *, clients: Authority | None = None) -> ssl.SSLContext:
     return context
 
 
-def secure(url: str, known: Certificates, *, own: Pair | None = None, found_at: Found | None = None) -> Transport:
+def secure(url: str, ours: Authority, *, own: Pair | None = None, found_at: Found | None = None) -> Transport:
     identity = own.cert.read_bytes() + own.key.read_bytes() if own is not None else b""
-    tls = Tls(known.authority.cert, identity, found_at=found_at)
+    tls = Tls(ours.cert, identity, found_at=found_at)
     return Transport(server_of(url, tls=tls), agent="test")
 
 
@@ -104,10 +83,11 @@ async def test_what_is_no_answer(want: str, parts: Sequence[bytes]) -> None:
 
 @pytest.mark.parametrize("secured", [False, True])
 @pytest.mark.parametrize("parts", [[], [HEAD + b"Content-Length: 5\r\n\r\nhel"], [HEAD + b"\r\nhel"]])
-async def test_a_reset(parts: Sequence[bytes], secured: bool, known: Certificates) -> None:
+async def test_a_reset(parts: Sequence[bytes], secured: bool, certificates: Certificates) -> None:
     """A reset is never the end of an answer, nor is over TLS an end that is not orderly: it may have been cut."""
-    cutting = scripted(answering(*parts, then=Talk.reset, later=always_ok), tls=serves(known.good) if secured else None)
-    async with cutting as server, secure(server.url, known) if secured else transport(server.url) as one:
+    tls = serves(certificates.server) if secured else None
+    cutting = scripted(answering(*parts, then=Talk.reset, later=always_ok), tls=tls)
+    async with cutting as server, secure(server.url, certificates.ours) if secured else transport(server.url) as one:
         with pytest.raises(ApiUnavailableError, match="POST /x: "):
             await one.send("POST", "/x", body=b"{}", timeout_s=10.0)
         assert (await one.send("GET", "/y", timeout_s=10.0), len(server.requests)) == (b"ok", 2)
@@ -126,7 +106,9 @@ async def test_a_failure_is_read_up_to_a_limit() -> None:
         assert caught.value.retry_after_s == 7.0
 
 
-async def test_a_slow_server_is_not_waited_for() -> None:
+@pytest.mark.parametrize("cancelled", [False, True])
+async def test_a_slow_call_ends_with_its_time(cancelled: bool) -> None:
+    """A Binding that is given up must not be under way when another replica leads."""
     closed = asyncio.Event()
 
     async def note_the_end(talk: Talk) -> None:
@@ -135,8 +117,13 @@ async def test_a_slow_server_is_not_waited_for() -> None:
 
     slow = answering(HEAD + b"Content-Length: 9\r\n\r\nslow", then=note_the_end, later=always_ok)
     async with scripted(slow) as server, transport(server.url) as one:
-        with pytest.raises(ApiUnavailableError, match="GET /x: no answer in time"):
-            await one.send("GET", "/x", timeout_s=0.05)
+        call = asyncio.create_task(one.send("POST", "/x", body=b"{}", timeout_s=0.3))
+        await server.arrival.wait()
+        if cancelled:
+            call.cancel()
+        else:
+            with pytest.raises(ApiUnavailableError, match="POST /x: no answer in time"):
+                await call
         await closed.wait()
         assert await one.send("GET", "/y", timeout_s=10.0) == b"ok"
 
@@ -156,22 +143,6 @@ async def test_a_call_that_is_cancelled_before_its_turn_is_never_sent() -> None:
         server.release.set()
         assert await first == await one.send("GET", "/third", timeout_s=10.0) == b"ok"
         assert [head.split(" ", 2)[1] for head, _ in server.requests] == ["/first", "/third"]
-
-
-async def test_a_call_that_is_cancelled_ends_with_its_time() -> None:
-    """A Binding that is given up must not be under way when another replica leads."""
-    ended = asyncio.Event()
-
-    async def script(talk: Talk) -> None:
-        await talk.request()
-        await talk.hung_up()
-        ended.set()
-
-    async with scripted(script) as server, transport(server.url) as one:
-        call = asyncio.create_task(one.send("POST", "/x", body=b"{}", timeout_s=0.3))
-        await server.arrival.wait()
-        call.cancel()
-        await ended.wait()
 
 
 async def test_nothing_can_end_a_line() -> None:
@@ -204,33 +175,36 @@ async def test_a_proxy_is_asked_for_the_whole_url() -> None:
 
 
 @pytest.mark.parametrize("trusted", [False, True], ids=["unknown", "trusted by the machine"])
-async def test_a_foreign_certificate(trusted: bool, known: Certificates, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The cluster's authority is the only one that counts."""
+async def test_a_foreign_certificate(
+    trusted: bool, certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if trusted:
-        monkeypatch.setenv("SSL_CERT_FILE", str(known.other.cert))
-    async with scripted(always_ok, tls=serves(known.foreign)) as server, secure(server.url, known) as one:
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificates.theirs.cert))
+    foreign = serves(certificates.theirs.server())
+    async with scripted(always_ok, tls=foreign) as server, secure(server.url, certificates.ours) as one:
         with pytest.raises(ApiUnavailableError, match="certificate"):
             await one.send("GET", "/x", timeout_s=10.0)
         assert server.requests == []
 
 
-async def test_another_name(known: Certificates) -> None:
+async def test_another_name(certificates: Certificates) -> None:
     """A certificate for another name is refused, unless the credentials say that this is the name to check."""
-    async with scripted(always_ok, tls=serves(known.named)) as server:
-        async with secure(server.url, known) as one:
+    named = certificates.ours.issue("named", san="DNS:api.cluster.example", usage="serverAuth")
+    async with scripted(always_ok, tls=serves(named)) as server:
+        async with secure(server.url, certificates.ours) as one:
             with pytest.raises(ApiUnavailableError, match="certificate"):
                 await one.send("GET", "/x", timeout_s=10.0)
         assert server.requests == []
         name, port = "api.cluster.example", urlsplit(server.url).port or 0
-        async with secure(f"https://{name}:{port}", known, found_at=(name, "127.0.0.1", port)) as one:
+        async with secure(f"https://{name}:{port}", certificates.ours, found_at=(name, "127.0.0.1", port)) as one:
             assert await one.send("GET", "/x", timeout_s=10.0) == b"ok"
 
 
-async def test_a_client_certificate(known: Certificates) -> None:
-    async with scripted(always_ok, tls=serves(known.good, clients=known.authority)) as server:
-        async with secure(server.url, known, own=known.own) as one:
+async def test_a_client_certificate(certificates: Certificates) -> None:
+    async with scripted(always_ok, tls=serves(certificates.server, clients=certificates.ours)) as server:
+        async with secure(server.url, certificates.ours, own=certificates.client) as one:
             assert await one.send("GET", "/x", timeout_s=10.0) == b"ok"
-        async with secure(server.url, known) as one:
+        async with secure(server.url, certificates.ours) as one:
             with pytest.raises(ApiUnavailableError):
                 await one.send("GET", "/x", timeout_s=10.0)
         assert len(server.requests) == 1
@@ -276,14 +250,6 @@ async def test_a_watch_takes_no_place(loopback: LoopbackApi) -> None:
             assert await one.send("GET", POD, timeout_s=5.0)
 
 
-async def test_a_redirect_is_not_followed(loopback: LoopbackApi) -> None:
-    loopback.fail_next("get", Fault(status=307, headers={"Location": "/api/v1/namespaces/default/pods/q"}))
-    async with transport(loopback.url) as one:
-        with pytest.raises(ApiError, match="307"):
-            await one.send("GET", POD, timeout_s=5.0)
-    assert len(loopback.seen) == 1
-
-
 @pytest.mark.parametrize("renewed", [True, False])
 async def test_a_refused_token_is_renewed(renewed: bool, loopback: LoopbackApi) -> None:
     loopback.store.put(PODS, {"metadata": {"name": "p"}})
@@ -297,9 +263,13 @@ async def test_a_refused_token_is_renewed(renewed: bool, loopback: LoopbackApi) 
     assert [seen.headers["Authorization"] for seen in loopback.seen] == tokens
 
 
-async def test_a_stream_that_is_refused_is_an_error(loopback: LoopbackApi) -> None:
+async def test_a_redirect_is_not_followed_and_a_stream_that_is_refused_is_an_error(loopback: LoopbackApi) -> None:
+    loopback.fail_next("get", Fault(status=307, headers={"Location": "/api/v1/namespaces/default/pods/q"}))
     loopback.fail_next("watch", Fault(status=403, body=b'{"message":"pods is forbidden"}'))
     async with transport(loopback.url) as one:
+        with pytest.raises(ApiError, match="307"):
+            await one.send("GET", POD, timeout_s=5.0)
+        assert len(loopback.seen) == 1
         with pytest.raises(ApiError, match="pods is forbidden"):
             async with aclosing(one.lines("/api/v1/pods?watch=true", open_s=5.0)) as lines:
                 await anext(lines)
@@ -324,36 +294,24 @@ def test_every_failure_status_is_an_api_error() -> None:
         assert (type(found), found.status, found.message) == (kinds.get(status, ApiError), status, "why")
 
 
-BODIES = {  # case: (expected message, body)
-    "a Status": ("pods is forbidden", b'{"kind":"Status","message":"pods is forbidden","reason":"Forbidden"}'),
-    "only a reason": ("Forbidden", b'{"kind":"Status","reason":"Forbidden"}'),
-    "plain text": ("404 page not found", b"404 page not found\n"),
-    "nothing": ("no reason given", b""),
-    "not text": ("\ufffd\ufffd", b"\xff\xfe"),
-    "too much text": ("x" * 500, b"x" * 9000),
+REFUSALS = {  # case: (message, seconds until the next call; Retry-After, body)
+    "only a reason": ("Forbidden", None, "", b'{"kind":"Status","reason":"Forbidden"}'),
+    "plain text": ("404 page not found", 3.0, "3", b"404 page not found\n"),
+    "nothing": ("no reason given", None, "", b""),
+    "not text": ("\ufffd\ufffd", None, "", b"\xff\xfe"),
+    "too much text": ("x" * 500, None, "", b"x" * 9000),
+    "a pause": ("x", 2.0, "", b'{"message":"x","details":{"retryAfterSeconds":2}}'),
+    "the longer of two": ("x", 9.0, "9", b'{"message":"x","details":{"retryAfterSeconds":2}}'),
+    "a date is ignored": ("x", None, "Wed, 21 Oct 2026 07:28:00 GMT", b"x"),
+    "negative is ignored": ("x", None, "-5", b"x"),
+    "absurd is cut": ("x", 600.0, "99999999999999999999999", b"x"),
 }
 
 
-@pytest.mark.parametrize(("want", "body"), BODIES.values(), ids=BODIES)
-def test_the_message_is_readable_whatever_the_body(want: str, body: bytes) -> None:
-    assert want == refusal(500, body).message
-
-
-RETRY_AFTER = {  # case: (expected seconds, header, body)
-    "neither": (None, "", b"{}"),
-    "header": (3.0, "3", b"{}"),
-    "Status": (2.0, "", b'{"details":{"retryAfterSeconds":2}}'),
-    "the longer of both": (9.0, "9", b'{"details":{"retryAfterSeconds":2}}'),
-    "a date is ignored": (None, "Wed, 21 Oct 2026 07:28:00 GMT", b"{}"),
-    "negative is ignored": (None, "-5", b"{}"),
-    "absurd is cut": (600.0, "99999999999999999999999", b"{}"),
-}
-
-
-@pytest.mark.parametrize(("want", "header", "body"), RETRY_AFTER.values(), ids=RETRY_AFTER)
-def test_retry_after(want: float | None, header: str, body: bytes) -> None:
-    """The server's wait before the next call is read from the header and from the Status."""
-    assert want == refusal(429, body, retry_after=header).retry_after_s
+@pytest.mark.parametrize(("message", "wait_s", "header", "body"), REFUSALS.values(), ids=REFUSALS)
+def test_a_refusal_is_readable(message: str, wait_s: float | None, header: str, body: bytes) -> None:
+    found = refusal(429, body, retry_after=header)
+    assert (found.message, found.retry_after_s) == (message, wait_s)
 
 
 def test_an_error_inside_a_watch_has_the_status_of_its_object() -> None:

@@ -59,17 +59,12 @@ def test_no_text_is_an_error(text: str) -> None:
     assert Desk().flaw(f"x{text}") is not None
 
 
-def test_an_empty_note_is_none() -> None:
-    """That is how one that cannot be deleted by a merge of annotations is taken back; nobody has to be told."""
+def test_an_empty_note_is_none_and_one_that_could_not_be_read_is_not_written() -> None:
+    """Empty is one that cannot be deleted by a merge of annotations, and was taken back: nobody has to be told."""
     desk = Desk()
-    assert desk.notes.read(NoteKind.PREEMPTS, POD, "") is None
-    assert desk.ignored == []
-
-
-def test_a_note_that_could_not_be_read_is_not_written() -> None:
-    """Rather no note than one that a successor has to ignore."""
+    assert (desk.notes.read(NoteKind.PREEMPTS, POD, ""), desk.ignored) == (None, [])
     with pytest.raises(ValueError, match="longer than 4096"):
-        Desk().notes.write(NoteKind.PREEMPTS, POD, "x" * MOST_CHARS)
+        desk.notes.write(NoteKind.PREEMPTS, POD, "x" * MOST_CHARS)
 
 
 def keys_in(directory: Path, **files: bytes) -> Path:

@@ -77,17 +77,14 @@ def test_a_repeated_refusal_is_written_once_a_minute(stream: io.StringIO) -> Non
     assert [line.get("repeated") for line in written(stream)] == [None, 999]
 
 
-@pytest.mark.parametrize("change", [{"pod": "team-a/w-1"}, {"reason": Reason.BEHIND}, {"what": "bind"}], ids=str)
-def test_a_new_refusal_is_written_at_once(change: dict[str, str], stream: io.StringIO) -> None:
-    log = DecisionLog()
-    assert log.log_decision(REFUSAL, now_s=1.0)
-    assert log.log_decision(replace(REFUSAL, **change), now_s=1.0)
-
-
-def test_a_yes_is_always_written(stream: io.StringIO) -> None:
-    log = DecisionLog(refusals_per_s_max=1)
+def test_a_new_refusal_is_written_at_once_and_a_yes_always(stream: io.StringIO) -> None:
+    log, changes = (
+        DecisionLog(refusals_per_s_max=4),
+        ({"pod": "team-a/w-1"}, {"reason": Reason.BEHIND}, {"what": "bind"}),
+    )
+    assert all(log.log_decision(replace(REFUSAL, **change), now_s=1.0) for change in ({}, *changes))
     assert all(log.log_decision(Decision("bind", pod="team-a/w-0", node="n1"), now_s=1.0) for _ in range(50))
-    assert len(written(stream)) == 50
+    assert len(written(stream)) == 54
 
 
 @pytest.mark.parametrize("level", ["INFO", "DEBUG"])
@@ -196,15 +193,8 @@ def test_gangs_that_are_gone_are_few(living: int) -> None:
     for number in range(10_000, 13_000):
         recent.add(Decision(what="admit", gang=key(number)))
         assert len(recent._of) <= living + lines.MOST_GONE
+        assert recent.of(key(max(number - lines.MOST_GONE // 2 + 1, 10_000))), "one that comes back finds its own"
     assert all(recent.of(gang) for gang in alive)
-
-
-def test_a_gang_that_comes_back_finds_its_recent() -> None:
-    recent = RecentDecisions(FakeClock(), exists=lambda _: None)
-    recent.add(Decision(what="restart", gang="a/g"))
-    for number in range(lines.MOST_GONE // 2 - 1):
-        recent.add(Decision(what="plan", gang=key(number)))
-    assert [one.what for one in recent.of(GangKey("a/g"))] == ["restart"]
 
 
 def test_changes_of_all_gangs_newest_first() -> None:

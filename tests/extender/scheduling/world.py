@@ -15,11 +15,11 @@ import httpx
 import msgspec
 
 from extender.bootstrap import Service, following
-from extender.bootstrap.common import Candidacy
 from extender.convert import pod_from_json
 from extender.convert.wire import BindArgs, FilterAnswer, FilterArgs, Passed, PodRef, Refused
 from extender.errors import ApiError
 from extender.kube.calls import NODES, PODS
+from extender.leadership.lease_loop import Candidacy
 from extender.settings.settings import Settings
 from lab.testbed.netgang import split, with_limits
 from scoring.explain.gang import Explained

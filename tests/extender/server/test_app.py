@@ -102,21 +102,17 @@ OUTCOMES: dict[str, tuple[str, str, FilterAnswer]] = {  # case: (outcome, reason
 
 
 @pytest.mark.parametrize(("outcome", "reason", "answer"), OUTCOMES.values(), ids=OUTCOMES)
-async def test_filter_outcomes_are_counted(outcome: str, reason: str, answer: FilterAnswer) -> None:
-    service = Service(FakeVerbs(on_filter=lambda _: answer))
+async def test_outcomes_are_counted(outcome: str, reason: str, answer: FilterAnswer) -> None:
+    async def refuse(*_: object) -> Reason:
+        return Reason.QUORUM_TIMEOUT
+
+    service = Service(FakeVerbs(on_filter=lambda _: answer, on_bind=refuse))
+    assert await service.post("bind", BINDING) == {"Error": Reason.QUORUM_TIMEOUT}
+    assert service.counted("refusals_total", verb="bind", reason=Reason.QUORUM_TIMEOUT) == 1
     await service.post("filter", ARGS)
     assert service.counted("requests_total", verb="filter", outcome=outcome) == 1
     assert service.counted("request_duration_seconds_count", verb="filter") == 1
     assert not reason or service.counted("refusals_total", verb="filter", reason=reason) == 1
-
-
-async def test_a_refused_bind_is_counted_by_its_reason() -> None:
-    async def refuse(*_: object) -> Reason:
-        return Reason.QUORUM_TIMEOUT
-
-    service = Service(FakeVerbs(on_bind=refuse))
-    assert await service.post("bind", BINDING) == {"Error": Reason.QUORUM_TIMEOUT}
-    assert service.counted("refusals_total", verb="bind", reason=Reason.QUORUM_TIMEOUT) == 1
 
 
 BOTH, PLAYED = Service, partial(Service, curl_looks=False)  # the default is the careful one: curl is a person
@@ -147,14 +143,6 @@ async def test_debugging_calls_are_marked_and_bind_nothing(
     reply = await service.post("bind" + query, BINDING, agent=agent)
     assert [args.debug for args in (*service.verbs.filtered, *service.verbs.prioritized)] == [debugging, debugging]
     assert (reply["Error"], len(service.verbs.bound)) == ((DEBUG_BINDS_NOTHING, 0) if debugging else ("", 1))
-
-
-@pytest.mark.parametrize("at_people_s", [True, False], ids=["seen by kube-scheduler", "seen by people"])
-async def test_a_bug_at_one_port_is_seen_at_the_other(at_people_s: bool) -> None:
-    service = Service(FakeVerbs(on_filter=fail))
-    people = service.for_people()
-    await (people if at_people_s else service).post("filter", ARGS)
-    assert [(await one.get("/readyz")).status_code for one in (service, people)] == [503, 503]
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -211,8 +199,9 @@ async def test_other_methods(verb: str, method: str) -> None:
 
 @pytest.mark.looptime
 @pytest.mark.parametrize("verb", VERBS)
-async def test_a_bug_passes_nothing(verb: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_bug_passes_nothing_and_is_seen_at_both_ports(verb: str, caplog: pytest.LogCaptureFixture) -> None:
     service = Service(FakeVerbs(fail, fail, fail))
+    people = service.for_people()
     with caplog.at_level(logging.ERROR):
         reply = await service.post(verb, BODIES[verb])
     assert nothing_passes(verb, reply)
@@ -221,9 +210,11 @@ async def test_a_bug_passes_nothing(verb: str, caplog: pytest.LogCaptureFixture)
     assert "secret" in caplog.text
     assert service.counted("internal_errors_total", place=verb) == 1
     assert service.counted("requests_total", verb=verb, outcome="internal") == 1
-    assert (await service.get("/readyz")).status_code == 503
+    assert [(await one.get("/readyz")).status_code for one in (service, people)] == [503, 503]
     await asyncio.sleep(UNREADY_AFTER_ERROR_S)
     assert (await service.get("/readyz")).status_code == 200
+    await people.post("filter", ARGS)
+    assert [(await one.get("/readyz")).status_code for one in (service, people)] == [503, 503]
 
 
 WRONG_ANSWERS: dict[str, tuple[str, FakeVerbs]] = {
@@ -246,22 +237,18 @@ def plain(document: Any) -> Any:
     return msgspec.json.decode(msgspec.json.encode(document))
 
 
-async def test_probes() -> None:
-    ready, waiting = Service(), Service(views=FakeViews(not_ready=("pods are not listed yet",)))
-    alive = await ready.get("/healthz")
-    assert (alive.status_code, alive.text) == (200, "ok\n")
-    assert (await ready.get("/readyz")).json() == plain(ready.views.readiness())
-    reply = await waiting.get("/readyz")
+async def test_probes_documents_and_metrics_with_the_calls_made_so_far() -> None:
+    reply = await Service(views=FakeViews(not_ready=("pods are not listed yet",))).get("/readyz")
     assert (reply.status_code, reply.json()["reasons"]) == (503, ["pods are not listed yet"])
-
-
-async def test_documents_and_metrics_with_the_calls_made_so_far() -> None:
     service = Service()
     await service.post("filter", ARGS)
+    alive = await service.get("/healthz")
+    assert (alive.status_code, alive.text) == (200, "ok\n")
     reply = await service.get("/metrics")
     assert reply.headers["content-type"].startswith("text/plain; version=")
     assert 'netgang_requests_total{outcome="passed",verb="filter"} 1.0' in reply.text
     shown = {
+        "/readyz": service.views.readiness(),
         "/v1/plan": service.views.plan(),
         "/v1/network": service.views.network(),
         "/v1/explain/team-a/resnet": await service.views.explain("team-a", "resnet"),

@@ -6,16 +6,15 @@ from collections.abc import Mapping
 from contextlib import suppress
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.api.openapi import texts_of_fields
 from extender.errors import ConfigError
-from extender.settings.network import FileSource, HttpSource, MaddashSettings, Source
+from extender.settings.network import FileSource, HttpSource, MaddashSettings
 from extender.settings.settings import LeaderElection, Settings
 from scoring.model.policy import Policy, Preempting, QueuePolicy, Ratios, Ttl
 from scoring.network.matrix import Metric
@@ -58,7 +57,6 @@ REFUSED: dict[str, tuple[str, dict[str, Any]]] = {  # case: (beginning of the me
     "port above range": ("port = 70000…: must be less than or equal to 65535", {"port": 70000}),
     "debug port below range": ("debug_port = -1…: must be greater than or equal to 0", {"debug_port": -1}),
     "debug port is the port": ("debug_port = 9000…: must differ from port", {"port": 9000, "debug_port": 9000}),
-    "debug port is the default port": ("debug_port = 8888…: must differ from port", {"debug_port": 8888}),
     "debug host empty": ("debug_host = ''…: must have at least 1 character", {"debug_host": ""}),
     "port no number": ("port = 'http'…: must be a valid integer", {"port": "http"}),
     "near miss": ("prot…: no such setting; did you mean port?", {"prot": 1}),
@@ -83,7 +81,6 @@ REFUSED: dict[str, tuple[str, dict[str, Any]]] = {  # case: (beginning of the me
     "a user name": (f"{URL}'http://…@m'{HERE}: must be an http", _source(kind="maddash", url="http://me:pw@m")),
     "list of no grids": ("network.sources.0.grids.loss = []…: ", _source(**MADDASH, grids={"loss": []})),
     "misspelt grid": (f"network.sources.0.grids.los…: {NEAR} loss?", _source(**MADDASH, grids={"los": "x"})),
-    "misspelt metric": (f"network.mapping.n1.los…: {NEAR} loss?", _network(mapping={"n1": {"los": "site-a"}})),
     "scheduler named twice": ("scheduler_names = 'a,a'…: must be different sche", {"scheduler_names": "a,a"}),
     "no scheduler": ("scheduler_names = []…: ", {"scheduler_names": []}),
     "zone label": (f"zone_label = 'my zone'…: {LABEL}", {"zone_label": "my zone"}),
@@ -138,10 +135,8 @@ MESH_FILE = FileSource(Path("m.yaml"))
 ENVIRONMENT = {  # case: (setting, expected value, text)
     "text": ("host", "0.0.0.0", "0.0.0.0"),
     "names with commas": ("scheduler_names", ("a", "b"), "a, b"),
-    "names as JSON": ("scheduler_names", ("a", "b"), '["a", "b"]'),
     "debug port": ("debug_port", 9001, "9001"),
     "no debug port": ("debug_port", None, "null"),
-    "debug host": ("debug_host", "::1", "::1"),
     "nothing": ("network.soft_ttl_s", Ttl(None, None, None), "null"),
     "one for all metrics": ("network.hard_ttl_s", Ttl(60.0, 60.0, 60.0), "60"),
     "one metric": ("network.hard_ttl_s.delay", 60.0, "60"),
@@ -234,16 +229,13 @@ OFF = (Preempting.OFF, LeaderElection.OFF)
 WRITTEN = {  # case: (a line of the settings file; preemption and election that it means)
     "nothing": ("", OFF),
     "preemption off": ("preemption: off", OFF),
-    "preemption of gangs": ("preemption: gangs", (Preempting.GANGS, LeaderElection.OFF)),
     "election on": ("leader_election: on", (Preempting.OFF, LeaderElection.ON)),
-    "election off": ("leader_election: off", OFF),
     "election true": ("leader_election: true", (Preempting.OFF, LeaderElection.ON)),
 }
 
 
 @pytest.mark.parametrize(("line", "meant"), WRITTEN.values(), ids=WRITTEN)
 def test_words_that_yaml_misreads(tmp_path: Path, line: str, meant: tuple[object, ...]) -> None:
-    """YAML reads `off` without quotes as false."""
     (tmp_path / "settings.yaml").write_text(f"port: 8888\n{line}\n")
     settings = Settings.load(tmp_path / "settings.yaml")
     assert (settings.preemption, settings.leader_election) == meant
@@ -382,19 +374,3 @@ VALUES = st.recursive(
 def test_whatever_a_file_holds_is_settings_or_refused(values: dict[str, Any]) -> None:
     with suppress(ConfigError):
         Settings().changed(values).policy()
-
-
-def _described(record: Any) -> list[tuple[str, str | None]]:
-    described: list[tuple[str, str | None]] = []
-    texts = dict(texts_of_fields(record))
-    for name, kind in get_type_hints(record).items():
-        if name in record.__struct_fields__ and name not in getattr(record, "fixed", ()):
-            described.append((f"{record.__name__}.{name}", texts.get(name)))
-            described += _described(kind) if hasattr(kind, "__struct_fields__") and kind not in (Ratios, Ttl) else []
-    return described
-
-
-def test_every_setting_has_a_help_text() -> None:
-    listed = [*_described(Settings), *(one for kind in get_args(Source) for one in _described(kind))]
-    assert [name for name, text in listed if not text] == []
-    assert len(listed) > 45

@@ -21,15 +21,15 @@ import httpx
 import pytest
 
 from extender.bootstrap.serve import configs
-from extender.runtime.clock import SystemClock
+from extender.ports import SystemClock
 from extender.settings.settings import Settings
 from netgang_report import Reporter
 from netgang_report.__main__ import main
+from tests.extender.conftest import Certificates
 from tests.extender.controllers.elastic.cluster import Site, site
 from tests.extender.controllers.elastic.reporting import PATH, TOKEN, TRAINER, Sink
 from tests.extender.scheduling import world
 from tests.extender.server.served import listening
-from tests.extender.server.tls.conftest import Certificates, certificates
 from tests.fakes.clock import LoopClock
 from tests.fakes.raw_http import CERTIFICATE, Answer, RawServer, drip, hang, ok, reset
 from tests.liveness import LIVENESS_S
@@ -309,9 +309,6 @@ def python_3_8() -> str:
         if found and run([found, "--version"], capture_output=True).returncode == 0:
             return str(found)
     pytest.skip("no Python 3.8: that netgang-report runs on it is NOT checked")
-
-
-__all__ = ["certificates"]
 
 
 @asynccontextmanager

@@ -294,10 +294,3 @@ async def test_the_sink_equals_the_server_in_the_end(history: list[Step], page: 
         assert reflector.synced.is_set()
         assert appear_in_order(sink.states, world.states)
         assert reflector.status().contact_age_s is not None
-
-
-def test_the_order_check_can_fail() -> None:
-    a, b = frozenset[Any]("a"), frozenset[Any]("b")
-    assert appear_in_order([a, a, b], [a, b])
-    assert not appear_in_order([b, a], [a, b])
-    assert not appear_in_order([a | b], [a, b])
