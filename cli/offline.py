@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from extender.bootstrap import empty_cache, fill
-from extender.cache import ClusterCache
+from extender.cache.cluster import ClusterCache
 from extender.convert.clusterfile import read_cluster
 from extender.decision_log import GZIP, BadLogError, decisions
 from extender.errors import ConfigError

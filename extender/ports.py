@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from scoring.ids import EndpointId, NodeName, PodUid
+from scoring import EndpointId, NodeName, PodUid
 from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import MeasurementTable

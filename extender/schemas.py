@@ -11,8 +11,8 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, Meta, UnsetType, field
 
+from scoring import EndpointId, NodeName
 from scoring.explain.queue_report import GangWeight
-from scoring.ids import EndpointId, NodeName
 from scoring.network.matrix import Known, PairCounts
 from scoring.network.node_links import DegradedLinks
 from scoring.scaling.job import Point

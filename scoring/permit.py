@@ -31,8 +31,8 @@ from typing import NewType, TypeAlias, assert_never
 import msgspec
 from msgspec.structs import replace
 
+from scoring import NodeName, PodUid
 from scoring.feasibility.quorum import Quorum
-from scoring.ids import NodeName, PodUid
 from scoring.model import Reason
 
 RequestId = NewType("RequestId", int)  # One held HTTP call of kube-scheduler; never used twice

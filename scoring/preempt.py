@@ -23,8 +23,8 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
+from scoring import GangKey, NodeName, PodUid, ZoneName
 from scoring.feasibility.room import scatter_add
-from scoring.ids import GangKey, NodeName, PodUid, ZoneName
 from scoring.model import Gang, Phase, Pod
 from scoring.model.policy import Policy, Preempting, gang_options
 from scoring.model.snapshot import NodeTable, Snapshot

@@ -25,9 +25,9 @@ from typing import TypeAlias
 import msgspec
 from msgspec.structs import replace
 
+from scoring import GangKey, NodeName, PodName, PodUid
 from scoring.feasibility.filters import as_written, named_only, node_allows
 from scoring.feasibility.quorum import Quorum, minimum_members
-from scoring.ids import GangKey, NodeName, PodName, PodUid
 from scoring.model import Gang, MemberClass, Phase, Pod, Policy, Reason, Role, Snapshot
 from scoring.model.policy import RepairPolicy
 from scoring.plan import Plan, PlannerCache, Run, begin_run, take_commitments

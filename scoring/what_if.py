@@ -11,8 +11,8 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import replace
 
+from scoring import GangKey, NodeName, PodUid
 from scoring.explain.words import counted, duration_text, some
-from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Gang, Pod, Policy, Reason, Reservation, Snapshot
 from scoring.plan import Plan, PlannerCache, plan
 

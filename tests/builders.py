@@ -6,7 +6,7 @@ from itertools import permutations, product
 import numpy as np
 from msgspec.structs import replace
 
-from scoring.ids import GangKey, JobKey, Namespace, NodeName, PodName, PodUid, ZoneName, gang_key
+from scoring import GangKey, JobKey, Namespace, NodeName, PodName, PodUid, ZoneName, gang_key
 from scoring.model import (
     Constraints,
     Gang,

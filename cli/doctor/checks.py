@@ -19,8 +19,8 @@ from cli.doctor.facts import CONFINING, Facts, Json, ServiceAddress, needed, spe
 from cli.tables import amiss_text
 from extender.leadership.lease_loop import LEADER
 from extender.settings.settings import COMMIT_TIMEOUT_S, LEASE_NAME, LeaderElection, Settings, longest_bind_s
+from scoring import NO_ZONE
 from scoring.explain import words
-from scoring.ids import NO_ZONE
 
 _OLDEST: Final = (1, 35)
 GATE_POLICY: Final = "netgang-gate"

@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import UNSET, UnsetType
 
 from extender import schemas
-from scoring.ids import NodeName, ZoneName
+from scoring import NodeName, ZoneName
 from scoring.model.policy import ScorePolicy
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import METRICS

@@ -14,13 +14,13 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from extender.cache import ClusterCache
+from extender.cache.cluster import ClusterCache
 from extender.convert import pod_from_json, pod_group_from_json
 from extender.errors import ConfigError
 from extender.runtime.slices import WorkerThread
 from extender.scheduling.planner_loop import Planner
 from extender.settings.settings import Settings
-from scoring.ids import PodName, PodUid
+from scoring import PodName, PodUid
 from scoring.model import GATE, Gang, GangSource, Pod, Policy
 from scoring.plan import Plan, PlannerCache
 from scoring.what_if import MOST_PODS, MisfitError, PodSet, Situation, Supposed, WhatIf, what_if

@@ -16,7 +16,7 @@ from typing import Any
 from extender import convert
 from extender.bootstrap.common import LIMITS, Common, Follow, Limits, candidacy, empty_cache, feeds_of
 from extender.bootstrap.service import Service
-from extender.cache import ClusterCache
+from extender.cache.cluster import ClusterCache
 from extender.cache.state import UnreadableObjects
 from extender.convert.clusterfile import ClusterFile, read_cluster
 from extender.kube.calls import DAEMON_SETS, NATIVE_GROUPS, NODES, POD_GROUPS, PODS

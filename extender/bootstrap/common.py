@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from extender.cache import ClusterCache
+from extender.cache.cluster import ClusterCache
 from extender.cache.state import UnreadableObjects
 from extender.controllers.context import ControllerContext
 from extender.controllers.elastic.kinds import KINDS

@@ -24,7 +24,7 @@ from extender.network.probe_bursts import Bursts
 from extender.network.probe_source import LOOK_S, ProbeSource
 from extender.network.refresh import Polled
 from extender.settings.settings import StatusMode
-from scoring.ids import NodeName, ZoneName
+from scoring import NodeName, ZoneName
 from scoring.model import Snapshot
 from scoring.model.policy import Policy, Preempting, gang_options
 

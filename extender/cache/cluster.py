@@ -12,7 +12,7 @@ from extender.cache.pods import Pods, needs_node
 from extender.cache.room import Daemons, Nodes, Usage
 from extender.cache.state import ClusterState
 from extender.schemas import CacheSizes
-from scoring.ids import GangKey, NodeName, PodUid
+from scoring import GangKey, NodeName, PodUid
 from scoring.model import JobSays, Node, Pod, Snapshot
 from scoring.network.matrix import NetworkMatrix
 

@@ -14,9 +14,9 @@ import msgspec
 from msgspec.structs import replace
 
 from extender.cache.state import ClusterState, Watched
+from scoring import GangKey, PodUid
 from scoring.feasibility.quorum import quorum_of
 from scoring.feasibility.runs import runs_of
-from scoring.ids import GangKey, PodUid
 from scoring.model import Gang, GangSource, GroupRef, JobSays, Pod, PodGroup, Reason, Role, counts, length_s
 from scoring.model.gang import EXPECTED_DURATION
 from scoring.queue.statuses import POD_GROUPED

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from extender.cache.gangs import Gangs
 from extender.cache.room import Daemons, Usage
 from extender.cache.state import ClusterState, Watched
-from scoring.ids import JobKey, NodeName, PodUid
+from scoring import JobKey, NodeName, PodUid
 from scoring.model import GangSource, MemberClass, Pod
 
 _SAYS_NOTHING = ("resource_version", "refusal", "parked", "told", "misspelt", "started")

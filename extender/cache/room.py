@@ -21,8 +21,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from extender.cache.state import ClusterState, Watched
+from scoring import NodeName, PodUid, ResourceName
 from scoring.feasibility.filters import named_only, node_allows
-from scoring.ids import NodeName, PodUid, ResourceName
 from scoring.model import DaemonSet, HostPort, MemberClass, Node, NodeTable, Pod
 from scoring.model.snapshot import axis_of
 from scoring.network.matrix import Ints

@@ -12,7 +12,7 @@ from typing import Final, Generic, TypeVar
 
 import msgspec
 
-from scoring.ids import GangKey, NodeName, PodUid
+from scoring import GangKey, NodeName, PodUid
 from scoring.model import DaemonSet, MemberClass, Node, Pod, PodGroup, Reservation, Snapshot
 
 _MOST_ATTAINED: Final = 10_000  # Gangs of which is remembered what they had before they were suspended

@@ -23,9 +23,9 @@ from extender.controllers.removal.removals import of_this_run, read_members, rea
 from extender.convert.decode import seconds
 from extender.errors import ApiError, ApiUnavailableError
 from extender.runtime.slices import Steps, in_slices
+from scoring import GangKey
 from scoring.explain.words import counted, duration_text, quantity, some
 from scoring.feasibility.quorum import quorum_of
-from scoring.ids import GangKey
 from scoring.model import Controller, Gang, GangSource, JobSays, Phase, Reason, Resources
 from scoring.model.gang import EXPECTED_DURATION, MOST_S
 from scoring.model.policy import OPTION_CHARS
@@ -283,7 +283,7 @@ def quota_notes(content: Json, like: Resources) -> list[str]:
 def kept_notes(kept: Sequence[RoomForDaemons], *, now_s: float) -> tuple[str, ...]:
     """The sentences, at `now_s` (Unix seconds).
 
-    >>> from scoring.ids import NodeName
+    >>> from scoring import NodeName
     >>> young = RoomForDaemons("kube-system/cni", (NodeName("n1"), NodeName("n2")), 90.0, 0)
     >>> for note in kept_notes([young, RoomForDaemons("a/b", (), 0.0, 1)], now_s=60.0):
     ...     print(note)

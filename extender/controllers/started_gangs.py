@@ -23,7 +23,7 @@ from extender.controllers.context import ControllerContext, ControlLoop
 from extender.errors import ApiError, ApiUnavailableError, ConflictError
 from extender.ports import StoredText, TextStore
 from extender.runtime.slices import Steps, in_slices
-from scoring.ids import GangKey, PodUid
+from scoring import GangKey, PodUid
 from scoring.model import Gang, GangSource, counts
 
 READ_EACH_S: Final = 60.0

@@ -16,7 +16,7 @@ from typing import Protocol
 from extender.controllers.context import ControllerContext
 from extender.convert import NUDGE_ANNOTATION
 from extender.errors import ApiError, ApiUnavailableError, Backoff, ConflictError, NotFoundError
-from scoring.ids import PodUid
+from scoring import PodUid
 from scoring.model import Pod
 
 _AT_ONCE = 16  # Patches under way at the same time

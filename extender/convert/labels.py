@@ -19,7 +19,7 @@ from typing import Final, TypeAlias
 
 from extender.convert.decode import OwnerReference, shared, whole_number
 from extender.notes import NoteKind
-from scoring.ids import GangKey, JobKey, gang_key
+from scoring import GangKey, JobKey, gang_key
 from scoring.model import GangSource, GroupRef, Role, RunRef
 from scoring.model.policy import KNOWN_OPTIONS, nearest, option_chars
 

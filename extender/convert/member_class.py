@@ -19,7 +19,7 @@ import msgspec
 from msgspec.structs import astuple
 
 from extender.convert.decode import NO_RAW, Json, Quantities, decode, given, shared
-from scoring.ids import ResourceName
+from scoring import ResourceName
 from scoring.model import Constraints, HostPort, MemberClass, NodeSelectorTerm, Requirement, Resources, Role, Toleration
 from scoring.model.pod import DEVICE_CLAIMS
 from scoring.model.resources import CPU, MOST_RESOURCES, NAME_CHARS, PODS, parse_quantity

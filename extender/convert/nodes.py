@@ -13,7 +13,7 @@ from msgspec.structs import astuple, replace
 
 from extender.convert.decode import Json, Metadata, Quantities, decode, seconds, shared
 from extender.convert.member_class import PodSpec, PodStatus, class_of
-from scoring.ids import Namespace, NodeName, ZoneName
+from scoring import Namespace, NodeName, ZoneName
 from scoring.model import DaemonSet, Node, Resources, Role, Taint, Toleration
 
 ZONE_LABEL = "topology.kubernetes.io/zone"

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from extender.notes import Bearer, NoteKind, Notes
+from scoring import NO_ZONE, NodeName, PodUid
 from scoring.feasibility.filters import HOSTNAME_LABEL
-from scoring.ids import NO_ZONE, NodeName, PodUid
 from scoring.model import GATE, GroupStatus, NodeSelectorTerm, Pod, PodGroup, Requirement
 from scoring.queue.statuses import CONDITION, AdmittedCondition
 from scoring.verbs.places import Listing

@@ -15,7 +15,7 @@ from extender.convert.decode import Json, Metadata, OwnerReference, decode, seco
 from extender.convert.labels import NAME_CHARS, OWN_PREFIX, group_of, membership, misspelt, own_options, run_of
 from extender.convert.member_class import PodCondition, PodSpec, PodStatus, class_of, unmodelled_constraints
 from extender.notes import NO_NOTES, Bearer, NoteKind, NoteReader
-from scoring.ids import Namespace, NodeName, PodName, PodUid
+from scoring import Namespace, NodeName, PodName, PodUid
 from scoring.model import GATE, Controller, Phase, Pod
 from scoring.model.gang import MOST_S
 from scoring.queue.statuses import CONDITION, AdmittedCondition

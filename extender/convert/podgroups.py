@@ -9,7 +9,7 @@ from datetime import datetime
 import msgspec
 
 from extender.convert.decode import Json, Metadata, Quantities, decode, seconds
-from scoring.ids import gang_key
+from scoring import gang_key
 from scoring.model import GroupStatus, PodGroup, Resources
 from scoring.model.resources import MOST_RESOURCES
 

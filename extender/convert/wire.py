@@ -21,7 +21,7 @@ from msgspec.structs import astuple
 
 from extender.convert.decode import NO_RAW, decode, given
 from extender.errors import BadRequestError
-from scoring.ids import Namespace, NodeName, PodName, PodUid
+from scoring import Namespace, NodeName, PodName, PodUid
 from scoring.model import Reason
 
 MAX_SCORE: Final = 10  # MaxExtenderPriority of extender/v1; the lowest score is 0

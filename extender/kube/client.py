@@ -26,7 +26,7 @@ from extender.kube.credentials import ApiServer
 from extender.kube.transport import Transport, mapped
 from extender.ports import Binding, Clock, Identity, Labelled, Page, WatchEvent, read_all
 from extender.settings.settings import BINDING_MAX_S
-from scoring.ids import PodUid
+from scoring import PodUid
 from scoring.model import GATE
 
 _REQUEST_S = 10.0

@@ -9,10 +9,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from extender.cache import ClusterCache
+from extender.cache.cluster import ClusterCache
 from extender.errors import ConflictError, NotFoundError
 from extender.ports import Binding, Clock, Labelled, WatchEvent
-from scoring.ids import PodUid
+from scoring import PodUid
 from scoring.model import Phase, Pod
 
 

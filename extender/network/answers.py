@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from extender.errors import NetworkSourceError
 from extender.ports import Batch, EndpointInfo
-from scoring.ids import EndpointId
+from scoring import EndpointId
 from scoring.network.measurement import Measurement, MeasurementTable, Metric
 
 DUPLICATE: Final = "duplicate"

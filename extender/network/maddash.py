@@ -35,7 +35,7 @@ from extender.network.answers import TOLERANCE_S, UNREADABLE, Found, LastAnswers
 from extender.network.http import HttpClient
 from extender.ports import Batch
 from extender.settings.network import MaddashSettings
-from scoring.ids import EndpointId
+from scoring import EndpointId
 from scoring.network.matrix import METRICS, Metric
 
 MAX_MESSAGE_CHARS: Final = 256  # A plugin's longest numeric sentence has about 60; MaDDash stores up to 2000

@@ -30,7 +30,7 @@ from extender.network.answers import merged
 from extender.ports import EndpointInfo
 from extender.schemas import AmbiguousNode, LeftOut, MappedNodes
 from extender.settings.network import EndpointRule, NetworkSettings
-from scoring.ids import EndpointId, NodeName
+from scoring import EndpointId, NodeName
 from scoring.model import Node
 from scoring.model.policy import Ttl
 from scoring.network.matrix import METRICS, MeasurementTable, Metric, NetworkMatrix, Zones

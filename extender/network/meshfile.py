@@ -30,7 +30,7 @@ import yaml
 from extender.errors import ConfigError, NetworkSourceError
 from extender.network.answers import FUTURE_TIME, NO_VALUE, UNREADABLE
 from extender.ports import Batch, EndpointInfo
-from scoring.ids import EndpointId
+from scoring import EndpointId
 from scoring.network.matrix import Measurement, MeasurementTable, Metric
 
 BODY_LIMIT_BYTES: Final = 64 * 2**20

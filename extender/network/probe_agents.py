@@ -29,7 +29,7 @@ from extender.errors import NotFoundError
 from extender.network.probe_bursts import Bursts
 from extender.ports import Clock, Identity
 from extender.schemas import KnownLink, ProbedLink, ProbeOrders, ProbePeer, ProbeReport
-from scoring.ids import NodeName, ZoneName
+from scoring import NodeName, ZoneName
 from scoring.probing.links import SUSPECT_RATIO, Attendance, LinkState, LinkValue, LinkWindow, link_value, read_figures
 from scoring.probing.peers import SMALL, ZONE_PEERS, PeerTurn
 

@@ -29,7 +29,7 @@ import msgspec
 
 from extender.ports import Clock
 from extender.schemas import MOST_LINKS, BurstResult, KnownBurst, ProbeBurst
-from scoring.ids import EndpointId, NodeName, ZoneName
+from scoring import EndpointId, NodeName, ZoneName
 from scoring.network.measurement import Measurement, Metric
 from scoring.probing.bursts import KEPT_S, SLOW_RATIO, BurstReason, BurstView, NextBurst, PastBurst, next_bursts
 from scoring.probing.peers import Pair

@@ -21,7 +21,7 @@ from extender.network.mapping import PROBE
 from extender.network.probe_agents import Agents
 from extender.ports import Batch
 from extender.schemas import AgentsAmiss, ProbeAgents
-from scoring.ids import EndpointId, NodeName, ZoneName
+from scoring import EndpointId, NodeName, ZoneName
 from scoring.network.measurement import METRICS, Measurement, MeasurementTable, Metric
 from scoring.probing.links import LinkValue
 from scoring.probing.peers import assign_peers, of_gateways

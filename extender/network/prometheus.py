@@ -21,7 +21,7 @@ from extender.network.answers import OUT_OF_RANGE, EndPair, Found, LastAnswers, 
 from extender.network.http import HttpClient
 from extender.ports import Batch
 from extender.settings.network import Preset, PrometheusQuery, PrometheusSettings, Unit
-from scoring.ids import EndpointId
+from scoring import EndpointId
 from scoring.network.measurement import Metric
 
 FACTORS: Final = {  # unit → factor to ratio, milliseconds or bit/s

@@ -13,8 +13,8 @@ from typing import Final
 import msgspec
 
 from extender.ports import Clock
+from scoring import GangKey
 from scoring.explain.gang import Past
-from scoring.ids import GangKey
 
 DECISIONS: Final = "netgang.decisions"
 

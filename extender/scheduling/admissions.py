@@ -29,9 +29,9 @@ from extender.controllers.events.recorder import Happening, pod_subject
 from extender.convert.patches import admission_patch, narrowed_terms
 from extender.runtime.decision_lines import Decision
 from extender.scheduling.planner_loop import Planner
+from scoring import GangKey, NodeName, PodUid
 from scoring.feasibility.quorum import quorum_of
 from scoring.feasibility.recheck import members_without_room
-from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Gang, GangSource, MemberClass, Pod, Reason
 from scoring.plan import Plan
 from scoring.verbs.places import Listing, PlanPlaces

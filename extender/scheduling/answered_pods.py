@@ -29,9 +29,9 @@ from collections.abc import Iterable, Sequence, Set
 
 import msgspec
 
-from extender.cache import ClusterCache
+from extender.cache.cluster import ClusterCache
 from extender.ports import Clock
-from scoring.ids import NodeName, PodUid
+from scoring import NodeName, PodUid
 from scoring.model import MemberClass, Pod, Reason
 from scoring.plan import Plan
 

@@ -23,7 +23,7 @@ from extender.controllers.context import ControllerContext
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from extender.ports import Binding, Clock
 from extender.runtime.decision_lines import Decision
-from scoring.ids import GangKey, NodeName, PodUid
+from scoring import GangKey, NodeName, PodUid
 from scoring.model import Gang, Reason
 
 MOST = 24  # The client has 32 connections; patches that let pods go use up to 16

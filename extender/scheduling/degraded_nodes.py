@@ -21,9 +21,9 @@ import numpy as np
 from extender.controllers.context import ControllerContext
 from extender.runtime.decision_lines import Decision
 from extender.scheduling.held_binds import Binds
+from scoring import EndpointId, GangKey, NodeName, ZoneName
 from scoring.feasibility.filters import allowed_nodes
 from scoring.feasibility.room import fit_counts
-from scoring.ids import EndpointId, GangKey, NodeName, ZoneName
 from scoring.model import Gang, Pod, Policy, Reservation, Snapshot
 from scoring.model.policy import gang_options
 from scoring.network.matrix import Metric, NetworkMatrix

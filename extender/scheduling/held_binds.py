@@ -12,7 +12,7 @@ from itertools import count
 
 import msgspec
 
-from extender.cache import ClusterCache
+from extender.cache.cluster import ClusterCache
 from extender.controllers.context import ControllerContext
 from extender.controllers.removal.losses import Evictions
 from extender.controllers.ungate_queue import UngateQueue
@@ -23,10 +23,9 @@ from extender.scheduling.admissions import Admissions
 from extender.scheduling.answered_pods import Parking
 from extender.scheduling.binding_posts import GangTurns, Posts, was_answered
 from extender.scheduling.planner_loop import Planner
-from scoring import permit
+from scoring import GangKey, NodeName, PodUid, permit
 from scoring.feasibility.quorum import NO_MEMBERS, Quorum, Quorums
 from scoring.feasibility.recheck import in_another_zone, members_without_room
-from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Gang, Pod, Reason
 from scoring.model.policy import ZonePolicy, gang_options
 from scoring.permit import Held, PermitState, Posting, handle, next_deadline_s

@@ -7,7 +7,7 @@ from extender.controllers.context import ControllerContext
 from extender.runtime.slices import Steps, in_slices
 from extender.scheduling.held_binds import Binds
 from extender.scheduling.planner_loop import Planner
-from scoring.ids import GangKey, PodUid
+from scoring import GangKey, PodUid
 from scoring.model import Gang
 from scoring.queue.states import period, starving_from
 

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from extender.cache import ClusterCache
+from extender.cache.cluster import ClusterCache
 from extender.ports import Clock
 from extender.scheduling.planner_loop import Planner
-from scoring.ids import GangKey, NodeName, PodUid, ZoneName
+from scoring import GangKey, NodeName, PodUid, ZoneName
 from scoring.model import Gang, Pod
 from scoring.model.policy import ZonePolicy, gang_options
 from scoring.plan import Plan

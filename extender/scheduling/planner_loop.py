@@ -18,7 +18,7 @@ from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from extender.cache import ClusterCache
+from extender.cache.cluster import ClusterCache
 from extender.ports import Clock
 from extender.runtime.decision_lines import Decision, DecisionLog
 from extender.runtime.slices import Worker, at_once, next_slice

@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from extender.cache import ClusterCache
+from extender.cache.cluster import ClusterCache
 from extender.controllers.context import ControllerContext
 from extender.convert import node_from_json, pod_from_json
 from extender.convert.wire import BindArgs, Failed, FilterAnswer, FilterArgs, Passed, Refused
@@ -28,7 +28,7 @@ from extender.scheduling.answered_pods import Learning, Offers, StormGuard
 from extender.scheduling.held_binds import Binds
 from extender.scheduling.plain_pods import NativeZones, PlainPods
 from extender.scheduling.planner_loop import Planner
-from scoring.ids import NodeName, PodUid
+from scoring import NodeName, PodUid
 from scoring.model import Gang, GangSource, NodeTable, Pod, Reason, Snapshot
 from scoring.score.pairs import extender_scores
 from scoring.verbs.places import Alternative, PlanPlaces

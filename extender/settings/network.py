@@ -18,7 +18,7 @@ from msgspec import Meta
 from msgspec.structs import force_setattr
 
 from extender.settings.reading import Section, Text
-from scoring.ids import NodeName, ZoneName
+from scoring import NodeName, ZoneName
 from scoring.model.policy import Positive, ScorePolicy, Ttl
 from scoring.network.measurement import METRICS, Metric
 

@@ -28,8 +28,8 @@ from starlette.responses import Response
 from extender.api.problems import problem_response
 from extender.api.views import Views
 from extender.runtime.slices import next_slice
+from scoring import PodUid, ZoneName
 from scoring.explain.queue_report import Queue
-from scoring.ids import PodUid, ZoneName
 from scoring.model import Pod, Snapshot
 from scoring.model.policy import ScorePolicy
 from scoring.model.resources import CPU, MEMORY, PODS

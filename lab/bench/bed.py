@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from scoring.ids import GangKey, Namespace, NodeName, PodName, PodUid, ZoneName, gang_key
+from scoring import GangKey, Namespace, NodeName, PodName, PodUid, ZoneName, gang_key
 from scoring.model import Constraints, Gang, GangSource, GroupRef, MemberClass, Node, Phase, Pod, Role
 from scoring.model.resources import Resources
 from scoring.model.snapshot import NodeTable, Snapshot

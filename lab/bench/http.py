@@ -33,7 +33,7 @@ from extender.convert.clusterfile import ClusterFile
 from extender.settings.settings import Settings
 from lab.bench import bed
 from lab.testbed.programs.build import find_go, user_cache
-from scoring.ids import gang_key
+from scoring import gang_key
 from scoring.model import GangSource, GroupRef
 
 VERBS = ("filter", "prioritize")

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from time import process_time
 from typing import Any
 
-from extender.cache import ClusterCache
+from extender.cache.cluster import ClusterCache
 from extender.convert import node_from_json, pod_from_json
 from lab.bench.scale import objects
 from lab.bench.soak.jobs import SIZE, Job

@@ -12,7 +12,7 @@ from lab.simulator.model import Scenario, SimJob, Sync, Work
 from lab.simulator.policies.metered import Metered
 from lab.simulator.summary import Row
 from lab.simulator.world import World
-from scoring.ids import NodeName, ZoneName
+from scoring import NodeName, ZoneName
 from scoring.model import Node
 from scoring.model.resources import Resources
 from scoring.network.matrix import NetworkMatrix

@@ -7,7 +7,7 @@ rebuilt only when its job's pods have changed, so that what the planner remember
 from collections.abc import Collection
 
 from lab.simulator.state import JobState, Slot, State
-from scoring.ids import GangKey, Namespace, PodName, PodUid
+from scoring import GangKey, Namespace, PodName, PodUid
 from scoring.model import Constraints, Gang, GangSource, MemberClass, Phase, Pod, Role
 from scoring.model.resources import PODS, Resources
 from scoring.model.snapshot import NodeTable, Snapshot

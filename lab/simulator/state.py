@@ -12,7 +12,7 @@ import numpy as np
 
 from lab.simulator.model import Fate, SimJob
 from lab.simulator.speed.rate import Placement
-from scoring.ids import GangKey, gang_key
+from scoring import GangKey, gang_key
 from scoring.model import Role
 from scoring.model.snapshot import NodeTable
 from scoring.network.matrix import Ints, NetworkMatrix

@@ -13,11 +13,11 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from scoring import GangKey, NodeName, PodUid
 from scoring.explain.node_causes import committed, node_cause
 from scoring.explain.queue_report import PlaceInQueue, leaving, place_of, zones_text
 from scoring.explain.words import counted, gangs_seen_from, shown, some, two_runs
 from scoring.explain.zones import GangNetwork, ZoneVerdict, gang_network, verdicts
-from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import GATE, Gang, GangSource, Policy, Reason, Snapshot
 from scoring.model.pod import DEVICE_CLAIMS
 from scoring.model.policy import LIKE_VALUE, Preempting, nearest

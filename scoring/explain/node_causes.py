@@ -14,12 +14,12 @@ from typing import Final, NamedTuple
 import msgspec
 import numpy as np
 
+from scoring import NO_ZONE, NodeName, ZoneName
 from scoring.explain.queue_report import PlaceInQueue
 from scoring.explain.words import counted, quantity, shown, some, zone_text
 from scoring.explain.zones import ZoneVerdict
 from scoring.feasibility.filters import node_allows
 from scoring.feasibility.room import fit_counts
-from scoring.ids import NO_ZONE, NodeName, ZoneName
 from scoring.model import Constraints, MemberClass, Node, NodeSelectorTerm, Pod, Reason, Requirement, Resources
 from scoring.model.policy import LIKE_VALUE, nearest
 from scoring.model.reasons import CauseReason, WaitingCause

@@ -13,9 +13,9 @@ import msgspec
 from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict, replace
 
+from scoring import GangKey, Namespace, NodeName, PodUid, ZoneName
 from scoring.explain.words import expected_text
 from scoring.feasibility.quorum import quorum_of
-from scoring.ids import GangKey, Namespace, NodeName, PodUid, ZoneName
 from scoring.model import Gang, GangSource, Phase, Policy, Reason, Snapshot
 from scoring.model.resources import CPU, MEMORY
 from scoring.plan import Admission, Plan, PlannerCache, Run, Waiting, begin_run, take_commitments

@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime
 from typing import Final
 
-from scoring.ids import ZoneName
+from scoring import ZoneName
 from scoring.model import Gang, GangSource, Pod
 from scoring.model.policy import nearest
 from scoring.model.resources import CPU, MEMORY

@@ -13,9 +13,9 @@ from typing import Final
 import msgspec
 import numpy as np
 
+from scoring import NodeName, ResourceName, ZoneName
 from scoring.explain.words import quantity
 from scoring.feasibility.room import fit_counts
-from scoring.ids import NodeName, ResourceName, ZoneName
 from scoring.model import Gang, MemberClass, Role
 from scoring.network.matrix import METRICS, Ints
 from scoring.plan import Run

@@ -14,7 +14,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from scoring.ids import NodeName
+from scoring import NodeName
 from scoring.model import Constraints, HostPort, Node, NodeSelectorTerm, NodeTable, Requirement, Taint, Toleration
 from scoring.model.pod import MemberClass, Pod
 

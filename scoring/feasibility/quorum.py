@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Set
 import msgspec
 from msgspec.structs import replace
 
-from scoring.ids import GangKey, NodeName, PodUid
+from scoring import GangKey, NodeName, PodUid
 from scoring.model import Gang, Phase, Pod, Reason, Role
 
 LEADERS = (Role.PS, Role.CHIEF)

@@ -15,8 +15,8 @@ from collections.abc import Collection, Iterable, Mapping
 import msgspec
 import numpy as np
 
+from scoring import NodeName, PodUid, ResourceName
 from scoring.feasibility.filters import node_allows, ports_conflict
-from scoring.ids import NodeName, PodUid, ResourceName
 from scoring.model import Gang, HostPort, Node, Pod, Snapshot
 
 

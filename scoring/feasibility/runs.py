@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from scoring.ids import JobKey, PodUid
+from scoring import JobKey, PodUid
 from scoring.model import GangSource, Phase, Pod, Role, RunRef
 
 

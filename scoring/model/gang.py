@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from scoring.ids import GangKey
+from scoring import GangKey
 from scoring.model.pod import GangSource, Pod, counts
 from scoring.model.reasons import Reason
 from scoring.network.measurement import Floats

@@ -5,7 +5,7 @@ from enum import StrEnum
 import msgspec
 from msgspec.structs import replace
 
-from scoring.ids import GangKey, JobKey, Namespace, NodeName, PodName, PodUid
+from scoring import GangKey, JobKey, Namespace, NodeName, PodName, PodUid
 from scoring.model.resources import Resources
 
 DEVICE_CLAIMS = "resourceClaims"  # In `Pod.unmodelled`: devices that kube-scheduler alone counts

@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Final, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from scoring.ids import EndpointId, Namespace, ZoneName
+from scoring import EndpointId, Namespace, ZoneName
 from scoring.model.gang import duration_s
 
 _LIKE: Final = 0.75  # Two letters of a short word in the wrong order are just this

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import msgspec
 
-from scoring.ids import ResourceName
+from scoring import ResourceName
 
 CPU = ResourceName("cpu")
 MEMORY = ResourceName("memory")

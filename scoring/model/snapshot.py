@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from scoring.ids import GangKey, Namespace, NodeName, PodUid, ResourceName, ZoneName
+from scoring import GangKey, Namespace, NodeName, PodUid, ResourceName, ZoneName
 from scoring.model.gang import Gang
 from scoring.model.pod import HostPort, MemberClass, Pod, Taint
 from scoring.model.resources import CPU, MEMORY, Resources

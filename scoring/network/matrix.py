@@ -21,7 +21,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from scoring.ids import EndpointId, NodeName, ZoneName
+from scoring import EndpointId, NodeName, ZoneName
 from scoring.network.measurement import METRICS, Floats, Ints, Measurement, MeasurementTable, Metric
 
 

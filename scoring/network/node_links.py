@@ -20,7 +20,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from scoring.ids import NodeName, ZoneName
+from scoring import NodeName, ZoneName
 from scoring.network.matrix import NetworkMatrix, group_medians
 from scoring.network.measurement import METRICS, Floats, Ints, Metric
 

@@ -15,8 +15,8 @@ import numpy as np
 from msgspec.structs import asdict, replace
 from numpy.typing import NDArray
 
+from scoring import GangKey, NodeName, ZoneName
 from scoring.feasibility.room import Room
-from scoring.ids import GangKey, NodeName, ZoneName
 from scoring.model import Constraints, Gang, MemberClass
 from scoring.model.policy import Policy
 from scoring.model.snapshot import NodeTable

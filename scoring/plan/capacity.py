@@ -10,9 +10,9 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from scoring import NO_ZONE, NodeName, ZoneName
 from scoring.feasibility.filters import allowed_nodes, ports_conflict
 from scoring.feasibility.room import Room, fit_counts, rows_with
-from scoring.ids import NO_ZONE, NodeName, ZoneName
 from scoring.model import Gang, HostPort, MemberClass, Role
 from scoring.model.policy import Policy, ScorePolicy, ZonePolicy
 from scoring.model.snapshot import Snapshot

@@ -13,8 +13,8 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from scoring import NodeName
 from scoring.feasibility.room import fit_counts
-from scoring.ids import NodeName
 from scoring.model import MemberClass, Pod
 from scoring.model.policy import Policy, ZonePolicy
 from scoring.model.snapshot import Snapshot

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 import msgspec
 from msgspec.structs import replace
 
+from scoring import GangKey, NodeName, ZoneName
 from scoring.feasibility.quorum import minimum_members, quorum_of
-from scoring.ids import GangKey, NodeName, ZoneName
 from scoring.model import Gang, GangSource, MemberClass, Pod, Role
 from scoring.model.policy import GangOptions, Policy, ScorePolicy, Selection, ZonePolicy, gang_options
 from scoring.network.matrix import Ints

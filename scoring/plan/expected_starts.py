@@ -20,8 +20,8 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
+from scoring import GangKey, NodeName, PodUid, ZoneName
 from scoring.feasibility.room import scatter_add
-from scoring.ids import GangKey, NodeName, PodUid, ZoneName
 from scoring.model import Gang, Reason, Reservation, Snapshot
 from scoring.model.gang import remaining_s
 from scoring.model.policy import Policy

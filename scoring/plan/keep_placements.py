@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import numpy as np
 
+from scoring import GangKey, NodeName, PodUid
 from scoring.feasibility.room import scatter_add
-from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import MemberClass
 from scoring.model.reasons import Reason
 from scoring.network.matrix import Ints

@@ -16,7 +16,7 @@ from itertools import islice
 import numpy as np
 from msgspec.structs import replace
 
-from scoring.ids import NodeName, PodUid, ZoneName
+from scoring import NodeName, PodUid, ZoneName
 from scoring.model import Role
 from scoring.model.pod import DEVICE_CLAIMS
 from scoring.model.policy import ScorePolicy, ZonePolicy

@@ -21,7 +21,7 @@ worthless; and a run after one event costs little. A gang ahead may take a kept 
 that does not do any more, make a gang be placed again.
 """
 
-from scoring.ids import GangKey
+from scoring import GangKey
 from scoring.model.policy import Policy, Preempting, ZonePolicy
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import Reservation, Snapshot

@@ -25,8 +25,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from msgspec.structs import replace
 
+from scoring import GangKey, Namespace
 from scoring.feasibility.quorum import quorum_of
-from scoring.ids import GangKey, Namespace
 from scoring.model import Gang, MemberClass, Pod
 from scoring.model.policy import Order, Repair
 from scoring.network.matrix import Ints

@@ -34,8 +34,8 @@ from typing import Final
 import msgspec
 import numpy as np
 
+from scoring import GangKey, NodeName, PodUid, ResourceName, ZoneName
 from scoring.feasibility.room import rows_with, scatter_add
-from scoring.ids import GangKey, NodeName, PodUid, ResourceName, ZoneName
 from scoring.model.policy import ZonePolicy
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import Reservation, Snapshot

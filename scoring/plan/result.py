@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from scoring.ids import GangKey, NodeName, PodUid, ZoneName
+from scoring import GangKey, NodeName, PodUid, ZoneName
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import Reservation
 

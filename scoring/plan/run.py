@@ -14,7 +14,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from scoring.ids import GangKey, NodeName, PodUid, ZoneName
+from scoring import GangKey, NodeName, PodUid, ZoneName
 from scoring.model import MemberClass, Role
 from scoring.model.policy import Policy, ScorePolicy, Selection
 from scoring.model.snapshot import NodeTable, Snapshot

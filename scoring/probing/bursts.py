@@ -27,7 +27,7 @@ from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
-from scoring.ids import NodeName, ZoneName
+from scoring import NodeName, ZoneName
 from scoring.probing.peers import Pair
 
 DAY_S: Final = 86_400.0

@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from scoring.ids import EndpointId, NodeName, ZoneName
+from scoring import EndpointId, NodeName, ZoneName
 from scoring.network.measurement import METRICS, Floats, Ints, MeasurementTable, Metric
 
 ZONE_PEERS: Final = 16

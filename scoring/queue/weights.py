@@ -29,8 +29,8 @@ from typing import Final
 import msgspec
 import numpy as np
 
+from scoring import GangKey, ResourceName
 from scoring.feasibility.quorum import LEADERS, minimum_members
-from scoring.ids import GangKey, ResourceName
 from scoring.model import Gang, MemberClass, Phase, Pod, Role
 from scoring.model.policy import ServicePolicy
 from scoring.model.resources import CPU, MEMORY, is_extended

@@ -16,8 +16,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from msgspec.structs import replace
 
+from scoring import NodeName, PodUid
 from scoring.feasibility.room import fit_counts
-from scoring.ids import NodeName, PodUid
 from scoring.model import Gang
 from scoring.model.pod import DEVICE_CLAIMS
 from scoring.model.policy import Policy

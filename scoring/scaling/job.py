@@ -22,9 +22,9 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
+from scoring import GangKey, Namespace, NodeName, PodName, PodUid
 from scoring.feasibility.filters import as_written
 from scoring.feasibility.quorum import quorum_of
-from scoring.ids import GangKey, Namespace, NodeName, PodName, PodUid
 from scoring.model import Gang, Phase, Pod, Role
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import Floats, Ints

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 import msgspec
 import numpy as np
 
-from scoring.ids import NodeName
+from scoring import NodeName
 from scoring.model import Gang, Pod, Role
 from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot

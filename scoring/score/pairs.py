@@ -20,7 +20,7 @@ import numpy as np
 from msgspec.structs import astuple
 from numpy.typing import NDArray
 
-from scoring.ids import NodeName
+from scoring import NodeName
 from scoring.model.policy import ScorePolicy
 from scoring.network.matrix import METRICS, Block, Floats, Ints, Metric, NetworkMatrix
 

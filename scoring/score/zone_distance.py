@@ -19,7 +19,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from scoring.ids import EndpointId, NodeName, ZoneName
+from scoring import EndpointId, NodeName, ZoneName
 from scoring.model import NodeTable, Policy
 from scoring.model.policy import GangOptions, ScorePolicy, nearest
 from scoring.network.matrix import METRICS, Ints, Metric, NetworkMatrix

@@ -21,8 +21,8 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
+from scoring import NodeName, ZoneName
 from scoring.feasibility.filters import HOSTNAME_LABEL
-from scoring.ids import NodeName, ZoneName
 from scoring.model import Gang, GangSource, MemberClass, Pod, Policy, Snapshot
 from scoring.model.policy import AdmitTo
 from scoring.network.matrix import Ints

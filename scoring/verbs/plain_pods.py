@@ -17,8 +17,8 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from scoring import GangKey, NodeName
 from scoring.feasibility.filters import node_allows, ports_conflict
-from scoring.ids import GangKey, NodeName
 from scoring.model import HostPort, MemberClass, Pod, Reservation, Snapshot
 from scoring.model.policy import QueuePolicy
 from scoring.model.resources import PODS

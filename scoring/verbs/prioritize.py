@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from scoring.ids import NodeName
+from scoring import NodeName
 from scoring.model import Gang, Pod, Policy, Role, Snapshot
 from scoring.model.policy import ScorePolicy, gang_options
 from scoring.network.matrix import Floats, Ints

@@ -10,7 +10,7 @@ import pytest
 
 from extender.api.network import link_document
 from extender.network.meshfile import read_mesh
-from scoring.ids import NodeName
+from scoring import NodeName
 from scoring.model.policy import ScorePolicy
 from scoring.network.matrix import NetworkMatrix
 from tests.builders import mesh, node, snapshot

@@ -20,7 +20,7 @@ from extender.notes import Bearer, NoteKind
 from extender.ports import Binding, ClusterApi, SystemClock, WatchEvent
 from lab.testbed.apiserver.server import LoopbackApi, serve
 from lab.testbed.apiserver.store import ApiStore
-from scoring.ids import NodeName, PodUid, ZoneName
+from scoring import NodeName, PodUid, ZoneName
 from scoring.model import GATE
 from scoring.queue.statuses import AdmittedCondition
 from scoring.verbs.places import Listing

@@ -13,7 +13,7 @@ from extender.errors import NetworkSourceError
 from extender.network.maddash import MaddashSource
 from extender.network.meshfile import MeshFileSource
 from extender.settings.network import MaddashSettings
-from scoring.ids import EndpointId
+from scoring import EndpointId
 from scoring.network.matrix import Metric
 from tests.extender.network.world import read
 from tests.fakes.maddash_server import MaddashServer

@@ -13,7 +13,7 @@ import pytest
 from extender.convert.wire import Failed, FilterAnswer, Passed, Refused
 from extender.runtime.telemetry import Telemetry
 from extender.server.app import VerbsApp
-from scoring.ids import NodeName
+from scoring import NodeName
 from scoring.model.reasons import Reason
 from tests.fakes.verbs import FakeVerbs, FakeViews
 

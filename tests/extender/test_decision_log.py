@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from extender.decision_log import BadLogError, Recorder, decisions
-from scoring.ids import NodeName
+from scoring import NodeName
 from scoring.model import Policy
 from scoring.model.policy import Order, QueuePolicy
 from scoring.plan import Plan, plan

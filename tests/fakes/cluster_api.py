@@ -19,7 +19,7 @@ from extender.kube.transport import Transport
 from extender.ports import WatchEvent
 from lab.testbed.apiserver.server import LoopbackApi
 from lab.testbed.apiserver.store import ApiStore, Object
-from scoring.ids import PodUid
+from scoring import PodUid
 from tests.fakes.clock import LoopClock
 from tests.fakes.reviews import FakeReviews
 from tests.fakes.text_store import FakeTextStore

@@ -6,7 +6,7 @@ from msgspec.structs import astuple, replace
 
 from extender.errors import NetworkSourceError
 from extender.ports import Batch, EndpointInfo
-from scoring.ids import EndpointId
+from scoring import EndpointId
 from scoring.network.matrix import Measurement, MeasurementTable, Metric
 from tests.fakes.mesh import Mesh
 

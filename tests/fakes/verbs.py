@@ -11,9 +11,9 @@ from extender.api.views import Views
 from extender.convert.wire import BindArgs, FilterAnswer, FilterArgs, Passed
 from extender.scheduling.verbs import Verbs
 from extender.schemas import CacheSizes, LinkInFull, Network, PartStates, Readiness
+from scoring import NodeName
 from scoring.explain.gang import ExplainedPod, PodPlace
 from scoring.explain.queue_report import PlanInForce
-from scoring.ids import NodeName
 from scoring.model.policy import ScorePolicy
 from scoring.model.reasons import Reason
 from tests.builders import node, snapshot

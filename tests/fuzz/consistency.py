@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from extender.cache import ClusterCache
+from extender.cache.cluster import ClusterCache
 from extender.cache.gangs import Gangs, continued
 from extender.cache.pods import DECIDING, Pods, needs_node
 from extender.cache.room import Daemons, Usage, place_of, selects
-from scoring.ids import PodUid
+from scoring import PodUid
 from scoring.model import Gang
 from scoring.model.snapshot import NodeTable
 

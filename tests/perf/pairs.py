@@ -13,7 +13,7 @@ from time import thread_time
 import msgspec
 from msgspec.structs import replace
 
-from extender.cache import ClusterCache
+from extender.cache.cluster import ClusterCache
 from extender.convert import node_from_json, pod_from_json
 from extender.convert.wire import Passed, decode_filter, encode_filter
 from lab.bench.bed import gang, mesh, nodes, snapshot

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from scoring.ids import GangKey, Namespace, NodeName
+from scoring import GangKey, Namespace, NodeName
 from scoring.model import Gang, HostPort, Role
 from scoring.model.policy import Policy, QueuePolicy
 from scoring.model.resources import CPU

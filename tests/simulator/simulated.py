@@ -7,7 +7,7 @@ import numpy as np
 from lab.simulator.actions import Advice, Deciding
 from lab.simulator.model import Scenario, SimJob, Sync, Work
 from lab.simulator.state import State
-from scoring.ids import NodeName, ZoneName
+from scoring import NodeName, ZoneName
 from scoring.model import Node, Role
 from scoring.model.resources import Resources
 from scoring.network.matrix import NetworkMatrix

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lab.simulator.policies.published_score import PublishedScores, published_points
-from scoring.ids import NodeName
+from scoring import NodeName
 from scoring.model.policy import Order, Policy, QueuePolicy, Selection
 from scoring.network.matrix import NetworkMatrix
 from scoring.plan import PlannerCache, plan

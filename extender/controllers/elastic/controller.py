@@ -29,7 +29,7 @@ from extender.controllers.removal.removals import Fresh, read_job, read_members,
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotAnnouncedError, NotFoundError
 from extender.runtime.decision_lines import Decision
 from extender.runtime.slices import in_slices, in_timed_slices
-from scoring.ids import GangKey, PodUid
+from scoring import GangKey, PodUid
 from scoring.model import Gang, Role
 from scoring.plan.result import WANTS_ROOM
 from scoring.scaling.grow import adjust

@@ -16,8 +16,8 @@ from extender.controllers.elastic.kinds import KINDS, MIN_WORKERS, NotNow, Seen,
 from extender.controllers.elastic.records import ElasticParts, JobView, Resize, Stage, pods_job
 from extender.controllers.events.recorder import Happening, pod_subject
 from extender.runtime.slices import Steps
+from scoring import GangKey, NodeName, PodUid
 from scoring.feasibility.quorum import quorum_of
-from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Gang, Phase, Pod, Role
 from scoring.model.snapshot import Reservation
 from scoring.queue.states import JobState

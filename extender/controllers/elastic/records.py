@@ -22,8 +22,8 @@ from extender.errors import Backoff
 from extender.notes import NoteReader
 from extender.runtime.decision_lines import Decision
 from extender.runtime.telemetry import Telemetry
-from scoring.ids import JobKey as PodsJob
-from scoring.ids import Namespace
+from scoring import JobKey as PodsJob
+from scoring import Namespace
 from scoring.model import Gang, Pod, Role
 from scoring.queue.states import JobState
 from scoring.scaling.job import ElasticJob, JobKey, Options, Scaling

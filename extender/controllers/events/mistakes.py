@@ -20,8 +20,8 @@ from extender.controllers.context import ControllerContext, ControlLoop
 from extender.controllers.events.recorder import Happening, Subject, owner_subject, pod_subject
 from extender.notes import Bearer, Flaw, NoteKind
 from extender.runtime.slices import Steps
+from scoring import GangKey
 from scoring.explain.words import probably_wrong_scheduler, two_runs
-from scoring.ids import GangKey
 from scoring.model import Gang, Pod, Policy, Reason, Snapshot
 from scoring.model.policy import gang_options
 from scoring.score.zone_distance import near_problem

@@ -8,9 +8,9 @@ from typing import Final
 from extender.controllers.context import ControllerContext, ControlLoop
 from extender.controllers.events.recorder import Happening, node_subject
 from extender.network.answers import off_loop
+from scoring import NodeName, ZoneName
 from scoring.explain.words import quantity, some, value_text, zone_text
 from scoring.feasibility.recheck import Overcommit, overcommits, suspects
-from scoring.ids import NodeName, ZoneName
 from scoring.model.policy import ScorePolicy
 from scoring.model.snapshot import Snapshot
 from scoring.network import node_links

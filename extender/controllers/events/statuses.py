@@ -26,7 +26,7 @@ from extender.convert.podgroups import pod_group_from_json
 from extender.errors import ApiError, ApiUnavailableError, Backoff, ConflictError, NotFoundError
 from extender.runtime.slices import Steps
 from extender.settings.settings import StatusMode
-from scoring.ids import GangKey, PodUid
+from scoring import GangKey, PodUid
 from scoring.model import Gang, GangSource, GroupStatus, Pod, PodGroup, Reason
 from scoring.queue.statuses import POD_GROUPED, AdmittedCondition, admitted_condition, camel_case, wanted_status
 

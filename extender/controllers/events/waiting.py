@@ -15,10 +15,10 @@ import msgspec
 from extender.controllers.context import ControllerContext, ControlLoop
 from extender.controllers.events.recorder import Happening
 from extender.runtime.slices import Steps, Worker
+from scoring import GangKey
 from scoring.explain.gang import NEVER, explain, why_it_waits
 from scoring.explain.words import duration_text, expected_text
 from scoring.feasibility.quorum import quorum_of
-from scoring.ids import GangKey
 from scoring.model import Gang, GangSource, Reason
 from scoring.plan import Plan, PlannerCache
 from scoring.plan.expected_starts import ExpectedStart, expected_starts

@@ -19,8 +19,8 @@ from extender.convert import pod_from_json
 from extender.errors import ApiError, ApiUnavailableError, Backoff, ConflictError, NotFoundError
 from extender.runtime.decision_lines import Decision
 from extender.runtime.slices import Steps
+from scoring import GangKey, NodeName, PodUid
 from scoring.feasibility.quorum import Quorums, quorum_of
-from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Gang, Phase
 from scoring.model.policy import Repair, gang_options
 from scoring.plan import Plan

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import Happening
 from extender.runtime.decision_lines import Decision
+from scoring import GangKey
 from scoring.explain.words import gangs_seen_from, some
-from scoring.ids import GangKey
 from scoring.model import Gang, Pod
 from scoring.model.snapshot import Reservation
 from scoring.preempt import Preemption

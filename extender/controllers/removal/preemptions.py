@@ -30,8 +30,8 @@ from extender.convert.pod import PREEMPTS_OPTION
 from extender.errors import ApiError, ApiUnavailableError
 from extender.notes import NoteKind, Notes
 from extender.runtime.decision_lines import Decision
+from scoring import GangKey, NodeName, PodUid
 from scoring.feasibility.quorum import quorum_of
-from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Gang, Pod
 from scoring.model.policy import Preempting
 from scoring.model.snapshot import Reservation

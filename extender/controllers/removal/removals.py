@@ -20,14 +20,14 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from extender.cache import ClusterCache
+from extender.cache.cluster import ClusterCache
 from extender.controllers.events.recorder import Events, Happening, Subject, owner_subject, pod_subject
 from extender.controllers.failure_budget import KINDS, Json, NotAllowed, WhyKept, budget, controller_of, decoded
 from extender.convert import pod_from_json
 from extender.errors import ApiError, NotFoundError, NotOursError
 from extender.ports import Clock, ClusterApi, read_all
+from scoring import GangKey, PodUid
 from scoring.explain.words import some
-from scoring.ids import GangKey, PodUid
 from scoring.model import Controller, Gang, GangSource, Pod
 
 _LABEL: Mapping[GangSource | None, str] = {  # that the members have; of other gangs all pods of the namespace are read

@@ -15,7 +15,7 @@ from functools import partial
 from math import ceil
 from typing import Final
 
-from extender.cache import Attained
+from extender.cache.state import Attained
 from extender.controllers.context import ControllerContext, ControlLoop
 from extender.controllers.events.recorder import Happening, owner_subject, pod_subject
 from extender.controllers.failure_budget import can_suspend, desired_pods
@@ -24,7 +24,7 @@ from extender.controllers.removal.removals import Cause, read_members, read_owne
 from extender.controllers.removal.suspensions import AttainedNote, Case, FreshOwner, Note, Obstacle
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from extender.runtime.decision_lines import Decision
-from scoring.ids import GangKey, NodeName, gang_key
+from scoring import GangKey, NodeName, gang_key
 from scoring.model import Controller, Pod
 from scoring.model.policy import Preempting
 from scoring.queue.weights import bounded_h, hours_of

@@ -16,7 +16,7 @@ from extender.controllers.removal.removals import Fresh
 from extender.convert.decode import note_from_json
 from extender.errors import ApiError, ApiUnavailableError, NotFoundError
 from extender.notes import Bearer, NoteKind, NoteReader, Notes
-from scoring.ids import GangKey
+from scoring import GangKey
 from scoring.model import Controller, Gang, Phase
 
 _LABEL, _VALUE, _RAN = "netgang.io/restart", "suspended", "ran-before"

@@ -14,7 +14,7 @@ from lab.simulator.model import Scenario, SimJob, Work
 from lab.simulator.scenarios.document import Mesh, NodeGroup, ScenarioFile
 from lab.simulator.scenarios.jobs import GPU, Job, Periodic, Pods, RecordedJobs, Written
 from lab.simulator.scenarios.recorded import jobs_of, steps_of
-from scoring.ids import EndpointId, NodeName, ZoneName
+from scoring import EndpointId, NodeName, ZoneName
 from scoring.model import Node
 from scoring.model.resources import Resources
 from scoring.network.matrix import Measurement, Metric, NetworkMatrix

@@ -11,7 +11,7 @@ from math import isnan, sqrt
 
 import msgspec
 
-from scoring.ids import NodeName
+from scoring import NodeName
 from scoring.network.matrix import NetworkMatrix
 
 _MSS_BITS = 1460 * 8

@@ -20,7 +20,7 @@ from extender.errors import ApiError, NotFoundError
 from extender.kube.calls import Resource
 from extender.ports import Binding, WatchEvent
 from lab.testbed.apiserver.store import ApiStore, Object
-from scoring.ids import NodeName, PodUid
+from scoring import NodeName, PodUid
 
 _PATH = re.compile(
     r"(?P<root>/api/v1|/apis/[^/]+/[^/]+)(?:/namespaces/(?P<namespace>[^/]+))?"

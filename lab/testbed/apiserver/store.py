@@ -17,7 +17,7 @@ import msgspec
 from extender.errors import ApiError, ConflictError, GoneError, NotFoundError
 from extender.kube.calls import DAEMON_SETS, EVENTS, NODES, POD_GROUPS, PODS, Resource
 from extender.ports import Binding, Page, WatchEvent
-from scoring.ids import PodUid
+from scoring import PodUid
 
 Object: TypeAlias = Mapping[str, Any]
 """A Kubernetes object as JSON; never written to once it is stored."""

@@ -20,7 +20,7 @@ from extender.errors import ConfigError
 from extender.ports import SystemClock
 from extender.schemas import AgentsAmiss, ProbeAgents
 from extender.settings.settings import LeaderElection, Settings, TlsSettings
-from scoring.ids import NO_ZONE
+from scoring import NO_ZONE
 from scoring.model import Taint
 from tests.builders import node
 from tests.cli.doctor.installed import SETTINGS as SETTINGS_FILE

@@ -13,7 +13,7 @@ from extender.controllers.elastic.reports import Reports
 from extender.convert import wire
 from extender.network.probe_agents import AgentPods, Agents
 from extender.settings.settings import Settings
-from scoring.ids import Namespace, NodeName, PodName, PodUid
+from scoring import Namespace, NodeName, PodName, PodUid
 from scoring.model.reasons import Reason
 from tests.contract.docs.demonstration import served
 from tests.contract.reference.text import code, first_paragraph, json_block, table

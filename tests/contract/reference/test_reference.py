@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from extender.api.problems import PROBES
-from scoring.ids import Namespace
+from scoring import Namespace
 from scoring.model.policy import KNOWN_OPTIONS, Policy, QueuePolicy, gang_options
 from tests.contract.docs.demonstration import DOCUMENTS, served
 from tests.contract.docs.vocabulary import VOCABULARY, Use

@@ -8,7 +8,7 @@ from extender.kube.own_objects import ENTRY, STARTED_GANGS
 from lab.testbed.api import Object
 from lab.testbed.cluster import INSTALLED_IN
 from lab.testbed.objects import gang_labels
-from scoring.ids import GangKey, PodUid
+from scoring import GangKey, PodUid
 from tests.e2e.objects import OURS, kind, name_of
 from tests.e2e.stage import Stage
 

@@ -15,7 +15,7 @@ from lab.testbed.api import Api, Object
 from lab.testbed.cluster import INSTALLED_IN, NETGANG, Cluster
 from lab.testbed.errors import ApiRefused
 from lab.testbed.objects import ZONE_LABEL, node, pod, pod_group, restricted
-from scoring.ids import NodeName, PodUid, ZoneName
+from scoring import NodeName, PodUid, ZoneName
 from scoring.model import GATE
 from scoring.queue.statuses import AdmittedCondition
 from scoring.verbs.places import Listing

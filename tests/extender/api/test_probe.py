@@ -17,7 +17,7 @@ from extender.errors import ApiUnavailableError, NotFoundError
 from extender.network.probe_agents import POD_NAME, POD_UID, AgentPods, Agents
 from extender.ports import Identity
 from extender.runtime.telemetry import Telemetry
-from scoring.ids import NodeName
+from scoring import NodeName
 from tests.example_counts import times
 from tests.extender.network.probe.probing import GOOD, report
 from tests.extender.server.served import listening

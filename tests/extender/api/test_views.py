@@ -24,8 +24,8 @@ from extender.errors import ApiUnavailableError
 from extender.network.refresh import NetworkRefresh, Polled
 from extender.schemas import KnownPairs
 from extender.settings.settings import Settings
+from scoring import EndpointId, NodeName, ZoneName
 from scoring.explain.gang import ExplainedPod
-from scoring.ids import EndpointId, NodeName, ZoneName
 from scoring.model.policy import ScorePolicy, Ttl
 from scoring.network.matrix import METRICS, Known, Measurement, MeasurementTable, Metric, NetworkMatrix, Zones
 from scoring.score.pairs import among

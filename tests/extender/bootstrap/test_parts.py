@@ -25,7 +25,7 @@ from extender.runtime.telemetry import Telemetry
 from extender.schemas import Source, SourcesStatus, Watch
 from extender.settings.network import NetworkSettings
 from extender.settings.settings import MARGIN_S, LeaderElection, Settings, longest_bind_s
-from scoring.ids import EndpointId
+from scoring import EndpointId
 from scoring.model.policy import Policy
 from scoring.network.matrix import Metric, PairCounts
 from tests.builders import bound, gang, node, pod, snapshot

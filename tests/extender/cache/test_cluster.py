@@ -5,8 +5,8 @@ from functools import partial
 import pytest
 from msgspec.structs import replace
 
-from extender.cache import ClusterCache
-from scoring.ids import GangKey, NodeName, PodUid
+from extender.cache.cluster import ClusterCache
+from scoring import GangKey, NodeName, PodUid
 from scoring.model import GATE, NodeSelectorTerm, Phase, Pod, Requirement, Taint
 from scoring.model.resources import CPU
 from tests.builders import node, pod

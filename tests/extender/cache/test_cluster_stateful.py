@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from msgspec.structs import replace
 
-from extender.cache import ClusterCache
+from extender.cache.cluster import ClusterCache
 from extender.cache.state import Watched
-from scoring.ids import GangKey, NodeName, PodUid, ResourceName
+from scoring import GangKey, NodeName, PodUid, ResourceName
 from scoring.model import (
     GangSource,
     GroupRef,

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from extender.cache import ClusterCache
+from extender.cache.cluster import ClusterCache
 from extender.cache.room import MOST_SETS
 from extender.convert import daemon_set_from_json, pod_from_json
-from scoring.ids import NodeName, gang_key
+from scoring import NodeName, gang_key
 from scoring.model import DaemonSet, MemberClass, Node, NodeSelectorTerm, Phase, Pod, Requirement
 from scoring.model.resources import CPU
 from tests.builders import node, pod

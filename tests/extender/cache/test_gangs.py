@@ -5,8 +5,8 @@ from collections.abc import Iterable
 import pytest
 from msgspec.structs import replace
 
-from extender.cache import ClusterCache
-from scoring.ids import GangKey
+from extender.cache.cluster import ClusterCache
+from scoring import GangKey
 from scoring.model import Gang, GangSource, GroupRef, GroupStatus, Phase, Pod, PodGroup, Role
 from scoring.model.reasons import Reason
 from tests.builders import pod

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from extender.cache import ClusterCache
+from extender.cache.cluster import ClusterCache
+from scoring import GangKey, NodeName
 from scoring.feasibility.quorum import quorum_of
-from scoring.ids import GangKey, NodeName
 from scoring.model import Controller, Gang, GangSource, GroupRef, JobSays, Phase, Pod, PodGroup, Role, RunRef
 from scoring.model.reasons import Reason
 from tests.builders import bound, pod

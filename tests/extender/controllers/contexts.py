@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 from typing import cast
 
-from extender.cache import ClusterCache
+from extender.cache.cluster import ClusterCache
 from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import Events
 from extender.controllers.removal.removals import Disruptions, Quiet

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from extender.cache import ClusterCache
+from extender.cache.cluster import ClusterCache
 from extender.controllers.owners import AGAIN_S, PATIENCE_S, TIMEOUT_S, Circumstances, OwnerReader
 from extender.convert import pod_from_json
 from extender.errors import ApiError, ApiUnavailableError

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
-from extender.cache import ClusterCache
+from extender.cache.cluster import ClusterCache
 from extender.controllers.removal.removals import QUIET_S
 from extender.controllers.started_gangs import (
     CHARS,
@@ -19,7 +19,7 @@ from extender.controllers.started_gangs import (
     mark_of,
 )
 from extender.errors import ApiError, ApiUnavailableError
-from scoring.ids import PodUid
+from scoring import PodUid
 from scoring.model import Pod
 from tests.builders import bound, gang, pod
 from tests.extender.beside import finish

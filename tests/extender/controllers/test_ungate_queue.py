@@ -7,13 +7,13 @@ from contextlib import asynccontextmanager
 import msgspec
 import pytest
 
-from extender.cache import ClusterCache
+from extender.cache.cluster import ClusterCache
 from extender.controllers.ungate_queue import UngateQueue
 from extender.convert import NUDGE_ANNOTATION, pod_from_json
 from extender.convert.patches import admission_patch
 from extender.errors import ApiUnavailableError
 from extender.notes import NoteKind
-from scoring.ids import NodeName, PodUid
+from scoring import NodeName, PodUid
 from scoring.model import GATE, Pod
 from scoring.model.reasons import Reason
 from tests.extender.beside import playing

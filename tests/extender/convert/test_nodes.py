@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from extender.convert import node_from_json
-from scoring.ids import NO_ZONE
+from scoring import NO_ZONE
 from scoring.model import Node, Taint
 from scoring.model.resources import Resources
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from extender.convert import wire
 from extender.convert.wire import FilterArgs, Passed, PodRef, Refused, decode_bind, decode_filter, encode_filter
 from extender.errors import BadRequestError
-from scoring.ids import Namespace, NodeName, PodName, PodUid
+from scoring import Namespace, NodeName, PodName, PodUid
 from scoring.model.reasons import Reason
 
 POD = {"metadata": {"name": "p", "namespace": "team-a", "uid": "u1"}}

@@ -16,7 +16,7 @@ from extender.kube.calls import PODS
 from extender.kube.client import KubeClient, KubeReviews, OperatorApi
 from extender.ports import Binding, Identity
 from lab.testbed.apiserver.server import Fault, LoopbackApi
-from scoring.ids import NodeName, PodUid
+from scoring import NodeName, PodUid
 from tests.extender.kube.conftest import client_of, server_of
 
 U1 = PodUid("u1")

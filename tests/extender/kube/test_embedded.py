@@ -2,11 +2,11 @@
 
 import pytest
 
-from extender.cache import ClusterCache
+from extender.cache.cluster import ClusterCache
 from extender.errors import ConflictError, NotFoundError
 from extender.kube.embedded import EmbeddedCluster
 from extender.ports import Binding
-from scoring.ids import NodeName, PodUid
+from scoring import NodeName, PodUid
 from scoring.model import Phase
 from tests.builders import node, pod
 from tests.fakes.clock import FakeClock

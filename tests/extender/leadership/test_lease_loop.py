@@ -19,7 +19,7 @@ from extender.errors import ApiUnavailableError, ConflictError
 from extender.leadership.election import Election, Lease, LeaseSpec, LeaseTimes
 from extender.leadership.lease_loop import READS, Candidacy, FencedApi, Leadership
 from extender.ports import Binding, ClusterApi
-from scoring.ids import NodeName, PodUid
+from scoring import NodeName, PodUid
 from scoring.model.reasons import Reason
 from tests.extender.scheduling.world import GATED, World, answers, key, node_json, pod_json, unfinished
 from tests.fakes.cluster_api import FakeClusterApi

@@ -15,7 +15,7 @@ from extender.ports import EndpointInfo
 from extender.schemas import LeftOut
 from extender.settings.network import PATTERN_LIMIT, EndpointRule, NetworkSettings, why_not
 from extender.settings.settings import Settings
-from scoring.ids import EndpointId, NodeName, ZoneName
+from scoring import EndpointId, NodeName, ZoneName
 from scoring.model import Node
 from scoring.network.matrix import METRICS, Measurement, MeasurementTable, Metric
 from tests.builders import node

@@ -9,7 +9,7 @@ from extender.errors import NetworkSourceError
 from extender.network.refresh import Polled, RefreshOptions
 from extender.ports import Batch
 from extender.settings.network import NetworkSettings
-from scoring.ids import EndpointId, NodeName
+from scoring import EndpointId, NodeName
 from scoring.network.matrix import Known, Measurement, MeasurementTable, Metric
 from tests.builders import node
 from tests.extender.network.world import START_S, World, running

@@ -10,7 +10,7 @@ import msgspec
 from extender.network.refresh import NetworkRefresh, Polled, RefreshOptions
 from extender.ports import Batch, Clock, NetworkSource
 from extender.schemas import Source, SourcesStatus
-from scoring.ids import NodeName
+from scoring import NodeName
 from scoring.model import Node
 from scoring.network.matrix import Known, Metric, NetworkMatrix
 from tests.builders import node

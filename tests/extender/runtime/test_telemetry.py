@@ -14,7 +14,7 @@ from extender.runtime import decision_lines as lines
 from extender.runtime.decision_lines import DECISIONS, Decision, DecisionLog, RecentDecisions
 from extender.runtime.log_lines import LogFormat, configure_logging
 from extender.runtime.telemetry import Telemetry
-from scoring.ids import GangKey
+from scoring import GangKey
 from scoring.model.reasons import Reason
 from tests.fakes.clock import FakeClock
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from extender.cache import ClusterCache
+from extender.cache.cluster import ClusterCache
 from extender.scheduling.admissions import FIRST_S, Lapses
-from scoring.ids import gang_key
+from scoring import gang_key
 from scoring.model.reasons import Reason
 from tests.builders import pod
 from tests.extender.controllers.contexts import context_over

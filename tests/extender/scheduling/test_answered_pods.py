@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from extender.cache import ClusterCache
+from extender.cache.cluster import ClusterCache
 from extender.scheduling import answered_pods as limits
 from extender.scheduling.answered_pods import TOGETHER_S, Learning, Offers, Parking, StormGuard
 from extender.scheduling.verbs import LONGEST_S, CatchUp, have_room
-from scoring.ids import NodeName, PodUid
+from scoring import NodeName, PodUid
 from scoring.model import GATE, Pod
 from scoring.model.reasons import Reason
 from scoring.plan import Plan

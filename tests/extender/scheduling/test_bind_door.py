@@ -7,7 +7,7 @@ import pytest
 
 from extender.convert.wire import BindArgs
 from extender.scheduling.verbs import AT_BIND_S
-from scoring.ids import Namespace, NodeName, PodName
+from scoring import Namespace, NodeName, PodName
 from scoring.model.reasons import Reason
 from tests.extender.scheduling.world import Object, args_of, node_json, pod_json, running
 

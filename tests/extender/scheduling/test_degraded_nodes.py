@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from extender.scheduling.degraded_nodes import MOST_TIMES, unusable
-from scoring.ids import NodeName
+from scoring import NodeName
 from scoring.model.reasons import Reason
 from scoring.network.matrix import NetworkMatrix
 from tests.builders import mesh

@@ -9,7 +9,7 @@ import pytest
 
 from extender.convert import NUDGE_ANNOTATION
 from extender.convert.wire import Passed
-from scoring.ids import NodeName
+from scoring import NodeName
 from scoring.model.reasons import Reason
 from scoring.queue import states
 from scoring.verbs.plain_pods import SYSTEM_PRIORITY

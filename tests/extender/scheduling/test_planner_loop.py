@@ -8,12 +8,12 @@ from typing import TypeVar
 
 import pytest
 
-from extender.cache import ClusterCache
+from extender.cache.cluster import ClusterCache
 from extender.runtime.decision_lines import Decision, DecisionLog
 from extender.runtime.slices import Worker, at_once
 from extender.runtime.telemetry import Telemetry
 from extender.scheduling.planner_loop import Planner, PlanReport
-from scoring.ids import GangKey, NodeName, PodUid, ZoneName, gang_key
+from scoring import GangKey, NodeName, PodUid, ZoneName, gang_key
 from scoring.model import Gang
 from scoring.model.policy import Policy, ZonePolicy
 from scoring.model.reasons import Reason

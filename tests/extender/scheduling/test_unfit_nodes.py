@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from extender.cache import ClusterCache
+from extender.cache.cluster import ClusterCache
 from extender.scheduling.held_binds import NodeHealth
-from scoring.ids import NodeName
+from scoring import NodeName
 from scoring.model import Node
 from scoring.model.reasons import Reason
 from tests.builders import bound, node, pod

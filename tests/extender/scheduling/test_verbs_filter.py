@@ -11,7 +11,7 @@ from extender.bootstrap import following
 from extender.convert.wire import BindArgs, Failed, FilterAnswer, Passed, Refused, decode_filter
 from extender.errors import BadRequestError
 from extender.settings.settings import Settings
-from scoring.ids import NodeName
+from scoring import NodeName
 from scoring.model.reasons import Reason
 from tests.extender.scheduling.world import Object, World, answers, args_of, node_json, pod_json, running
 from tests.fakes.clock import LoopClock

@@ -17,7 +17,7 @@ from extender.convert.wire import INTERNAL_ERROR, BindArgs, Failed, FilterAnswer
 from extender.errors import BadRequestError
 from extender.runtime.telemetry import Telemetry
 from extender.server.app import DEBUG_BINDS_NOTHING, UNREADY_AFTER_ERROR_S, VerbsApp, for_people
-from scoring.ids import Namespace, NodeName, PodName, PodUid
+from scoring import Namespace, NodeName, PodName, PodUid
 from scoring.model.reasons import Reason
 from tests.extender.server.served import call
 from tests.fakes.verbs import ARGS, BINDING, FakeVerbs, FakeViews

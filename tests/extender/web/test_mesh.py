@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from extender.web.page import MOST_ENDS, mesh_document
-from scoring.ids import EndpointId
+from scoring import EndpointId
 from scoring.model.policy import ScorePolicy, Ttl
 from scoring.network.matrix import Measurement, Metric, NetworkMatrix
 from tests.builders import mesh, node, snapshot

@@ -8,8 +8,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from scoring import NodeName
 from scoring.explain.gang import Explained, explain
-from scoring.ids import NodeName
 from scoring.model import Gang, GangSource, HostPort, Node, NodeSelectorTerm, Pod, Reason, Resources, Role
 from scoring.model.pod import Controller, Requirement, RunRef, Taint, Toleration
 from scoring.model.policy import Policy, Preempting, QueuePolicy, ServicePolicy

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from cli.tables import print_explanation
+from scoring import EndpointId, GangKey, NodeName, ZoneName
 from scoring.explain.gang import Explained, explain, why_it_waits
 from scoring.explain.queue_report import KeptForGang
 from scoring.explain.zones import GangNetwork, WorstLink, ZoneVerdict, gang_network
-from scoring.ids import EndpointId, GangKey, NodeName, ZoneName
 from scoring.model import Gang, HostPort, Node, Phase, Pod, Resources, Role
 from scoring.model.policy import Policy, Preempting, ScorePolicy, Ttl
 from scoring.model.reasons import CauseReason, Reason

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from scoring import NodeName, PodUid
 from scoring.feasibility.quorum import NO_MEMBERS, Quorum, Quorums, minimum_members, quorum_of
-from scoring.ids import NodeName, PodUid
 from scoring.model import Gang, Phase, Pod, Role
 from tests.builders import bound, gang, pod
 

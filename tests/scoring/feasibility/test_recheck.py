@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from scoring import NodeName, PodUid
 from scoring.feasibility.filters import node_allows, ports_conflict
 from scoring.feasibility.recheck import members_without_room
-from scoring.ids import NodeName, PodUid
 from scoring.model import Gang, HostPort, Taint
 from scoring.model.snapshot import Snapshot
 from tests.builders import bound, gang, node, pod, snapshot

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.ids import ResourceName
+from scoring import ResourceName
 from scoring.model.resources import CPU, LARGEST, MEMORY, NO_RESOURCES, PODS, Resources, amount, parse_quantity
 
 QUANTITIES = {  # text: (whole units, thousandths)

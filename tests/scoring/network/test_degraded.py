@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scoring.ids import EndpointId, NodeName, ZoneName
+from scoring import EndpointId, NodeName, ZoneName
 from scoring.network import node_links as rules
 from scoring.network.matrix import NetworkMatrix
 from scoring.network.measurement import METRICS, Measurement, Metric

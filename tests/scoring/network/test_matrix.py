@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.ids import EndpointId, NodeName, ZoneName
+from scoring import EndpointId, NodeName, ZoneName
 from scoring.model.policy import ScorePolicy
 from scoring.network.matrix import CAUTION, Known, NetworkMatrix, PairCounts, Zones
 from scoring.network.measurement import METRICS, Measurement, MeasurementTable, Metric

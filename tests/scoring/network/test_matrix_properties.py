@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from scoring.ids import EndpointId, NodeName, ZoneName
+from scoring import EndpointId, NodeName, ZoneName
 from scoring.model.policy import ScorePolicy, Ttl
 from scoring.network.matrix import METRICS, Measurement, MeasurementTable, Metric, NetworkMatrix, Zones
 from scoring.score.pairs import PairScores, pair_scores

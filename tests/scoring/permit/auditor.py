@@ -5,9 +5,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from scoring import permit
+from scoring import NodeName, PodUid, permit
 from scoring.feasibility.quorum import Quorum, minimum_members
-from scoring.ids import NodeName, PodUid
 from scoring.model import Gang, Role
 from scoring.model.reasons import Reason
 from scoring.permit import Held, PermitState, Posting, next_deadline_s

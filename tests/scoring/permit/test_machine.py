@@ -6,9 +6,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from msgspec.structs import replace
 
-from scoring import permit
+from scoring import NodeName, PodUid, permit
 from scoring.feasibility.quorum import NO_MEMBERS, Quorum, quorum_of
-from scoring.ids import NodeName, PodUid
 from scoring.model import Gang, Phase, Pod, Role
 from scoring.model.reasons import Reason
 from scoring.permit import PermitState, handle, next_deadline_s

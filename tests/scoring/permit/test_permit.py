@@ -6,9 +6,8 @@ from typing import TypeAlias, TypeVar
 
 import pytest
 
-from scoring import permit
+from scoring import NodeName, PodUid, permit
 from scoring.feasibility.quorum import NO_MEMBERS, Quorum
-from scoring.ids import NodeName, PodUid
 from scoring.model.reasons import Reason
 from scoring.permit import PermitState, handle, next_deadline_s
 from tests.scoring.permit.auditor import validate_state

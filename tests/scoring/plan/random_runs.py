@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from scoring.ids import GangKey
+from scoring import GangKey
 from scoring.model.policy import Order, Policy, QueuePolicy
 from tests.builders import node
 from tests.scoring.plan.virtual import Job, World

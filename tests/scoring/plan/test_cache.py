@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from scoring.ids import NodeName, ZoneName
+from scoring import NodeName, ZoneName
 from scoring.model import Gang, HostPort
 from scoring.model.policy import Policy, QueuePolicy, Ratios, ScorePolicy, Selection, ZonePolicy
 from scoring.model.snapshot import Snapshot

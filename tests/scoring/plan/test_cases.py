@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import pytest
 from msgspec.structs import replace
 
-from scoring.ids import EndpointId, NodeName
+from scoring import EndpointId, NodeName
 from scoring.model import Gang, GangSource, HostPort, Node, NodeSelectorTerm, Phase, Pod, Requirement, Role, Taint
 from scoring.model.policy import Selection
 from scoring.model.reasons import Reason

@@ -5,10 +5,10 @@ from itertools import pairwise
 import pytest
 from msgspec.structs import replace
 
-from extender.cache import ClusterCache
+from extender.cache.cluster import ClusterCache
+from scoring import GangKey, NodeName
 from scoring.explain.gang import explain, why_it_waits
 from scoring.explain.queue_report import report
-from scoring.ids import GangKey, NodeName
 from scoring.model import Gang
 from scoring.model.policy import Order, Policy, QueuePolicy
 from scoring.model.reasons import Reason

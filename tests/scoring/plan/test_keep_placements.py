@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from scoring.ids import NodeName
+from scoring import NodeName
 from scoring.model import Gang, Node, Pod
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import Reservation, Snapshot

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from scoring.ids import NodeName, ZoneName
+from scoring import NodeName, ZoneName
 from scoring.model.policy import Policy, Selection
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import NetworkMatrix

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from scoring.ids import GangKey, NodeName, ZoneName
+from scoring import GangKey, NodeName, ZoneName
 from scoring.model.policy import Order, Policy, QueuePolicy
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import Reservation, Snapshot

@@ -14,9 +14,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from scoring import NodeName, ResourceName
 from scoring.feasibility.filters import node_allows, ports_conflict
 from scoring.feasibility.quorum import minimum_members
-from scoring.ids import NodeName, ResourceName
 from scoring.model import Gang, HostPort, MemberClass, Pod, Resources, Role
 from scoring.model.policy import Policy, ScorePolicy, Selection
 from scoring.model.reasons import Reason

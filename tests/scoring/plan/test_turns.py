@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from scoring import GangKey
 from scoring.explain.queue_report import QueuedGang, report
-from scoring.ids import GangKey
 from scoring.model import Gang, Node, Phase, Pod
 from scoring.model.policy import Order, Policy, QueuePolicy
 from scoring.model.reasons import Reason

@@ -10,8 +10,8 @@ from heapq import heapify, heappop, heappush
 import msgspec
 from msgspec.structs import replace
 
+from scoring import GangKey, NodeName, PodUid
 from scoring.explain.queue_report import Queue, report
-from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Gang, Node, Phase
 from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot

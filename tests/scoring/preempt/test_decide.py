@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from scoring.ids import GangKey, NodeName, PodUid
+from scoring import GangKey, NodeName, PodUid
 from scoring.model import Gang, GangSource, HostPort, Node, Phase, Role
 from scoring.model.policy import Policy, Preempting, QueuePolicy, ServicePolicy, ZonePolicy
 from scoring.model.reasons import Reason

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.ids import NodeName, ZoneName
+from scoring import NodeName, ZoneName
 from scoring.probing import bursts as rules
 from scoring.probing.bursts import BurstReason, BurstView, PastBurst, next_burst
 from scoring.probing.peers import Pair

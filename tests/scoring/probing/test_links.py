@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.ids import EndpointId, NodeName, ZoneName
+from scoring import EndpointId, NodeName, ZoneName
 from scoring.network.measurement import Measurement, MeasurementTable, Metric
 from scoring.probing import peers as rules
 from scoring.probing.links import HALF_LIFE_S, Attendance, LinkState, LinkValue, LinkWindow, link_value

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from scoring.ids import JobKey, NodeName
+from scoring import JobKey, NodeName
 from scoring.model import Gang, GroupStatus, Phase, Pod
 from scoring.model.reasons import Reason
 from scoring.queue.statuses import GroupPhase, wanted_status

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from scoring import GangKey
 from scoring.explain.queue_report import QueuedGang
-from scoring.ids import GangKey
 from scoring.model import Node
 from scoring.model.policy import Order, Policy, QueuePolicy
 from scoring.model.reasons import Reason

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from scoring.ids import Namespace, ResourceName
+from scoring import Namespace, ResourceName
 from scoring.model import Gang, Role
 from scoring.model.policy import Policy, QueuePolicy, gang_options
 from scoring.model.resources import Resources

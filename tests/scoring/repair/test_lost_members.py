@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from scoring import NodeName, PodUid
 from scoring.feasibility.quorum import quorum_of
-from scoring.ids import NodeName, PodUid
 from scoring.model import Gang, Phase, Pod, Role
 from scoring.model.policy import Policy, Repair, RepairPolicy
 from scoring.model.reasons import Reason

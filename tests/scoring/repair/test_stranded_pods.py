@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from scoring.ids import NodeName, gang_key
+from scoring import NodeName, gang_key
 from scoring.model import Gang, MemberClass, Node, NodeSelectorTerm, Phase, Pod, Requirement, Role, Taint
 from scoring.model.policy import Policy
 from scoring.model.reasons import Reason

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-from scoring.ids import Namespace
+from scoring import Namespace
 from scoring.model import Gang, Node, Phase, Role
 from scoring.model.policy import Policy, QueuePolicy
 from scoring.scaling.job import ElasticJob, JobKey, Point, ReportHistory, Series, Wants

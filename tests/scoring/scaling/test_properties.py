@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from scoring.ids import GangKey, NodeName
+from scoring import GangKey, NodeName
 from scoring.model import Gang, Phase, Pod, Role
 from scoring.model.snapshot import Snapshot
 from scoring.plan import Plan, PlannerCache, plan

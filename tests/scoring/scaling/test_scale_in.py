@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from scoring.ids import GangKey, NodeName
+from scoring import GangKey, NodeName
 from scoring.model import Gang, Phase, Role
 from scoring.model.policy import Policy, QueuePolicy, ServicePolicy
 from scoring.model.snapshot import Reservation

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from scoring.ids import NodeName
+from scoring import NodeName
 from scoring.model import Gang, NodeSelectorTerm, Requirement, Role
 from scoring.model.policy import Policy
 from scoring.model.snapshot import NodeTable, Reservation

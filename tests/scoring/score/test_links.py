@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.ids import EndpointId, NodeName
+from scoring import EndpointId, NodeName
 from scoring.model import Node
 from scoring.model.policy import Policy, ScorePolicy
 from scoring.network.matrix import METRICS, Block, Floats, Measurement, Metric, NetworkMatrix

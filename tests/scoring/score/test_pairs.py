@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import astuple, replace
 
-from scoring.ids import EndpointId, NodeName
+from scoring import EndpointId, NodeName
 from scoring.model.policy import Ratios, ScorePolicy, Ttl
 from scoring.network.matrix import METRICS, Block, Measurement, Metric, NetworkMatrix
 from scoring.score.pairs import PairScores, extender_scores, pair_scores

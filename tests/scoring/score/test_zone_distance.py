@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from scoring.ids import EndpointId, NodeName, ZoneName
+from scoring import EndpointId, NodeName, ZoneName
 from scoring.model.policy import GangOptions, Policy
 from scoring.model.snapshot import NodeTable
 from scoring.network.matrix import METRICS, Measurement, Metric, NetworkMatrix

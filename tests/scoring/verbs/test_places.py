@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from scoring.ids import NodeName, ZoneName
+from scoring import NodeName, ZoneName
 from scoring.model import GATE, Gang, GangSource, NodeSelectorTerm, Pod, Requirement
 from scoring.model.policy import AdmitTo, Policy
 from scoring.model.snapshot import Snapshot

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from scoring.ids import EndpointId, JobKey, NodeName, gang_key
+from scoring import EndpointId, JobKey, NodeName, gang_key
 from scoring.model import Gang, Phase, Pod, Role
 from scoring.model.policy import Policy, Ratios, ScorePolicy
 from scoring.model.snapshot import Snapshot

@@ -17,8 +17,8 @@ import msgspec
 from extender.controllers.removal.removals import QUIET_S
 from extender.convert.wire import Passed
 from extender.kube.calls import OWNERS, PODS
+from scoring import GangKey
 from scoring.feasibility.quorum import quorum_of
-from scoring.ids import GangKey
 from tests.extender.beside import playing
 from tests.extender.scheduling.world import World, node_json, pod_json, unfinished
 from tests.fakes.cluster_api import FakeClusterApi

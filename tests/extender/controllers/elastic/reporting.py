@@ -7,7 +7,7 @@ from typing import Any
 
 from extender.controllers.elastic.kinds import Seen, WorkerBounds
 from extender.controllers.elastic.records import JobView
-from scoring.ids import GangKey, Namespace
+from scoring import GangKey, Namespace
 from scoring.queue.states import JobState
 from scoring.scaling.job import ElasticJob, JobKey, Point, Wants
 from tests.fakes.raw_http import InThread

@@ -17,7 +17,7 @@ from extender.controllers.elastic.jobs import ChangeFacts as Facts
 from extender.controllers.elastic.kinds import Intent, NotNow, Requester, Seen, Unsafe, WorkerBounds
 from extender.controllers.elastic.records import OPEN, Records, Resize, Stage
 from extender.runtime.telemetry import Telemetry
-from scoring.ids import GangKey, Namespace
+from scoring import GangKey, Namespace
 from scoring.model import Gang, GangSource, Phase, Pod, Role
 from scoring.scaling.job import JobKey, Wants
 from tests.builders import gang, pod

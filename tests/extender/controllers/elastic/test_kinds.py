@@ -21,7 +21,7 @@ from extender.controllers.elastic.kinds import (
     read,
     resize_patch,
 )
-from scoring.ids import GangKey
+from scoring import GangKey
 from scoring.scaling.job import Wants
 from tests.fakes.notes import notes_of_a_former_process
 

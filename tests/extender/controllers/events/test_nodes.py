@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from extender.controllers.events.nodes import EVENTS_AT_ONCE, SCAN_S
-from scoring.ids import NodeName
+from scoring import NodeName
 from tests.builders import mesh
 from tests.extender.scheduling.world import World, node_json, pod_json, running
 

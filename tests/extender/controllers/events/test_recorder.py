@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from extender.cache import ClusterCache
+from extender.cache.cluster import ClusterCache
 from extender.controllers.events.mistakes import IgnoredNotes
 from extender.controllers.events.recorder import MOST_QUEUED, REPEAT_S, Events, Happening, pod_subject
 from extender.controllers.events.waiting import PATIENCE_S

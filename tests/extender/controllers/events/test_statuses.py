@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from extender.cache import ClusterCache
+from extender.cache.cluster import ClusterCache
 from extender.controllers.events.statuses import PATIENCE_S, GroupStatuses
 from extender.errors import ApiError, ApiUnavailableError
 from extender.kube.calls import POD_GROUPS, PODS
 from extender.settings.settings import StatusMode
-from scoring.ids import gang_key
+from scoring import gang_key
 from scoring.model import PodGroup
 from scoring.plan import Plan
 from scoring.queue.statuses import CONDITION

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from extender.errors import ApiError, ApiUnavailableError, NotFoundError
-from scoring.ids import PodUid
+from scoring import PodUid
 from scoring.model.reasons import Reason
 from tests.extender.scheduling.world import NO_BUDGET, PARTIAL_S, Object, World, node_json, running, unfinished
 

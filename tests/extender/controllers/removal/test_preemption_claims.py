@@ -13,7 +13,7 @@ from extender.convert import pod_from_json
 from extender.errors import ApiUnavailableError
 from extender.kube.calls import PODS
 from extender.notes import MOST_CHARS, Bearer, NoteKind
-from scoring.ids import GangKey, NodeName, PodUid
+from scoring import GangKey, NodeName, PodUid
 from scoring.model import Pod
 from scoring.model.snapshot import Reservation
 from tests.builders import gang, pod

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from extender.cache import ClusterCache
+from extender.cache.cluster import ClusterCache
 from extender.controllers.events.recorder import ANNOUNCE_S, REPEAT_S, Happening, owner_subject
 from extender.controllers.removal.removals import MOST_ANNOUNCED, QUIET_S, Cause, Fresh
 from extender.convert import pod_from_json

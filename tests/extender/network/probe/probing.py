@@ -13,7 +13,7 @@ from extender.ports import Batch
 from extender.schemas import ProbeOrders, ProbeReport
 from probe.documents import read_assignment
 from probe.session import BURSTS_KEPT_S, LINKS_KEPT_S, LastKnown
-from scoring.ids import NodeName, ZoneName
+from scoring import NodeName, ZoneName
 from scoring.network.measurement import Metric
 from tests.fakes.clock import FakeClock
 

@@ -12,7 +12,7 @@ from extender.network.probe_agents import ProbeOptions, ReportRefusal
 from extender.ports import EndpointInfo
 from extender.schemas import AgentsAmiss, ProbeOrders
 from extender.settings.network import NetworkSettings
-from scoring.ids import EndpointId, NodeName, ZoneName
+from scoring import EndpointId, NodeName, ZoneName
 from scoring.model.policy import Ttl
 from scoring.network.matrix import Known, NetworkMatrix
 from scoring.network.measurement import Measurement, MeasurementTable, Metric

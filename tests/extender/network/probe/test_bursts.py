@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from extender.network.probe_bursts import PORTS, BurstOptions, Bursts
 from extender.schemas import BurstResult, ProbeBurst
-from scoring.ids import NodeName, ZoneName
+from scoring import NodeName, ZoneName
 from scoring.network.measurement import Metric
 from scoring.probing.bursts import DAY_S, RETRY_S
 from tests.extender.network.probe.probing import GOOD, Mesh
