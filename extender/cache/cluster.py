@@ -85,7 +85,8 @@ class ClusterCache(ClusterState):
         known = self._snapshot
         if known is not None and (known.version == self.version or self._lists):
             return known
-        table, gangs, attained = self.nodes.table(), self.gangs.all(), self.attained.items()
+        table, gangs = self.nodes.table(), self.gangs.all()
+        attained = ((gangs[key], had) for key, had in self.attained.items() if key in gangs)
         self._snapshot = Snapshot(
             version=self.version,
             table=table,
@@ -97,11 +98,7 @@ class ClusterCache(ClusterState):
             backing_off_until_s=self.back_offs,
             claims=self.claims,
             # One of the same name with another owner has had nothing.
-            attained_h={
-                key: had.hours
-                for key, had in attained
-                if key in gangs and had.owner_uid in owner_uids(gangs[key].members)
-            },
+            attained_h={gang.key: had.hours for gang, had in attained if had.owner_uid in owner_uids(gang.members)},
             network=self._network,
         )
         return self._snapshot

@@ -121,10 +121,7 @@ def pod_from_json(raw: bytes | msgspec.Raw, *, notes: NoteReader = NO_NOTES) -> 
 
 
 def _refusal_of(scheduled: PodCondition) -> tuple[str, str]:
-    """Why kube-scheduler did not place a pod, bounded: its own words, and the part that holds whatever the node.
-
-    Without words it did not try, or we refused the pod; without the other, other nodes might do.
-    """
+    """Why kube-scheduler did not place a pod, bounded: its words (none if we refused it), and what no node changes."""
     message = scheduled.message or ""
     if scheduled.status != "False" or scheduled.reason == "SchedulingGated" or not message or _OUR_WORDS in message:
         return "", ""

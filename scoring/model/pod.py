@@ -110,10 +110,7 @@ class MemberClass(msgspec.Struct, frozen=True, weakref=True, cache_hash=True):
 
     @property
     def anywhere(self) -> "MemberClass":
-        """The class without required node affinity, which an admission adds: what is learned of nodes is kept under it.
-
-        The pod's successor must not be sent to the same nodes again (docs/safety.md S27).
-        """
+        """Without required node affinity: what nodes refused holds for an admitted pod's successor, too (S27)."""
         if self.constraints.affinity is None:
             return self
         return replace(self, constraints=replace(self.constraints, affinity=None))
