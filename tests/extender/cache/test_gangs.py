@@ -75,22 +75,19 @@ BAD = GroupRef(G, GangSource.LABELS, None, "label x is 'y'")
 MIXED = [labelled("a"), labelled("b", scheduler_name="default-scheduler")]
 UNEQUAL = [labelled("a"), labelled("b", priority=9)]
 BY_TWO = [grouped("a", GangSource.ANNOTATION, 3), grouped("b", GangSource.ANNOTATION)]
-PROBLEMS = {  # what the detail must hold: (reason, the same, pods, PodGroups)
-    one[1]: one
-    for one in [
-        (Reason.INVALID_GROUP, "pod default/b: label x is 'y'", [labelled("a"), replace(labelled("b"), group=BAD)], ()),
-        (Reason.INVALID_GROUP, "PodGroup default/g does not exist", [grouped("a")], ()),
-        (Reason.INVALID_GROUP, "minMember 0", [grouped("a")], (PodGroup(G, 0),)),
-        (Reason.INVALID_GROUP, "2 (a), 3 (b)", [labelled("a"), labelled("b", 3)], ()),
-        (Reason.INVALID_GROUP, "3 (a), none (b)", BY_TWO, ()),
-        (Reason.INVALID_GROUP, "in different ways", [labelled("a"), grouped("b")], (PodGroup(G, 2),)),
-        (Reason.MIXED_SCHEDULERS, "spec.schedulerName differs: netgang (a), default-scheduler (b)", MIXED, ()),
-        (Reason.MIXED_PRIORITIES, "spec.priority differs: 0 (a), 9 (b)", UNEQUAL, ()),
-    ]
-}
+PROBLEMS = [  # (reason, what the detail must hold, pods, PodGroups)
+    (Reason.INVALID_GROUP, "pod default/b: label x is 'y'", [labelled("a"), replace(labelled("b"), group=BAD)], ()),
+    (Reason.INVALID_GROUP, "PodGroup default/g does not exist", [grouped("a")], ()),
+    (Reason.INVALID_GROUP, "minMember 0", [grouped("a")], (PodGroup(G, 0),)),
+    (Reason.INVALID_GROUP, "2 (a), 3 (b)", [labelled("a"), labelled("b", 3)], ()),
+    (Reason.INVALID_GROUP, "3 (a), none (b)", BY_TWO, ()),
+    (Reason.INVALID_GROUP, "in different ways", [labelled("a"), grouped("b")], (PodGroup(G, 2),)),
+    (Reason.MIXED_SCHEDULERS, "spec.schedulerName differs: netgang (a), default-scheduler (b)", MIXED, ()),
+    (Reason.MIXED_PRIORITIES, "spec.priority differs: 0 (a), 9 (b)", UNEQUAL, ()),
+]
 
 
-@pytest.mark.parametrize(("reason", "words", "pods", "groups"), PROBLEMS.values(), ids=PROBLEMS)
+@pytest.mark.parametrize(("reason", "words", "pods", "groups"), PROBLEMS, ids=[one[1] for one in PROBLEMS])
 def test_problems(reason: Reason, words: str, pods: list[Pod], groups: tuple[PodGroup, ...]) -> None:
     """What contradicts itself is shown, and refused with a constant reason and a sentence that names the pods.
 

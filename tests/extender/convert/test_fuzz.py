@@ -52,19 +52,12 @@ async def test_what_is_left_of_objects_that_are_gone_is_bounded() -> None:
                 await followed.take(kind, batch, what="DELETED")
                 followed.cache.snapshot()
             gc.collect()  # what is left, not what is still to be collected
-            kept_bytes = _kept_bytes(tracemalloc.take_snapshot())
+            kept = tracemalloc.take_snapshot().statistics("lineno")
         finally:
             tracemalloc.stop()
-    assert kept_bytes < 2**20
-
-
-def _kept_bytes(traced: tracemalloc.Snapshot) -> int:
-    """Without the interpreter's table of interned strings: it doubles by megabytes when some line adds one too many."""
-    return sum(
-        one.size
-        for one in traced.statistics("lineno")
-        if "intern(" not in linecache.getline(one.traceback[0].filename, one.traceback[0].lineno)
-    )
+    # Without the interpreter's table of interned strings: it doubles by megabytes when some line adds one too many
+    lines = {one: linecache.getline(one.traceback[0].filename, one.traceback[0].lineno) for one in kept}
+    assert sum(one.size for one, line in lines.items() if "intern(" not in line) < 2**20
 
 
 @pytest.mark.slow
