@@ -60,13 +60,12 @@ async def test_a_gang_is_as_old_as_its_owner() -> None:
         members(world, "b", old, old)
         await world.settle(5.0)
         assert [gang_of(world, name).created_s for name in "ab"] == list(ages.values())
-        knows = world.service.cache.gangs.owners.knows
-        assert (knows(young["uid"]), knows(old["uid"])) == (True, True)
+        assert [one["uid"] in world.service.cache.gangs.jobs for one in (young, old)] == [True, True]
         world.delete("b-0", "b-1")
         members(world, "b", young, young)
         await world.settle(5.0)
         assert gang_of(world, "b").created_s == NOW_S - 60.0
-        assert (knows(young["uid"]), knows(old["uid"])) == (True, False)
+        assert [one["uid"] in world.service.cache.gangs.jobs for one in (young, old)] == [True, False]
 
 
 async def test_several_owners_the_oldest_counts() -> None:
@@ -106,17 +105,6 @@ async def test_an_owner_is_read_once(
         cache.pods.put(replace(next(iter(cache.pods)), options=(("near", str(number)),)))
     assert [gang.created_s for gang in cache.snapshot().gangs.values()] == [created_s]
     assert api.calls["get_object"] == reads
-
-
-async def test_owners_without_pods_are_forgotten() -> None:
-    async with running() as world:
-        owner = world.owner("old", created=at(OLD_S))
-        members(world, "g", owner, owner)
-        await world.settle(3.0)
-        assert owner["uid"] in world.service.cache.gangs.jobs
-        world.delete("g-0", "g-1")
-        await world.settle(3.0)
-        assert owner["uid"] not in world.service.cache.gangs.jobs
 
 
 EXPECTED = "netgang.io/expected-duration"
