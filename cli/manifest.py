@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 import yaml
 
-from extender.convert.labels import MIN_AVAILABLE_LABEL, NAME_LABEL
+from extender.convert.pod import MIN_AVAILABLE_LABEL, NAME_LABEL
 from extender.errors import ConfigError
 
 Object: TypeAlias = Mapping[str, Any]

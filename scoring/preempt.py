@@ -24,10 +24,9 @@ import numpy as np
 from msgspec.structs import replace
 
 from scoring import GangKey, NodeName, PodUid, ZoneName
-from scoring.feasibility.room import scatter_add
 from scoring.model import Gang, Phase, Pod
 from scoring.model.policy import Policy, Preempting, gang_options
-from scoring.model.snapshot import NodeTable, Snapshot
+from scoring.model.snapshot import NodeTable, Snapshot, scatter_add
 from scoring.network.matrix import Ints
 from scoring.plan import Plan, PlannerCache, begin_run
 from scoring.plan.cluster_without import Group, Without

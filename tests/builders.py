@@ -21,7 +21,7 @@ from scoring.model import (
     Taint,
     Toleration,
 )
-from scoring.model.resources import Resources
+from scoring.model.pod import Resources
 from scoring.model.snapshot import NodeTable, Reservation, Snapshot
 from scoring.network.matrix import METRICS, Measurement, Metric, NetworkMatrix
 

@@ -12,7 +12,7 @@ from scoring.model.policy import Ratios, ScorePolicy, Selection
 from scoring.network.matrix import METRICS, Block, Floats, Ints, Metric
 from scoring.selection.demand import ClassDemand, Demand, on_grid, value_of
 from scoring.selection.greedy import quick_value
-from scoring.selection.subset import select_on_grid
+from scoring.selection.methods import select_on_grid
 
 LOSS_RATIO = st.one_of(st.sampled_from([0.0, 0.00001, 0.001, 0.02, 0.1, 1.0]), st.floats(0.0, 1.0))
 DELAY_MS = st.one_of(st.sampled_from([0.0, 0.1, 10.0, 40.0, 500.0]), st.floats(0.0, 10_000.0))

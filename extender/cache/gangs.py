@@ -16,9 +16,8 @@ from msgspec.structs import replace
 from extender.cache.state import ClusterState, Watched
 from scoring import GangKey, PodUid
 from scoring.feasibility.quorum import quorum_of
-from scoring.feasibility.runs import runs_of
 from scoring.model import Gang, GangSource, GroupRef, JobSays, Pod, PodGroup, Reason, Role, counts, length_s
-from scoring.model.gang import EXPECTED_DURATION
+from scoring.model.gang import EXPECTED_DURATION, runs_of
 from scoring.queue.statuses import POD_GROUPED
 
 _DECLARED = attrgetter(  # What is read of a pod when its gang is built

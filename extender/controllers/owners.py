@@ -28,8 +28,8 @@ from scoring.explain.words import counted, duration_text, quantity, some
 from scoring.feasibility.quorum import quorum_of
 from scoring.model import Controller, Gang, GangSource, JobSays, Phase, Reason, Resources
 from scoring.model.gang import EXPECTED_DURATION, MOST_S
+from scoring.model.pod import amount
 from scoring.model.policy import OPTION_CHARS
-from scoring.model.resources import amount
 
 _log = logging.getLogger(__name__)
 

@@ -21,8 +21,7 @@ from msgspec.structs import astuple
 from extender.convert.decode import NO_RAW, Json, Quantities, decode, given, shared
 from scoring import ResourceName
 from scoring.model import Constraints, HostPort, MemberClass, NodeSelectorTerm, Requirement, Resources, Role, Toleration
-from scoring.model.pod import DEVICE_CLAIMS
-from scoring.model.resources import CPU, MOST_RESOURCES, NAME_CHARS, PODS, parse_quantity
+from scoring.model.pod import CPU, DEVICE_CLAIMS, MOST_RESOURCES, NAME_CHARS, PODS, parse_quantity
 
 _EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - the API's word for it; nothing is bound here
 _LARGEST = 2**52  # A pod asks for no more than this of anything, so that the members of a gang add up within int64

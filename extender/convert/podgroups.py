@@ -11,7 +11,7 @@ import msgspec
 from extender.convert.decode import Json, Metadata, Quantities, decode, seconds
 from scoring import gang_key
 from scoring.model import GroupStatus, PodGroup, Resources
-from scoring.model.resources import MOST_RESOURCES
+from scoring.model.pod import MOST_RESOURCES
 
 
 class _Gang(Json):

@@ -23,9 +23,9 @@ from extender.runtime.decision_lines import Decision
 from extender.scheduling.held_binds import Binds
 from scoring import EndpointId, GangKey, NodeName, ZoneName
 from scoring.feasibility.filters import allowed_nodes
-from scoring.feasibility.room import fit_counts
 from scoring.model import Gang, Pod, Policy, Reservation, Snapshot
 from scoring.model.policy import gang_options
+from scoring.model.snapshot import fit_counts
 from scoring.network.matrix import Metric, NetworkMatrix
 from scoring.plan import Plan
 

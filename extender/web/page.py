@@ -31,8 +31,8 @@ from extender.runtime.slices import next_slice
 from scoring import PodUid, ZoneName
 from scoring.explain.queue_report import Queue
 from scoring.model import Pod, Snapshot
+from scoring.model.pod import CPU, MEMORY, PODS
 from scoring.model.policy import ScorePolicy
-from scoring.model.resources import CPU, MEMORY, PODS
 from scoring.network.matrix import Floats, Ints, Metric, group_medians
 from scoring.network.node_links import Grade, GradeBounds, bounds_of, rows_of_ends
 

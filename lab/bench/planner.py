@@ -21,8 +21,8 @@ from msgspec.structs import replace
 from lab.bench import planner_load
 from lab.bench.bed import gang, mesh, nodes, snapshot
 from scoring.model import Node
+from scoring.model.pod import CPU
 from scoring.model.policy import Policy
-from scoring.model.resources import CPU
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import NetworkMatrix
 from scoring.plan import Plan, PlannerCache, plan

@@ -14,7 +14,7 @@ from lab.simulator.summary import Row
 from lab.simulator.world import World
 from scoring import NodeName, ZoneName
 from scoring.model import Node
-from scoring.model.resources import Resources
+from scoring.model.pod import Resources
 from scoring.network.matrix import NetworkMatrix
 from scoring.scaling.job import MetricOptions, Options, Wants
 

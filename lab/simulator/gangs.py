@@ -9,7 +9,7 @@ from collections.abc import Collection
 from lab.simulator.state import JobState, Slot, State
 from scoring import GangKey, Namespace, PodName, PodUid
 from scoring.model import Constraints, Gang, GangSource, MemberClass, Phase, Pod, Role
-from scoring.model.resources import PODS, Resources
+from scoring.model.pod import PODS, Resources
 from scoring.model.snapshot import NodeTable, Snapshot
 from scoring.queue.weights import dominant_share
 from scoring.scaling.job import ElasticJob, JobKey, Wants

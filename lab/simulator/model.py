@@ -9,7 +9,7 @@ from enum import StrEnum
 import msgspec
 
 from scoring.model import Node
-from scoring.model.resources import NO_RESOURCES, Resources
+from scoring.model.pod import NO_RESOURCES, Resources
 from scoring.network.matrix import NetworkMatrix
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from lab.simulator.speed.rate import Crowd, speed_of, talks
 from lab.simulator.speed.traffic import Wires
 from lab.simulator.state import JobState, State
-from scoring.model.resources import CPU
+from scoring.model.pod import CPU
 
 
 class Pace:

@@ -18,7 +18,7 @@ from lab.simulator.speed.table import START_S, repeated_samples, resize_stall_s
 from lab.simulator.speed.traffic import Wires
 from lab.simulator.state import JobState, RunResult, State
 from scoring.model import Role
-from scoring.model.resources import CPU
+from scoring.model.pod import CPU
 from scoring.model.snapshot import NodeTable
 
 _END, _RESUME, _ARRIVE, _WAKE = range(4)

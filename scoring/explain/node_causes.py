@@ -19,11 +19,11 @@ from scoring.explain.queue_report import PlaceInQueue
 from scoring.explain.words import counted, quantity, shown, some, zone_text
 from scoring.explain.zones import ZoneVerdict
 from scoring.feasibility.filters import node_allows
-from scoring.feasibility.room import fit_counts
 from scoring.model import Constraints, MemberClass, Node, NodeSelectorTerm, Pod, Reason, Requirement, Resources
+from scoring.model.pod import PODS
 from scoring.model.policy import LIKE_VALUE, nearest
 from scoring.model.reasons import CauseReason, WaitingCause
-from scoring.model.resources import PODS
+from scoring.model.snapshot import fit_counts
 from scoring.network.matrix import Ints
 from scoring.plan import Run
 from scoring.plan.capacity import When

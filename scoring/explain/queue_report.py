@@ -17,7 +17,7 @@ from scoring import GangKey, Namespace, NodeName, PodUid, ZoneName
 from scoring.explain.words import expected_text
 from scoring.feasibility.quorum import quorum_of
 from scoring.model import Gang, GangSource, Phase, Policy, Reason, Snapshot
-from scoring.model.resources import CPU, MEMORY
+from scoring.model.pod import CPU, MEMORY
 from scoring.plan import Admission, Plan, PlannerCache, Run, Waiting, begin_run, take_commitments
 from scoring.plan.demand import GangDemand
 from scoring.plan.expected_starts import ExpectedStart

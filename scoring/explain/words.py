@@ -10,8 +10,8 @@ from typing import Final
 
 from scoring import ZoneName
 from scoring.model import Gang, GangSource, Pod
+from scoring.model.pod import CPU, MEMORY
 from scoring.model.policy import nearest
-from scoring.model.resources import CPU, MEMORY
 from scoring.network.measurement import Metric
 from scoring.plan.expected_starts import ExpectedStart, Unknown
 

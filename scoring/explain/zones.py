@@ -15,8 +15,8 @@ import numpy as np
 
 from scoring import NodeName, ResourceName, ZoneName
 from scoring.explain.words import quantity
-from scoring.feasibility.room import fit_counts
 from scoring.model import Gang, MemberClass, Role
+from scoring.model.snapshot import fit_counts
 from scoring.network.matrix import METRICS, Ints
 from scoring.plan import Run
 from scoring.plan.capacity import When

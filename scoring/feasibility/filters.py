@@ -1,7 +1,7 @@
 """Which nodes a pod may go to, as far as we model kube-scheduler's in-tree filters.
 
 Modelled: unschedulable, taints and tolerations, node selector, required node affinity, host ports; room is
-`scoring.feasibility.room`. Everything else (volumes, topology spread, inter-pod affinity) is learned from the NodeNames
+`scoring.model.snapshot`. Everything else (volumes, topology spread, inter-pod affinity) is learned from the NodeNames
 that kube-scheduler sends (docs/safety.md S7). Rule: where we differ from kube-scheduler we must err towards "no" only
 for nodes that cannot run pods at all (docs/safety.md S12): one wrongly allowed costs a plan, one refused is lost.
 """

@@ -18,6 +18,7 @@ from scoring.model.pod import (
     Phase,
     Pod,
     Requirement,
+    Resources,
     Role,
     RunRef,
     Taint,
@@ -26,7 +27,6 @@ from scoring.model.pod import (
 )  # fmt: skip
 from scoring.model.policy import Policy
 from scoring.model.reasons import Reason
-from scoring.model.resources import Resources
 from scoring.model.snapshot import DaemonSet, Node, NodeTable, Reservation, Snapshot
 
 __all__ = [

@@ -16,10 +16,9 @@ from msgspec.structs import asdict, replace
 from numpy.typing import NDArray
 
 from scoring import GangKey, NodeName, ZoneName
-from scoring.feasibility.room import Room
 from scoring.model import Constraints, Gang, MemberClass
 from scoring.model.policy import Policy
-from scoring.model.snapshot import NodeTable
+from scoring.model.snapshot import NodeTable, Room
 from scoring.network.matrix import Floats, Ints
 from scoring.plan.demand import GangDemand, KnownDemands, MemberSets
 from scoring.queue.states import running_since_s

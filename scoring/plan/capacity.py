@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 
 from scoring import NO_ZONE, NodeName, ZoneName
 from scoring.feasibility.filters import allowed_nodes, ports_conflict
-from scoring.feasibility.room import Room, fit_counts, rows_with
 from scoring.model import Gang, HostPort, MemberClass, Role
 from scoring.model.policy import Policy, ScorePolicy, ZonePolicy
-from scoring.model.snapshot import Snapshot
+from scoring.model.snapshot import Room, Snapshot, fit_counts, rows_with
 from scoring.network.matrix import Ints
 from scoring.plan.cache import Layout, PlannerCache, remember
 from scoring.plan.demand import ByClass, GangDemand, MemberSet

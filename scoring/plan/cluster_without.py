@@ -14,10 +14,9 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from scoring import NodeName
-from scoring.feasibility.room import fit_counts
 from scoring.model import MemberClass, Pod
 from scoring.model.policy import Policy, ZonePolicy
-from scoring.model.snapshot import Snapshot
+from scoring.model.snapshot import Snapshot, fit_counts
 from scoring.network.matrix import Ints
 from scoring.plan import Admission, PlannerCache, Run, begin_run, take_admissions, take_commitments, take_members
 from scoring.plan.demand import GangDemand

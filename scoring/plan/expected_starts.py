@@ -21,10 +21,10 @@ import numpy as np
 from msgspec.structs import replace
 
 from scoring import GangKey, NodeName, PodUid, ZoneName
-from scoring.feasibility.room import scatter_add
 from scoring.model import Gang, Reason, Reservation, Snapshot
 from scoring.model.gang import remaining_s
 from scoring.model.policy import Policy
+from scoring.model.snapshot import scatter_add
 from scoring.network.matrix import Floats, Ints
 from scoring.plan.cache import PlannerCache
 from scoring.plan.capacity import When

@@ -27,8 +27,17 @@ from scoring.model.reasons import Reason
 from scoring.model.snapshot import Reservation, Snapshot
 from scoring.plan.cache import PlannerCache
 from scoring.plan.demand import GangDemand, countable, whole_of
-from scoring.plan.keep_placements import LaterPlaces, keep_commitment, keep_place
-from scoring.plan.placement import asks_uncounted, could_ever_start, has_room, kind_of, place_anew, place_anywhere
+from scoring.plan.placement import (
+    LaterPlaces,
+    asks_uncounted,
+    could_ever_start,
+    has_room,
+    keep_commitment,
+    keep_place,
+    kind_of,
+    place_anew,
+    place_anywhere,
+)
 from scoring.plan.queue_order import QueueOrder
 from scoring.plan.reservations import BackfillRoom, StarvationReservations, promised_first
 from scoring.plan.result import WANTS_ROOM, Admission, NoPlace, Placed, Plan, Waiting

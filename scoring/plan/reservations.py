@@ -35,10 +35,9 @@ import msgspec
 import numpy as np
 
 from scoring import GangKey, NodeName, PodUid, ResourceName, ZoneName
-from scoring.feasibility.room import rows_with, scatter_add
 from scoring.model.policy import ZonePolicy
 from scoring.model.reasons import Reason
-from scoring.model.snapshot import Reservation, Snapshot
+from scoring.model.snapshot import Reservation, Snapshot, rows_with, scatter_add
 from scoring.network.matrix import Ints
 from scoring.plan.capacity import When
 from scoring.plan.demand import GangDemand, MemberSet

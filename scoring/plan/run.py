@@ -27,7 +27,7 @@ from scoring.score.pairs import LinkPoints, Links, among, among_sets, toward
 from scoring.score.zone_distance import Crossings, crossings
 from scoring.selection.demand import Demand, at_rows, in_places, on_grid, pairing, rooms
 from scoring.selection.greedy import fit, quick_value
-from scoring.selection.subset import select_on_grid
+from scoring.selection.methods import select_on_grid
 
 _MOST_DEMANDS = 8192
 _FEW = 512

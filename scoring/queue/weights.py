@@ -32,8 +32,8 @@ import numpy as np
 from scoring import GangKey, ResourceName
 from scoring.feasibility.quorum import LEADERS, minimum_members
 from scoring.model import Gang, MemberClass, Phase, Pod, Role
+from scoring.model.pod import CPU, MEMORY, is_extended
 from scoring.model.policy import ServicePolicy
-from scoring.model.resources import CPU, MEMORY, is_extended
 from scoring.model.snapshot import NodeTable, Snapshot
 from scoring.network.matrix import Floats, Ints
 

@@ -17,11 +17,10 @@ import numpy as np
 from msgspec.structs import replace
 
 from scoring import NodeName, PodUid
-from scoring.feasibility.room import fit_counts
 from scoring.model import Gang
 from scoring.model.pod import DEVICE_CLAIMS
 from scoring.model.policy import Policy
-from scoring.model.snapshot import Snapshot
+from scoring.model.snapshot import Snapshot, fit_counts
 from scoring.network.matrix import Ints
 from scoring.plan import Plan, PlannerCache, Run, begin_run, take_admissions, take_commitments, take_members
 from scoring.plan.placement import kind_of, place_minimum, place_more

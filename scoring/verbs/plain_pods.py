@@ -20,8 +20,8 @@ import numpy as np
 from scoring import GangKey, NodeName
 from scoring.feasibility.filters import node_allows, ports_conflict
 from scoring.model import HostPort, MemberClass, Pod, Reservation, Snapshot
+from scoring.model.pod import PODS
 from scoring.model.policy import QueuePolicy
-from scoring.model.resources import PODS
 from scoring.network.matrix import Ints
 from scoring.plan.cache import remember
 from scoring.queue.states import leads, period, starving_from

@@ -20,7 +20,7 @@ from lab.testbed.api import Api, Object
 from lab.testbed.beside import beside
 from lab.testbed.objects import GROUP_NAME_LABEL, MIN_AVAILABLE_LABEL
 from lab.testbed.parts.service import Netgang
-from scoring.model.resources import parse_quantity
+from scoring.model.pod import parse_quantity
 from tests.e2e.objects import OURS
 from tests.e2e.stage import document
 

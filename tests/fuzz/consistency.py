@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from extender.cache.cluster import ClusterCache
+from extender.cache.cluster import DECIDING, ClusterCache, Pods, needs_node
 from extender.cache.gangs import Gangs, continued
-from extender.cache.pods import DECIDING, Pods, needs_node
 from extender.cache.room import Daemons, Usage, place_of, selects
 from scoring import PodUid
 from scoring.model import Gang

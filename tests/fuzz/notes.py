@@ -13,12 +13,12 @@ from extender.controllers.owners import quota_notes
 from extender.controllers.removal.preemptions import noted_of
 from extender.controllers.removal.suspensions import FreshOwner
 from extender.convert import pod_from_json
-from extender.convert.labels import own_options
+from extender.convert.pod import own_options
 from extender.errors import BadRequestError
 from extender.notes import Bearer, UncheckedNotes
 from scoring.model import Controller
+from scoring.model.pod import NO_RESOURCES
 from scoring.model.policy import KNOWN_OPTIONS, Policy, gang_options
-from scoring.model.resources import NO_RESOURCES
 from tests.builders import gang
 
 _NOTES: Final = UncheckedNotes()

@@ -19,9 +19,9 @@ from extender.convert.wire import Passed, decode_filter, encode_filter
 from lab.bench.bed import gang, mesh, nodes, snapshot
 from lab.bench.http import request
 from lab.bench.scale.objects import member, node_name, raw_node
+from scoring.model.pod import CPU
 from scoring.model.policy import Policy
 from scoring.model.reasons import Reason
-from scoring.model.resources import CPU
 from scoring.plan import PlannerCache, plan
 
 ROUNDS = 5

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from scoring import GangKey, Namespace, NodeName
 from scoring.model import Gang, HostPort, Role
+from scoring.model.pod import CPU
 from scoring.model.policy import Policy, QueuePolicy
-from scoring.model.resources import CPU
 from scoring.plan import plan
 from scoring.what_if import MisfitError, Situation, Supposed, WhatIf, supposed, what_if
 from tests.builders import bound, gang, mesh, node, pod, snapshot

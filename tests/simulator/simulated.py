@@ -9,7 +9,7 @@ from lab.simulator.model import Scenario, SimJob, Sync, Work
 from lab.simulator.state import State
 from scoring import NodeName, ZoneName
 from scoring.model import Node, Role
-from scoring.model.resources import Resources
+from scoring.model.pod import Resources
 from scoring.network.matrix import NetworkMatrix
 
 

@@ -35,7 +35,7 @@ _LABEL: Mapping[GangSource | None, str] = {  # that the members have; of other g
     GangSource.LABELS: "pod-group.scheduling.sigs.k8s.io/name",
 }
 _JOB_LABELS = ("training.kubeflow.org/job-name", "jobset.sigs.k8s.io/jobset-name", "batch.kubernetes.io/job-name")
-"""By which a job's pods are listed, in the order in which a pod's job is recognised (`extender.convert.labels`)."""
+"""By which a job's pods are listed, in the order in which a pod's job is recognised (`extender.convert.pod`)."""
 
 
 class Fresh(msgspec.Struct, frozen=True):

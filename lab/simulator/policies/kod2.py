@@ -14,7 +14,7 @@ from lab.simulator.model import SimJob
 from lab.simulator.policies.kod2_algorithms import Running, Waiting, algorithm_1, algorithm_2, algorithm_3
 from lab.simulator.state import JobState, Slot, State
 from scoring.model import Role
-from scoring.model.resources import CPU, MEMORY
+from scoring.model.pod import CPU, MEMORY
 from scoring.network.matrix import Ints
 
 _STARVING = float("inf")

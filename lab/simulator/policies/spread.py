@@ -11,7 +11,7 @@ import numpy as np
 from lab.simulator.actions import Action, Advice, Deciding, Place
 from lab.simulator.state import JobState, Slot, State
 from scoring.model import Role
-from scoring.model.resources import CPU, MEMORY
+from scoring.model.pod import CPU, MEMORY
 from scoring.network.matrix import Floats, Ints
 
 

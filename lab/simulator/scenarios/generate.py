@@ -16,7 +16,7 @@ from lab.simulator.scenarios.jobs import GPU, Job, Periodic, Pods, RecordedJobs,
 from lab.simulator.scenarios.recorded import jobs_of, steps_of
 from scoring import EndpointId, NodeName, ZoneName
 from scoring.model import Node
-from scoring.model.resources import Resources
+from scoring.model.pod import Resources
 from scoring.network.matrix import Measurement, Metric, NetworkMatrix
 
 Labels: TypeAlias = Mapping[str, str | int | float]

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validat
 
 from lab.simulator.model import Sync
 from lab.simulator.speed.table import profile_of
-from scoring.model.resources import Resources, parse_quantity
+from scoring.model.pod import Resources, parse_quantity
 
 GPU = "nvidia.com/gpu"
 Positive: TypeAlias = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]

@@ -24,7 +24,7 @@ import msgspec
 from lab.simulator.model import SimJob, Sync
 from lab.simulator.speed.table import Profile, profile_of
 from lab.simulator.speed.traffic import CARD_BPS, Wires
-from scoring.model.resources import CPU
+from scoring.model.pod import CPU
 
 _PS_BYTES_PER_CORE_S = 400e6
 """Parameters that one core of a ps receives, adds and sends, bytes a second."""

@@ -6,7 +6,8 @@ from typing import Final
 
 import msgspec
 
-from extender.convert.labels import (
+from extender.convert.nodes import ENDPOINT_ANNOTATIONS, ZONE_LABEL
+from extender.convert.pod import (
     INDEX_ANNOTATION,
     MIN_AVAILABLE_LABEL,
     MIN_MEMBER_ANNOTATIONS,
@@ -17,7 +18,6 @@ from extender.convert.labels import (
     POD_GROUP_LABEL,
     ROLE_ANNOTATION,
 )
-from extender.convert.nodes import ENDPOINT_ANNOTATIONS, ZONE_LABEL
 from extender.notes import NoteKind
 from scoring.model import GATE, Role
 from scoring.model.policy import Repair, Selection, ZonePolicy

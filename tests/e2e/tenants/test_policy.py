@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import pytest
 import yaml
 
-from extender.convert.labels import MIN_AVAILABLE_LABEL, NAME_ANNOTATIONS, NAME_LABEL, POD_GROUP_LABEL
+from extender.convert.pod import MIN_AVAILABLE_LABEL, NAME_ANNOTATIONS, NAME_LABEL, POD_GROUP_LABEL
 from lab.testbed.api import Api, Object
 from lab.testbed.objects import GangDialect, gang_labels, pod, restricted
 from lab.testbed.objects import namespace as namespace_object

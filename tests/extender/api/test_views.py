@@ -19,7 +19,7 @@ from extender.api.network import link_document, network_document
 from extender.api.views import STALE_S, Views
 from extender.bootstrap import following
 from extender.controllers.events.recorder import MOST_QUEUED
-from extender.convert.labels import POD_GROUP_LABEL
+from extender.convert.pod import POD_GROUP_LABEL
 from extender.errors import ApiUnavailableError
 from extender.network.refresh import NetworkRefresh, Polled
 from extender.schemas import KnownPairs

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from extender.cache.cluster import ClusterCache
 from scoring import GangKey, NodeName, PodUid
 from scoring.model import GATE, NodeSelectorTerm, Phase, Pod, Requirement, Taint
-from scoring.model.resources import CPU
+from scoring.model.pod import CPU
 from tests.builders import node, pod
 from tests.fuzz.consistency import assert_consistent
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.convert import labels as groups
+from extender.convert import pod as groups
 from extender.convert import pod_from_json
-from extender.convert.labels import NAME_ANNOTATIONS, group_of
 from extender.convert.patches import STATUS_FIELDS, status_patch
+from extender.convert.pod import NAME_ANNOTATIONS, group_of
 from extender.convert.podgroups import pod_group_from_json
 from scoring.model import GangSource, GroupStatus, PodGroup
 

@@ -8,7 +8,7 @@ import pytest
 from extender.convert import node_from_json
 from scoring import NO_ZONE
 from scoring.model import Node, Taint
-from scoring.model.resources import Resources
+from scoring.model.pod import Resources
 
 
 def read(metadata: dict[str, Any] | None = None, spec: dict[str, Any] | None = None, **status: Any) -> Node:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.convert import pod_from_json
-from scoring.model.resources import PODS
+from scoring.model.pod import PODS
 
 GOLDEN = Path(__file__).parents[2] / "fixtures" / "requests" / "kubernetes-1.36.3.jsonl"
 

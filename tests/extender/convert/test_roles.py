@@ -8,7 +8,7 @@ import pytest
 
 from extender.convert import pod_from_json
 from extender.convert.decode import OwnerReference
-from extender.convert.labels import NO_PLACE, membership, run_of
+from extender.convert.pod import NO_PLACE, membership, run_of
 from scoring import JobKey
 from scoring.model import Role, RunRef
 from scoring.model.policy import Policy, gang_options

@@ -11,7 +11,7 @@ from typing import Any
 
 from extender.convert.wire import Failed, Passed, Refused
 from extender.kube.calls import NODES, PODS
-from scoring.model.resources import parse_quantity
+from scoring.model.pod import parse_quantity
 from tests.extender.scheduling.world import Call, World, listed
 
 LONGEST_BACKOFF_S = 10.0

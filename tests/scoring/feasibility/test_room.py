@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from scoring.feasibility.recheck import overcommits, suspects
-from scoring.feasibility.room import Room, fit_counts, scatter_add
 from scoring.model import NodeTable, Phase, Pod
+from scoring.model.snapshot import Room, fit_counts, scatter_add
 from scoring.network.matrix import Ints
 from tests.builders import node, pod, snapshot
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from scoring.feasibility.runs import runs_of
 from scoring.model import Controller, Phase, Pod, Role, RunRef
+from scoring.model.gang import runs_of
 from tests.builders import pod
 
 JOB = "Job.batch"

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring import ResourceName
-from scoring.model.resources import CPU, LARGEST, MEMORY, NO_RESOURCES, PODS, Resources, amount, parse_quantity
+from scoring.model.pod import CPU, LARGEST, MEMORY, NO_RESOURCES, PODS, Resources, amount, parse_quantity
 
 QUANTITIES = {  # text: (whole units, thousandths)
     "0": (0, 0), "1": (1, 1000), "1.": (1, 1000), ".5": (1, 500), "+2": (2, 2000), "-1": (-1, -1000),

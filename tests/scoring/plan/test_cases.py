@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from scoring import EndpointId, NodeName
 from scoring.model import Gang, GangSource, HostPort, Node, NodeSelectorTerm, Phase, Pod, Requirement, Role, Taint
+from scoring.model.pod import NO_RESOURCES
 from scoring.model.policy import Selection
 from scoring.model.reasons import Reason
-from scoring.model.resources import NO_RESOURCES
 from scoring.network.matrix import METRICS, Measurement, Metric, NetworkMatrix
 from scoring.plan import Plan, PlannerCache, plan
 from tests.builders import bound, gang, mesh, node, pod, snapshot

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from scoring import Namespace, ResourceName
 from scoring.model import Gang, Role
+from scoring.model.pod import Resources
 from scoring.model.policy import Policy, QueuePolicy, gang_options
-from scoring.model.resources import Resources
 from scoring.model.snapshot import NodeTable
 from scoring.queue.weights import Scale, Weight
 from tests.builders import bound, gang, node, pod

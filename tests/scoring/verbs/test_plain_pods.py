@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from scoring import GangKey, NodeName, PodUid
 from scoring.model import HostPort, Pod
+from scoring.model.pod import CPU
 from scoring.model.policy import QueuePolicy
-from scoring.model.resources import CPU
 from scoring.model.snapshot import Reservation, Snapshot
 from scoring.queue.states import HOLD_S
 from scoring.verbs.plain_pods import ReservedRoom, kept_from_plain

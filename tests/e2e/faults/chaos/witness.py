@@ -19,7 +19,7 @@ import msgspec
 from lab.testbed.api import Api, Object
 from lab.testbed.cluster import INSTALLED_IN
 from lab.testbed.objects import GROUP_NAME_LABEL, MIN_AVAILABLE_LABEL
-from scoring.model.resources import parse_quantity
+from scoring.model.pod import parse_quantity
 from tests.e2e.objects import OURS
 
 PARTIAL_TIMEOUT_S = 10.0  # what netgang is set to: a gang in part that never started is evicted after it
