@@ -33,12 +33,12 @@ from extender.network.refresh import Polled
 from extender.notes import NoteReader, Notes
 from extender.ports import Clock, ClusterApi, Reviews, TextStore
 from extender.runtime.decision_lines import DecisionLog, RecentDecisions
-from extender.runtime.slices import Worker, at_once
+from extender.runtime.slices import Worker
 from extender.runtime.telemetry import Telemetry
 from extender.scheduling.admissions import Admissions
 from extender.scheduling.answered_pods import Parking
 from extender.scheduling.held_binds import Binds, NodeHealth
-from extender.scheduling.planner_loop import Planner
+from extender.scheduling.planner_loop import Planner, at_once
 from extender.scheduling.verbs import Verbs
 from extender.settings.settings import COMMIT_TIMEOUT_S, HOME, LEASE_NAME, LeaderElection, Settings, own_pod
 

@@ -11,8 +11,8 @@ Budget: 20 µs for a pod of 4 KB. Rules:
   among the annotations, or the other way round. Other tools' keys are never reported.
 - Refusals: an in-tree filter may refuse every node before /filter is asked, and then the message of the condition
   PodScheduled is the only trace. After "nodes are available:" (FitError, 1.36) come numbers of nodes and what each kind
-  lacks, or, when a PreFilter plugin refused the pod itself (a claim is missing or not bound), that plugin's words alone:
-  no other node helps then.
+  lacks, or, when a PreFilter plugin refused the pod itself (a claim is missing or not bound), that plugin's words: no
+  other node helps then.
 - Whatever a tenant wrote is kept in bounded length and number (docs/safety.md S21).
 """
 

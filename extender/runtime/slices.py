@@ -125,11 +125,6 @@ class Worker(Protocol):
         """What `work` returns or raises."""
 
 
-async def at_once(work: Callable[[], _T]) -> _T:
-    """A worker for tests in virtual time, and for looks at a saved cluster: the caller itself."""
-    return work()
-
-
 class WorkerThread:
     """One thread; it begins with its first work, and none begins after the context."""
 

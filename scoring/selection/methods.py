@@ -1,4 +1,4 @@
-"""The selections by name: `subset`, the default, and the two published ones, `paper` (PAPERS N3) and `pack` (PAPERS K6).
+"""The selections by name: `subset`, the default, and those that were published, `paper` (PAPERS N3) and `pack` (K6).
 
 Rule for all: all members or none, never beyond what is free, only on allowed nodes, the same input always gives the
 same answer. Rows are in the order of node names, so ties are decided by name.

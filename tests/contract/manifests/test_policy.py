@@ -6,7 +6,7 @@ import pytest
 
 from extender.controllers.removal.suspensions import MARK
 from extender.convert import NUDGE_ANNOTATION
-from extender.convert import pod as labels as groups
+from extender.convert import pod as groups
 from extender.kube import calls
 from extender.kube.own_objects import ROLE_LABEL
 from extender.notes import NoteKind

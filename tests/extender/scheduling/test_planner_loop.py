@@ -10,9 +10,9 @@ import pytest
 
 from extender.cache.cluster import ClusterCache
 from extender.runtime.decision_lines import Decision, DecisionLog
-from extender.runtime.slices import Worker, at_once
+from extender.runtime.slices import Worker
 from extender.runtime.telemetry import Telemetry
-from extender.scheduling.planner_loop import Planner, PlanReport
+from extender.scheduling.planner_loop import Planner, PlanReport, at_once
 from scoring import GangKey, NodeName, PodUid, ZoneName, gang_key
 from scoring.model import Gang
 from scoring.model.policy import Policy, ZonePolicy
