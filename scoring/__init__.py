@@ -18,8 +18,3 @@ ResourceName = NewType("ResourceName", str)
 EndpointId = NewType("EndpointId", str)  # How measurements call an end of a link: address, host name, site
 
 NO_ZONE = ZoneName("")  # Nodes without a zone label form this zone; only jobs with zone policy `preferred` use it
-
-
-def gang_key(namespace: str, group: str) -> GangKey:
-    """Name the gang `group` of `namespace`."""
-    return GangKey(f"{namespace}/{group}")

@@ -6,7 +6,7 @@ from itertools import permutations, product
 import numpy as np
 from msgspec.structs import replace
 
-from scoring import GangKey, JobKey, Namespace, NodeName, PodName, PodUid, ZoneName, gang_key
+from scoring import GangKey, JobKey, Namespace, NodeName, PodName, PodUid, ZoneName
 from scoring.model import (
     Constraints,
     Gang,
@@ -21,6 +21,7 @@ from scoring.model import (
     Taint,
     Toleration,
 )
+from scoring.model.gang import gang_key
 from scoring.model.pod import Resources
 from scoring.model.snapshot import NodeTable, Reservation, Snapshot
 from scoring.network.matrix import METRICS, Measurement, Metric, NetworkMatrix

@@ -27,11 +27,12 @@ from extender.runtime.decision_lines import RecentDecisions
 from extender.runtime.slices import next_slice
 from extender.scheduling.held_binds import Binds
 from extender.scheduling.planner_loop import Planner
-from scoring import GangKey, NodeName, gang_key
+from scoring import GangKey, NodeName
 from scoring.explain.gang import Explained, ExplainedPod, PodPlace, explain, wants_nodes
 from scoring.explain.queue_report import PlanInForce, Queue, QueuedGang, planned_gangs, report
 from scoring.explain.words import expected_text
 from scoring.model import Gang, Snapshot
+from scoring.model.gang import gang_key
 from scoring.plan import Run, begin_run, take_commitments
 from scoring.queue.states import JobState
 from scoring.scaling.shrink import link_points

@@ -9,8 +9,8 @@ from datetime import datetime
 import msgspec
 
 from extender.convert.decode import Json, Metadata, Quantities, decode, seconds
-from scoring import gang_key
 from scoring.model import GroupStatus, PodGroup, Resources
+from scoring.model.gang import gang_key
 from scoring.model.pod import MOST_RESOURCES
 
 

@@ -8,8 +8,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from scoring import GangKey, Namespace, NodeName, PodName, PodUid, ZoneName, gang_key
+from scoring import GangKey, Namespace, NodeName, PodName, PodUid, ZoneName
 from scoring.model import Constraints, Gang, GangSource, GroupRef, MemberClass, Node, Phase, Pod, Role
+from scoring.model.gang import gang_key
 from scoring.model.pod import Resources
 from scoring.model.snapshot import NodeTable, Snapshot
 from scoring.network.matrix import METRICS, Measurement, Metric, NetworkMatrix

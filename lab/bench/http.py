@@ -33,8 +33,8 @@ from extender.convert.clusterfile import ClusterFile
 from extender.settings.settings import Settings
 from lab.bench import bed
 from lab.testbed.programs.build import find_go, user_cache
-from scoring import gang_key
 from scoring.model import GangSource, GroupRef
+from scoring.model.gang import gang_key
 
 VERBS = ("filter", "prioritize")
 GOALS = {("filter", 5000): 0.5, ("prioritize", 5000): 0.6}

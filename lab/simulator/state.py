@@ -12,8 +12,9 @@ import numpy as np
 
 from lab.simulator.model import Fate, SimJob
 from lab.simulator.speed.rate import Placement
-from scoring import GangKey, gang_key
+from scoring import GangKey
 from scoring.model import Role
+from scoring.model.gang import gang_key
 from scoring.model.snapshot import NodeTable
 from scoring.network.matrix import Ints, NetworkMatrix
 

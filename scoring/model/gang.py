@@ -41,6 +41,11 @@ _PART: Final = re.compile(rf"({_NUMBER})([dhms])", re.ASCII)
 _WHOLE: Final = re.compile(rf"{_NUMBER}|(?:{_NUMBER}[dhms])+", re.ASCII)
 
 
+def gang_key(namespace: str, group: str) -> GangKey:
+    """Name the gang `group` of `namespace`."""
+    return GangKey(f"{namespace}/{group}")
+
+
 def duration_s(text: str) -> float:
     """Read a duration as Go writes it, with days besides, or a number of seconds. Seconds, at most `MOST_S`.
 

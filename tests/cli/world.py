@@ -18,8 +18,8 @@ from extender.api.problems import problem_response
 from extender.api.what_if import read_what_if, supposed
 from extender.bootstrap import empty_cache
 from extender.settings.settings import Settings
-from scoring import gang_key
 from scoring.explain.gang import explain
+from scoring.model.gang import gang_key
 from scoring.plan import PlannerCache, plan
 from scoring.what_if import MisfitError, Situation
 from tests.extender.scheduling.world import Object

@@ -24,8 +24,9 @@ from extender.controllers.removal.removals import Cause, read_members, read_owne
 from extender.controllers.removal.suspensions import AttainedNote, Case, FreshOwner, Note, Obstacle
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from extender.runtime.decision_lines import Decision
-from scoring import GangKey, NodeName, gang_key
+from scoring import GangKey, NodeName
 from scoring.model import Controller, Pod
+from scoring.model.gang import gang_key
 from scoring.model.policy import Preempting
 from scoring.queue.weights import bounded_h, hours_of
 from scoring.repair import not_before_s

@@ -20,7 +20,7 @@ from lab.bench.testbed.commands import BedError
 from lab.bench.testbed.nodes import NODES, address
 from lab.bench.testbed.probes import Measured
 from lab.testbed.objects import gang_pods, node
-from scoring import gang_key
+from scoring.model.gang import gang_key
 
 _LIMIT_S: Final = 30.0
 _NAMESPACE: Final = "bed"

@@ -13,8 +13,9 @@ from msgspec.structs import replace
 from extender.cache.cluster import ClusterCache
 from extender.cache.room import MOST_SETS
 from extender.convert import daemon_set_from_json, pod_from_json
-from scoring import NodeName, gang_key
+from scoring import NodeName
 from scoring.model import DaemonSet, MemberClass, Node, NodeSelectorTerm, Phase, Pod, Requirement
+from scoring.model.gang import gang_key
 from scoring.model.pod import CPU
 from tests.builders import node, pod
 from tests.fuzz.consistency import assert_consistent

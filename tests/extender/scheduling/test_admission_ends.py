@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from extender.cache.cluster import ClusterCache
 from extender.scheduling.admissions import FIRST_S, Lapses
-from scoring import gang_key
+from scoring.model.gang import gang_key
 from scoring.model.reasons import Reason
 from tests.builders import pod
 from tests.extender.controllers.contexts import context_over

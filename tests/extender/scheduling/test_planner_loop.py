@@ -13,8 +13,9 @@ from extender.runtime.decision_lines import Decision, DecisionLog
 from extender.runtime.slices import Worker
 from extender.runtime.telemetry import Telemetry
 from extender.scheduling.planner_loop import Planner, PlanReport, at_once
-from scoring import GangKey, NodeName, PodUid, ZoneName, gang_key
+from scoring import GangKey, NodeName, PodUid, ZoneName
 from scoring.model import Gang
+from scoring.model.gang import gang_key
 from scoring.model.policy import Policy, ZonePolicy
 from scoring.model.reasons import Reason
 from scoring.plan import Admission, Plan, Waiting

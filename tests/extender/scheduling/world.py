@@ -22,9 +22,10 @@ from extender.kube.calls import NODES, PODS
 from extender.leadership.lease_loop import Candidacy
 from extender.settings.settings import Settings
 from lab.testbed.netgang import split, with_limits
-from scoring import GangKey, Namespace, NodeName, PodName, PodUid, gang_key
+from scoring import GangKey, Namespace, NodeName, PodName, PodUid
 from scoring.explain.gang import Explained
 from scoring.model import GATE
+from scoring.model.gang import gang_key
 from scoring.model.reasons import Reason
 from scoring.network.matrix import NetworkMatrix
 from scoring.permit import PermitState

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from scoring import NodeName, gang_key
+from scoring import NodeName
 from scoring.model import Gang, MemberClass, Node, NodeSelectorTerm, Phase, Pod, Requirement, Role, Taint
+from scoring.model.gang import gang_key
 from scoring.model.policy import Policy
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import Snapshot

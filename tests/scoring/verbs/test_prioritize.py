@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from scoring import EndpointId, JobKey, NodeName, gang_key
+from scoring import EndpointId, JobKey, NodeName
 from scoring.model import Gang, Phase, Pod, Role
+from scoring.model.gang import gang_key
 from scoring.model.policy import Policy, Ratios, ScorePolicy
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import METRICS, Measurement, Metric, NetworkMatrix

@@ -12,8 +12,8 @@ from extender.controllers.events.statuses import PATIENCE_S, GroupStatuses
 from extender.errors import ApiError, ApiUnavailableError
 from extender.kube.calls import POD_GROUPS, PODS
 from extender.settings.settings import StatusMode
-from scoring import gang_key
 from scoring.model import PodGroup
+from scoring.model.gang import gang_key
 from scoring.plan import Plan
 from scoring.queue.statuses import CONDITION
 from tests.extender.controllers.contexts import context_over
