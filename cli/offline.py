@@ -80,7 +80,11 @@ def filled_cache(cluster: Path, mesh: Path | None, settings: Settings, *, now_s:
     fill(cache, saved, now_s=now_s)
     if mesh is not None:
         batch = read_mesh(mesh, now_s=now_s)
-        given = Given({"file": MeasurementTable.of(batch.measurements)}, (tuple(batch.endpoints),), tuple(saved.nodes))
+        given = Given(
+            {"file": MeasurementTable.from_measurements(batch.measurements)},
+            (tuple(batch.endpoints),),
+            tuple(saved.nodes),
+        )
         cache.set_network(build(given, None, settings.network, zone_fallback=False, now_s=now_s).matrix)
     return cache
 

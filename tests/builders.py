@@ -134,7 +134,7 @@ def snapshot(
     **fields: object,
 ) -> Snapshot:
     """A snapshot in which `pods` and bound gang members use their nodes' room; `exclusions` as learned of any class."""
-    table = NodeTable.of(nodes)
+    table = NodeTable.from_nodes(nodes)
     refused: dict[MemberClass, frozenset[NodeName]] = {}
     for one, where in (exclusions or {}).items():
         refused[one.anywhere] = refused.get(one.anywhere, frozenset()) | where
@@ -179,7 +179,7 @@ def mesh(
         value = (bad or {}).get(other, {}).get(key[metric], of_one)
         found.append(Measurement(one, other, metric, value, measured_at_s))  # type: ignore[arg-type]
     ends = {NodeName(n): n for n in names}
-    return NetworkMatrix.of(found, endpoint_of=dict.fromkeys(METRICS, ends), now_s=now_s)  # type: ignore[arg-type]
+    return NetworkMatrix.from_measurements(found, endpoint_of=dict.fromkeys(METRICS, ends), now_s=now_s)  # type: ignore[arg-type]
 
 
 def bound(member: Pod, where: str) -> Pod:

@@ -228,7 +228,7 @@ class Look(msgspec.Struct):
         look = partial(self._installed, "leases", LEASE_NAME, group="/apis/coordination.k8s.io/v1")
         if (first := await look()) is None:
             return replicas, None
-        await asyncio.sleep(LeaseTimes.of(settings.lease.duration_s).renew_deadline_s)
+        await asyncio.sleep(LeaseTimes.for_duration(settings.lease.duration_s).renew_deadline_s)
         again = spec_of(await look())
         renewed = again.get("renewTime") != spec_of(first).get("renewTime")
         return replicas, LeaseSeen(str(again.get("holderIdentity") or ""), renewed=renewed)
@@ -356,7 +356,7 @@ async def ask_sources(seen: Facts, clock: Clock) -> Facts:
                 problems[name] = f"no answer within {_FETCH_S:g} s"
     if not batches:
         return replace(seen, sources=problems, endpoints=None)
-    tables = [MeasurementTable.of(one.measurements) for one in batches]
+    tables = [MeasurementTable.from_measurements(one.measurements) for one in batches]
     ends = (end for batch in batches for end in batch.endpoints)
     mapping = map_nodes(seen.nodes or (), ends, settings.network, tables)
     measured = [metric for metric in METRICS if any(table.measured_ends(metric) for table in tables)]

@@ -73,7 +73,7 @@ def link_document(
     for metric, unit in zip(METRICS, ("ratio", "ms", "bit/s"), strict=True):
         ends, counts = [network.endpoint(end, metric) for end in (source, target)], float(scores.values[metric][at])
         there, back = network.known(source, target, metric), network.known(target, source, metric)
-        hard_s = policy.hard_ttl_s.of(metric.value)  # from that age on only the limit counts
+        hard_s = policy.hard_ttl_s.for_metric(metric.value)  # from that age on only the limit counts
         expired = [one is not None and hard_s is not None and one.age_s >= hard_s for one in (there, back)]
         alive = sum(one is not None and not old for one, old in zip((there, back), expired, strict=True))
         metrics[metric.value] = schemas.LinkMetric(

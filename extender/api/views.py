@@ -191,7 +191,7 @@ class Views:
         planner = self.planner
         snapshot = planner.snapshot or self.context.cache.snapshot()
         return await planner.ask(
-            report, snapshot, planner.current, planner.policy, now_s=planner.now_s, expected=self.expected.of
+            report, snapshot, planner.current, planner.policy, now_s=planner.now_s, expected=self.expected.of_gang
         )
 
     async def explain(self, namespace: str, name: str) -> Explained | ExplainedPod | None:
@@ -219,12 +219,12 @@ class Views:
             held=tuple(binds.held) if binds is not None else (),
             refusals={pod.uid: pod.refusal for pod in members if pod is not None and pod.refusal},
         )
-        start = self.expected.of(gang.key) if gang.key in planner.current.waiting else None
+        start = self.expected.of_gang(gang.key) if gang.key in planner.current.waiting else None
         return replace(
             found,
             turn=replace(found.turn, ahead=found.turn.ahead.first(10)),  # the others are counted
             preemption=replace(found.preemption, blocked=self.preemption_blocked(gang.key)),
-            decisions=self.recent.of(gang.key),
+            decisions=self.recent.of_gang(gang.key),
             expected_start=start and replace(start, text=expected_text(start, now_s=planner.now_s)),
             being_admitted=gang.key in self.binds.admissions.open,
             admission_refused=self.binds.admissions.refusal(gang.key),

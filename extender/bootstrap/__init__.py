@@ -91,7 +91,7 @@ def reflectors_of(
     return {
         name: follow(
             path=newest.collection(), other_versions=[one.collection() for one in older],
-            reduce=reduce, sink=sink, unreadable=unreadable.of(newest.api_version, kind),
+            reduce=reduce, sink=sink, unreadable=unreadable.of_kind(newest.api_version, kind),
         )
         for name, (newest, *older), kind, reduce, sink in kinds
     }  # fmt: skip

@@ -100,7 +100,7 @@ def feeds_of(settings: Settings, follow: Follow, unreadable: UnreadableObjects, 
             path=kind.collection,
             reduce=reduce_by(kind, notes),
             sink=jobs.of_kind[kind.name],
-            unreadable=unreadable.of(kind.api_version, kind.kind),
+            unreadable=unreadable.of_kind(kind.api_version, kind.kind),
         )
         for kind in KINDS.values()
     }
@@ -108,7 +108,7 @@ def feeds_of(settings: Settings, follow: Follow, unreadable: UnreadableObjects, 
         path=AUTOSCALERS.collection(),
         reduce=target_from_json,
         sink=jobs.scaled,
-        unreadable=unreadable.of("autoscaling/v2", "HorizontalPodAutoscaler"),
+        unreadable=unreadable.of_kind("autoscaling/v2", "HorizontalPodAutoscaler"),
     )
     return Feeds(jobs, reflectors)
 
@@ -121,7 +121,7 @@ async def candidacy(
     if settings.leader_election is LeaderElection.OFF:
         yield None
         return
-    (ours, name), times = own_pod(environment), LeaseTimes.of(settings.lease.duration_s)
+    (ours, name), times = own_pod(environment), LeaseTimes.for_duration(settings.lease.duration_s)
     identity = f"{name or host}_{uuid.UUID(int=rng.getrandbits(128), version=4)}"
     async with Transport(server, concurrency=FEW) as transport:
         call_s = times.renew_deadline_s / 2.0  # one lost answer costs no lease

@@ -40,14 +40,14 @@ class Resizing(ControlLoop):
         parts = ElasticParts(context, feeds.jobs, records, common.rng, options)
         self.elastic = Elastic(parts, self.reports, ready=feeds.ready, synced=feeds.synced)
 
-    def look(self) -> None:
+    def reconcile(self) -> None:
         """Drop reports of jobs that are gone."""
         self.reports.tidy()
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """A term starts or ends."""
-        self.elastic.forget()
-        self.reports.forget()
+        self.elastic.reset()
+        self.reports.reset()
 
 
 class Controllers:
@@ -86,12 +86,12 @@ class Controllers:
         if self.resizing is not None:
             self.resizing.elastic.recover()
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Know nothing of what was under way: the next leader finds it again."""
         for loop in self.loops:
-            loop.forget()
+            loop.reset()
         if self.started is not None:
-            self.started.forget()
+            self.started.reset()
 
 
 class Probing:

@@ -68,8 +68,8 @@ class Service:
         for heard in (
             self.binds.plan_made,
             lambda _: common.wakes.add(self.verbs.plain.woken()),
-            Degrading(common.context, common.binds).look,
-            lambda _: common.context.quiet.look(),
+            Degrading(common.context, common.binds).check_places,
+            lambda _: common.context.quiet.check_relists(),
             lambda _: controllers.overcommits.wake(),
             controllers.waiting_times.plan_made,
             self._look_at_nodes,
@@ -148,7 +148,7 @@ class Service:
             refresh.nodes_changed()
         looks: Sequence[Any] = (
             refresh and refresh.first_look.wait, self._controllers.owners.first_look,
-            started and started.look, feeds and feeds.synced,
+            started and started.reconcile, feeds and feeds.synced,
         )  # fmt: skip
         for look in filter(None, looks):  # a source that hangs, or a right that is missing, keeps no job from starting
             with suppress(TimeoutError):
@@ -184,7 +184,7 @@ class Service:
 
     def _forget(self) -> None:
         for book in (self._controllers, self._common.wakes, self._common.verbs, self._common.admissions):
-            book.forget()
+            book.reset()
 
     async def _over(self) -> None:
         if self._common.fenced is not None:
@@ -211,7 +211,7 @@ class Service:
             what_ifs=WhatIfs(self.planner, settings, partial(empty_cache, settings)),
             circumstances=Circumstances(common.context).notes,
             unreadable_objects=controllers.unreadable,
-            ignored_notes=controllers.ignored.of,
+            ignored_notes=controllers.ignored.of_gang,
             expected=controllers.expected,
             started_problem=lambda: controllers.started.problem if controllers.started is not None else "",
             demo=settings.snapshot is not None,
@@ -245,10 +245,10 @@ class Reporting:
     async def run(self) -> None:
         """Look every five seconds until cancelled."""
         while True:
-            self.look()
+            self.collect()
             await asyncio.sleep(5.0)
 
-    def look(self) -> None:
+    def collect(self) -> None:
         """Add what came since the last look."""
         telemetry = self.telemetry
         for kind, status in self.sync().items():

@@ -247,7 +247,7 @@ class PodGroups(Watched[PodGroup]):
         """Which other client writes statuses of PodGroups, of any PodGroup; `None`: none that they show. Cost: O(n)."""
         return min((group.other_writer for group in self.by_key.values() if group.other_writer), default=None)
 
-    def of(self, gang: Gang) -> PodGroup | None:
+    def of_gang(self, gang: Gang) -> PodGroup | None:
         """The coscheduling PodGroup that sizes this gang; `None`: it is sized otherwise, or there is none."""
         return self.by_key.get(gang.key) if gang.source in POD_GROUPED else None
 

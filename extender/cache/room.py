@@ -43,7 +43,7 @@ class Nodes(Watched[Node]):
         super().__init__(state, by_name)
         self.by_name, self._daemons = by_name, daemons
         self._offers: Counter[ResourceName] = Counter()  # resource → how many nodes have it
-        self._table = NodeTable.of((), version=0)
+        self._table = NodeTable.from_nodes((), version=0)
         self._changed: set[NodeName] = set()
         self._reshaped = False
 
@@ -90,10 +90,10 @@ class Nodes(Watched[Node]):
         return self._table
 
     def _reshape(self, version: int) -> NodeTable:
-        """What `NodeTable.of` builds, with old capacities copied. Cost: O(n): 2 ms for 5,000 nodes, `of` 6."""
+        """What `NodeTable.from_nodes` builds, with old capacities copied. Cost: O(n): 2 ms for 5,000 nodes, `of` 6."""
         old, known = self._table, self.by_name
         if old.axis != axis_of(self._offers) or not old.names:
-            return NodeTable.of(known.values(), version=version)
+            return NodeTable.from_nodes(known.values(), version=version)
         came = [name for name in self._changed if name in known and name not in old.index]
         names = sorted([name for name in old.names if name in known] + came)  # a merge: both are nearly sorted
         before = np.array([old.index.get(name, -1) for name in names], np.int64)

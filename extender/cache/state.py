@@ -284,7 +284,7 @@ class UnreadableObjects:
     def __init__(self) -> None:
         self._kinds: dict[tuple[str, str], UnreadableKind] = {}
 
-    def of(self, api_version: str, kind: str) -> UnreadableKind:
+    def of_kind(self, api_version: str, kind: str) -> UnreadableKind:
         """The book of a kind, such as `v1` and `Pod`."""
         return self._kinds.setdefault((api_version, kind), UnreadableKind(api_version, kind))
 

@@ -54,7 +54,7 @@ class ControllerContext(msgspec.Struct, frozen=True):
     def post_gang_event(self, gang: Gang, what: Happening, note: str, topic: str = "", *, pods: Sequence[Pod]) -> None:
         """Post an Event on the gang's PodGroup, on these pods and on their owners; without pods on a member's owner."""
         about, (namespace, _, name) = list[Subject](), gang.key.partition("/")
-        if (seen := self.cache.pod_groups.of(gang)) is not None:
+        if (seen := self.cache.pod_groups.of_gang(gang)) is not None:
             about.append(Subject("scheduling.x-k8s.io/v1alpha1", "PodGroup", namespace, name, seen.uid))
         owners = dict.fromkeys(pod.owner for pod in pods or gang.members[:1] if pod.owner is not None)
         about += [owner_subject(namespace, owner) for owner in owners]
@@ -81,10 +81,10 @@ class ControlLoop(ABC):
         self._woken = asyncio.Event()
 
     @abstractmethod
-    def look(self) -> Turn:
+    def reconcile(self) -> Turn:
         """Do what is due."""
 
-    def forget(self) -> None:  # noqa: B027 - most loops remember nothing
+    def reset(self) -> None:  # noqa: B027 - most loops remember nothing
         """A term begins or ends: know nothing, as after a restart."""
 
     def wake(self) -> None:
@@ -102,7 +102,7 @@ class ControlLoop(ABC):
             if self.leads_only and not self.context.acting():
                 continue
             try:
-                turn = self.look()
+                turn = self.reconcile()
                 if isinstance(turn, Generator):
                     turn = in_slices(turn)
                 least_s = await turn if turn is not None else None

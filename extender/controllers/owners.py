@@ -60,9 +60,9 @@ class OwnerReader(ControlLoop):
     async def first_look(self) -> None:
         """Read all there are, before the first plan: so the order after a restart is the one before it."""
         while self._left:
-            await self.look()
+            await self.reconcile()
 
-    async def look(self) -> None:
+    async def reconcile(self) -> None:
         """Read owners that are new."""
         wanted, answers = await in_slices(self._wanted()), dict[str, JobSays]()
         for begin in range(0, len(wanted), _TOGETHER):
@@ -148,7 +148,7 @@ class FinishingJobs(ControlLoop):
         super().__init__(context)
         self._ask_at_s: dict[GangKey, float] = {}
 
-    async def look(self) -> None:
+    async def reconcile(self) -> None:
         """Ask one more owner, if one is due. Cost: O(waiting gangs)."""
         plan = self.context.plan()
         if plan is None:

@@ -59,11 +59,11 @@ class StartedGangsConfigMap(ControlLoop):
         self._again_s = AGAIN_S
         self._complaint = ""
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """A term begins or ends: another replica may have written, so it is read again."""
         self._read_s = 0.0
 
-    async def look(self) -> float:
+    async def reconcile(self) -> float:
         """Read the ConfigMap if that is due, and write what is new; seconds until the next look."""
         try:
             if self._stored is None or self.context.clock.monotonic_s() >= self._read_s:

@@ -74,7 +74,7 @@ class UngateQueue:
         if self._turns:
             self._ready.set()
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Drop all that still waits; patches under way come to their end."""
         for retry in self._retries.values():
             retry.cancel()

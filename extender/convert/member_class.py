@@ -304,7 +304,9 @@ def _requests(
     amounts = {name: value if name == CPU else -(-value // 1000) for name, value in total.items() if value}
     if len(amounts) > MOST_RESOURCES:
         raise ValueError(f"requests for more than {MOST_RESOURCES} resources")
-    return Resources.of({ResourceName(name): min(value, _LARGEST) for name, value in amounts.items()} | {PODS: 1})
+    return Resources.from_amounts(
+        {ResourceName(name): min(value, _LARGEST) for name, value in amounts.items()} | {PODS: 1}
+    )
 
 
 def _aggregate(amounts: Sequence[Thousandths], init: Sequence[_Asked]) -> Counter[str]:

@@ -69,7 +69,7 @@ class LeaseTimes(Struct, frozen=True):
     retry_period_s: float = 0.5
 
     @classmethod
-    def of(cls, duration_s: int) -> "LeaseTimes":
+    def for_duration(cls, duration_s: int) -> "LeaseTimes":
         """The times of a Lease of this duration; of a short one the last requests keep half a second."""
         last_s = duration_s * (1.0 - DRIFT_RATIO) - 0.5
         return cls(duration_s, min(duration_s * 23.0 / 30.0, last_s), duration_s / 6.0)

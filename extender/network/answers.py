@@ -112,7 +112,10 @@ class Found:
 
     def answer(self, *problems: str) -> SourceAnswer:
         """All of it. Cost: O(measurements)."""
-        table, round_trips = MeasurementTable.of(self.measurements), MeasurementTable.of(self.round_trips)
+        table, round_trips = (
+            MeasurementTable.from_measurements(self.measurements),
+            MeasurementTable.from_measurements(self.round_trips),
+        )
         aliases = {end: tuple(names) for end, names in self._names.items()}
         return SourceAnswer(table, round_trips, aliases, self.silent, problems, dict(+self.rejected))
 
@@ -189,7 +192,7 @@ def _batch(answers: Mapping[str, SourceAnswer], problems: Sequence[str], now_s: 
             rejected["round_trip"] += 1
         else:
             best.setdefault((one.source, one.target, one.metric), one)
-    table = MeasurementTable.of(best.values())
+    table = MeasurementTable.from_measurements(best.values())
     ends = merged(EndpointInfo(end, one.aliases.get(end, ())) for one in answers.values() for end in table.ends)
     said = [*dict.fromkeys(problems), *(text for reason, text in _SENTENCES.items() if rejected[reason])]
     more = len(said) - _MAX_PROBLEMS

@@ -254,7 +254,7 @@ def with_probe(
                 name_of[end] = of.setdefault(node, end)
         endpoint_of[metric] = of
         table = table.joined(rows.renamed(name_of))
-    soft_s = np.array([np.inf if (age_s := soft_ttl_s.of(m.value)) is None else age_s for m in METRICS])
+    soft_s = np.array([np.inf if (age_s := soft_ttl_s.for_metric(m.value)) is None else age_s for m in METRICS])
     number = {end: i for i, end in enumerate({end for one in (table, *others) for end in one.ends})}
     fresh = [one.keys(number)[now_s - one.measured_at_s < soft_s[one.metric]] for one in others]
     if fresh:
@@ -289,7 +289,7 @@ def build(given: Given, last: Built | None, config: NetworkSettings, *, zone_fal
         tables[PROBE], mapping = with_probe(given, mapping, soft_ttl_s=config.soft_ttl_s, now_s=now_s)
     zones = None
     if zone_fallback:
-        hard_ttl_s = {metric: config.hard_ttl_s.of(metric.value) for metric in METRICS}
+        hard_ttl_s = {metric: config.hard_ttl_s.for_metric(metric.value) for metric in METRICS}
         zones = Zones({node.name: node.zone for node in given.nodes if node.zone}, hard_ttl_s)
     same = same and last is not None and mapping.endpoint_of == last.mapping.endpoint_of
     if last is not None and same and zones == last.zones:

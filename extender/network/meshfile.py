@@ -109,7 +109,7 @@ def parse_mesh(body: bytes, name: str, *, written_at_s: float, now_s: float) -> 
             measurements.append(Measurement(source, target, metric, value, min(measured_at_s, now_s)))
     described = tuple(EndpointInfo(EndpointId(end)) for end in sorted(ends))
     problems = ("some times lie in the future: they are taken as now",) if FUTURE_TIME in rejected else ()
-    return Batch(MeasurementTable.of(measurements), described, now_s, problems, dict(rejected))
+    return Batch(MeasurementTable.from_measurements(measurements), described, now_s, problems, dict(rejected))
 
 
 def _links(body: bytes, name: str) -> Iterator[_Link]:

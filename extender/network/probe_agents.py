@@ -292,12 +292,12 @@ class Agents:
         agents = self._agents.items()
         return {node for node, one in agents if one.iperf3 is has_it and one.attendance.last_s >= since_s}
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Forget everything: another replica leads now, or we begin to."""
         self._agents.clear()
         self.peers = {}
         if self.bursts is not None:
-            self.bursts.forget()
+            self.bursts.reset()
 
     def _hear(self, agent: AgentState, said: ProbedLink, *, began_s: float, now_s: float, late: bool) -> None:
         """One link of a report, and what was said of it before, if the peer's agent has reported since."""

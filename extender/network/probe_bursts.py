@@ -325,7 +325,7 @@ class Bursts:
         rates = ((EndpointId(one), EndpointId(other), *value) for (one, other), value in self._values.items())
         return [Measurement(source, target, Metric.THROUGHPUT, bps, at_s) for source, target, bps, at_s in rates]
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Forget everything: another replica leads now, or we begin to."""
         self.__post_init__()
 

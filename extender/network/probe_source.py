@@ -58,7 +58,7 @@ class ProbeSource:
     async def fetch(self, *, now_s: float) -> Batch | None:
         """What is known by now; `None`: it is too soon for another table."""
         if not self.acting():
-            self.agents.forget()
+            self.agents.reset()
             self.on_agents({})
             self.seen = self._leads_since_s = None
             return None
@@ -126,7 +126,7 @@ class ProbeSource:
         new = MeasurementTable(tuple(map(EndpointId, number)), *(column[~np.isnan(value)] for column in columns))
         table = carried(new, self.table, since_s=now_s - _KEPT_S)
         if rates:
-            table = carried(MeasurementTable.of(rates), table, since_s=-np.inf)
+            table = carried(MeasurementTable.from_measurements(rates), table, since_s=-np.inf)
         table = table.renamed({end: end for end in table.ends if NodeName(end) in zone_of})
         zones = {end: zone_of[NodeName(end)] for end in table.ends}
         return of_gateways(table, zones, now_s=now_s, keep_s=self.agents.silent_after_s)

@@ -102,7 +102,9 @@ class NetworkRefresh:
             published_at_s=self._published_at_s,
             sources=tuple(state.status for state in self._states),
             known_pairs={metric.value: matrix.known_pairs(metric) for metric in METRICS},
-            pairs={m.value: now.count(m, soft_ttl_s=soft.of(m), hard_ttl_s=hard.of(m)) for m in METRICS},
+            pairs={
+                m.value: now.count(m, soft_ttl_s=soft.for_metric(m), hard_ttl_s=hard.for_metric(m)) for m in METRICS
+            },
             mapping=built.mapping.document(most=most) if built is not None else None,
             crash="; ".join(f"{task}: {error}" for task, error in sorted(self._crashes.items())) or None,
         )

@@ -146,6 +146,6 @@ class RecentDecisions:
         """The last decisions that changed something, newest first, each with its moment in Unix seconds."""
         return tuple(self._changes)
 
-    def of(self, gang: GangKey) -> tuple[Past, ...]:
+    def of_gang(self, gang: GangKey) -> tuple[Past, ...]:
         """The last decisions about a gang, newest first, as they are explained."""
         return self._of.get(gang, ())

@@ -214,7 +214,7 @@ class Admissions:
                 self.open[key] = _OpenAdmission(self.context.clock.monotonic_s() + self.timeout_s, {})
                 self.context.cache.set_commitment(key, left)
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Drop all commitments and expect no gang: another replica decides now, or `recover` finds them again."""
         expected = self.lapses.expected_until_s
         for book in (expected, self.open, self._sent, self._stuck, self._doubted, self._refusals, self._gated):

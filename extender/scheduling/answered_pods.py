@@ -87,7 +87,7 @@ class Offers:
         offer = self._offers.get(uid)
         return offer is not None and offer.node is None
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Know nothing, as after a restart."""
         self._offers.clear()
         self._asked_bytes = 0
@@ -230,7 +230,7 @@ class Parking:
             self._leave(uid)
         self._absent = absent - self._absent
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Know nothing, as after a restart."""
         for book in (self._parked, self._of_the_moment, self._awaited, self._inherited, self._absent):
             book.clear()
@@ -287,7 +287,7 @@ class StormGuard:
         before.guarded = before.guarded or (before.count > AFTER and now_s - before.since_s >= BURST_S)
         return before.guarded
 
-    def forget(self, uid: PodUid) -> None:
+    def passed(self, uid: PodUid) -> None:
         """The pod was let through."""
         self._refusals.pop(uid, None)
 

@@ -48,7 +48,7 @@ class Degrading:
     _lossy: frozenset[EndpointId] = field(default_factory=frozenset, init=False)  # Endpoints with any such link
     _known: dict[NodeName, bool] = field(default_factory=dict, init=False)
 
-    def look(self, _: Plan) -> None:
+    def check_places(self, _: Plan) -> None:
         """Give up places that became unusable. Cost: O(committed members), and when the matrix is new O(pairs)."""
         snapshot = self.context.cache.snapshot()
         before, self._committed = self._committed, {}

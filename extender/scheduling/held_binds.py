@@ -36,7 +36,7 @@ _STALE_S = 1.0  # Places that were looked at longer ago are looked at again befo
 
 @dataclass(eq=False, repr=False)
 class NodeHealth:
-    """Which nodes are lost: deleted, or not ready for so long, counted from when `look` saw it (docs/safety.md S12)."""
+    """Which nodes are lost: deleted, or not ready for so long, as `update` saw it (docs/safety.md S12)."""
 
     cache: ClusterCache
     clock: Clock
@@ -45,7 +45,7 @@ class NodeHealth:
     _not_ready_since_s: dict[NodeName, float] = field(default_factory=dict, init=False)
     _seen: int = field(default=-1, init=False)
 
-    def look(self) -> None:
+    def update(self) -> None:
         """Note which nodes became ready or not ready. Cost: O(nodes) after a change of nodes, else nothing."""
         table = self.cache.snapshot().table
         if table.version == self._seen:
@@ -127,7 +127,9 @@ class Binds:
     def quorum(self, key: GangKey) -> Quorum:
         """What the gang has of its minimum; members on lost nodes do not count."""
         gang = self.context.cache.gang(key)
-        return NO_MEMBERS if gang is None else self._quorums.of(gang, lost_nodes=self.health.lost_under(gang.members))
+        return (
+            NO_MEMBERS if gang is None else self._quorums.of_gang(gang, lost_nodes=self.health.lost_under(gang.members))
+        )
 
     def gangs_under_way(self) -> frozenset[GangKey]:
         """Gangs admitted, at bind, with a clock running, and those remembered whose pods are gone."""
@@ -205,7 +207,7 @@ class Binds:
             return
         self.wakes.add(self.parking.woken_by(plan, now_s=self.context.clock.monotonic_s()))
         self.wakes.add(self.admissions.plan_made(plan))
-        self.health.look()
+        self.health.update()
         self.reconcile(plan.partial | self.context.cache.gangs.partial())
         for key, state in sorted((key, state) for key, state in self._states.items() if state.held):
             admission = plan.admitted.get(key)

@@ -48,7 +48,7 @@ class Housekeeping:
             yield
         self.binds.parking.keep_only(waiting - self.binds.at_bind())
         self.binds.wakes.add(self.binds.parking.overdue(now_s=self.context.clock.monotonic_s()))
-        self.binds.health.look()
+        self.binds.health.update()
         yield
         self.binds.reconcile()
         yield

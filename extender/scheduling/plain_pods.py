@@ -104,7 +104,7 @@ class PlainPods:
                 wake.append(uid)
         return wake
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Know nothing, as after a restart."""
         self._parked.clear()
 

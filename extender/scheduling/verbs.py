@@ -62,10 +62,10 @@ class Verbs:
         ttl_s = planner.policy.exclusion_ttl_s
         self._learning = Learning(cache, clock, ttl_s=ttl_s, sees_all_nodes=self.sees_all_nodes)
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Know nothing of earlier answers, as after a restart."""
         for book in (self.offers, self.plain, self.binds.parking):
-            book.forget()
+            book.reset()
 
     def caught_up(self, args: FilterArgs) -> Awaitable[None] | None:
         """What to wait for before the answer, for some milliseconds: the watch, and a plan; `None`: nothing."""
@@ -251,7 +251,7 @@ class Verbs:
                 now_s = self.context.clock.monotonic_s()
                 self.offers.note(pod.uid, node, now_s=now_s)
                 self.binds.parking.offered(pod.uid, now_s=now_s)
-                self._guard.forget(pod.uid)
+                self._guard.passed(pod.uid)
             return Passed([node])
         if (waiting := plan.waiting.get(gang.key)) is not None:
             return self._refuse(args, pod, waiting.reason, node)
@@ -314,7 +314,7 @@ def _with_nodes(snapshot: Snapshot, args: FilterArgs, *, zone_label: str) -> Sna
     except ValueError as error:
         raise BadRequestError(str(error)) from error
     watched = snapshot.table
-    table = NodeTable.of([*watched.nodes, *more], version=-1 - watched.version)
+    table = NodeTable.from_nodes([*watched.nodes, *more], version=-1 - watched.version)
     used = np.zeros_like(table.allocatable)
     columns = [table.axis.index(name) for name in snapshot.table.axis]
     for row, name in enumerate(snapshot.table.names):

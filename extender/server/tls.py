@@ -40,7 +40,9 @@ class LivingContext(ssl.SSLContext):
     _allowed: frozenset[str]
 
     @classmethod
-    def of(cls, first: ssl.SSLContext, refused: Refused, *, allowed: frozenset[str] = frozenset()) -> "LivingContext":
+    def starting_with(
+        cls, first: ssl.SSLContext, refused: Refused, *, allowed: frozenset[str] = frozenset()
+    ) -> "LivingContext":
         """A context that hands out `first` until another one is used; `allowed`: names of clients, none: any client."""
         living = cls(ssl.PROTOCOL_TLS_SERVER)
         living._refused, living._allowed = refused, allowed
@@ -223,16 +225,18 @@ class Rotation:
         self._looking = asyncio.Lock()  # Of two looks at once, both would find the same new files
         self._loaded = self._load()
         allowed = frozenset(settings.client_names)
-        self.for_verbs = LivingContext.of(self._loaded.for_verbs, self._refused, allowed=allowed)
-        self.for_people = LivingContext.of(self._loaded.for_people, self._refused)  # Asks clients for no certificate
+        self.for_verbs = LivingContext.starting_with(self._loaded.for_verbs, self._refused, allowed=allowed)
+        self.for_people = LivingContext.starting_with(
+            self._loaded.for_people, self._refused
+        )  # Asks clients for no certificate
 
     async def follow(self) -> None:
         """Look at the files until cancelled."""
         while True:
             await asyncio.sleep(RELOAD_S)
-            await self.look()
+            await self.check_files()
 
-    async def look(self) -> None:
+    async def check_files(self) -> None:
         """Look at the files once, and use them if they are new and good."""
         async with self._looking:
             try:

@@ -302,9 +302,9 @@ class NetworkSettings(Section, frozen=True):
     def __post_init__(self) -> None:
         ages, usual = list[float | None](), ScorePolicy().soft_ttl_s
         for metric in METRICS:
-            soft, hard = self.soft_ttl_s.of(metric), self.hard_ttl_s.of(metric)
+            soft, hard = self.soft_ttl_s.for_metric(metric), self.hard_ttl_s.for_metric(metric)
             if soft is not None and hard is not None and soft > hard:
-                if soft != usual.of(metric):
+                if soft != usual.for_metric(metric):
                     raise ValueError(f"soft_ttl_s.{metric} ({soft:g}) must not be above hard_ttl_s.{metric} ({hard:g})")
                 soft = hard
             ages.append(soft)

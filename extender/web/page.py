@@ -209,7 +209,7 @@ def mesh_document(
         return None
     values, ages = cells.values, cells.ages_s
     bounds = _bounds(snapshot, metric)
-    soft_s, hard_s = policy.soft_ttl_s.of(metric), policy.hard_ttl_s.of(metric)
+    soft_s, hard_s = policy.soft_ttl_s.for_metric(metric), policy.hard_ttl_s.for_metric(metric)
     stale = ages > (np.inf if soft_s is None else soft_s)
     return {
         "version": snapshot.network.version,
@@ -328,7 +328,7 @@ class Shown:
     _number: int = field(default=0, init=False)
     _looking: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
-    async def look(self) -> tuple[bytes, str]:
+    async def render(self) -> tuple[bytes, str]:
         """All sections as JSON, at most some seconds old, and their entity tag."""
         async with self._looking:
             now_s = asyncio.get_running_loop().time()
@@ -379,7 +379,7 @@ def page_router(views: Views) -> APIRouter:
 
     @router.get("/v1/page", summary="What the page shows, section by section")
     async def sections(if_none_match: Annotated[str | None, Header(include_in_schema=False)] = None) -> Response:
-        body, tag = await shown.look()
+        body, tag = await shown.render()
         headers = {"etag": tag, "cache-control": "no-cache"}
         if if_none_match == tag:
             return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)

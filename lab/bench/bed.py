@@ -82,7 +82,7 @@ def mesh(listed: list[Node], *, measured_per_zone: int) -> NetworkMatrix:
     measured = [number for numbers in by_zone.values() for number in numbers[:measured_per_zone]]
     ends = {node_name(number): node_name(number) for number in measured}
     found = _links(by_zone, measured_per_zone)
-    return NetworkMatrix.of(found, endpoint_of=dict.fromkeys(METRICS, ends), now_s=0.0)  # type: ignore[arg-type]
+    return NetworkMatrix.from_measurements(found, endpoint_of=dict.fromkeys(METRICS, ends), now_s=0.0)  # type: ignore[arg-type]
 
 
 def _links(by_zone: Mapping[ZoneName, list[int]], measured_per_zone: int) -> Iterator[Measurement]:
@@ -99,6 +99,6 @@ def _links(by_zone: Mapping[ZoneName, list[int]], measured_per_zone: int) -> Ite
 
 def snapshot(listed: list[Node], gangs: list[Gang], network: NetworkMatrix) -> Snapshot:
     """A snapshot of an empty cluster in which these gangs wait."""
-    table = NodeTable.of(listed)
+    table = NodeTable.from_nodes(listed)
     used = np.zeros_like(table.allocatable)
     return Snapshot(version=1, table=table, used=used, gangs={one.key: one for one in gangs}, network=network)

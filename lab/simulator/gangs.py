@@ -14,7 +14,7 @@ from scoring.model.snapshot import NodeTable, Snapshot
 from scoring.queue.weights import dominant_share
 from scoring.scaling.job import ElasticJob, JobKey, Wants
 
-_ONE_POD = Resources.of({PODS: 1})
+_ONE_POD = Resources.from_amounts({PODS: 1})
 _NO_CONSTRAINTS = Constraints()
 
 

@@ -31,7 +31,7 @@ class World:
 
     def __init__(self, scenario: Scenario, policy: Deciding) -> None:
         self._scenario, self._policy = scenario, policy
-        self.state = State(NodeTable.of(scenario.nodes), scenario.network)
+        self.state = State(NodeTable.from_nodes(scenario.nodes), scenario.network)
         self._pace = Pace(self.state, Wires(scenario.network, self.state.table.names), retime=self._schedule)
         self._begin_s = min((job.arrival_s for job in scenario.jobs), default=0.0)
         self._busy_s = 0.0

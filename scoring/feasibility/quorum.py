@@ -94,7 +94,7 @@ class Quorums:
         self._known: dict[GangKey, tuple[Gang, frozenset[NodeName], Quorum]] = {}
         self._prune_at = _GONE_AT_MOST
 
-    def of(self, gang: Gang, *, lost_nodes: frozenset[NodeName] = frozenset()) -> Quorum:
+    def of_gang(self, gang: Gang, *, lost_nodes: frozenset[NodeName] = frozenset()) -> Quorum:
         """As `quorum_of`. Cost: O(1) for the record and lost nodes asked for last."""
         known = self._known.get(gang.key)
         if known is None or known[0] is not gang or known[1] != lost_nodes:

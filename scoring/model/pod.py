@@ -73,7 +73,7 @@ class Resources(msgspec.Struct, frozen=True, weakref=True):
     items: tuple[tuple[ResourceName, int], ...] = ()
 
     @classmethod
-    def of(cls, amounts: Mapping[ResourceName, int] | Iterable[tuple[ResourceName, int]]) -> "Resources":
+    def from_amounts(cls, amounts: Mapping[ResourceName, int] | Iterable[tuple[ResourceName, int]]) -> "Resources":
         """Build from amounts; later entries of the same name win."""
         return cls(tuple(sorted((n, a) for n, a in dict(amounts).items() if a)))
 
@@ -88,7 +88,7 @@ class Resources(msgspec.Struct, frozen=True, weakref=True):
                 amounts[ResourceName(name)] = amount(name, quantity)
             except ValueError as error:
                 raise ValueError(f"{name}: {error}") from error
-        return cls.of(amounts)
+        return cls.from_amounts(amounts)
 
     def get(self, name: ResourceName) -> int:
         """Amount of `name`, 0 when it is not there."""
@@ -101,7 +101,7 @@ class Resources(msgspec.Struct, frozen=True, weakref=True):
         total = dict(self.items)
         for name, more in other.items:
             total[name] = total.get(name, 0) + more
-        return Resources.of(total)
+        return Resources.from_amounts(total)
 
 
 NO_RESOURCES = Resources()

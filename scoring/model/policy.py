@@ -132,7 +132,7 @@ class Ttl(msgspec.Struct, frozen=True):
         """One value in place of the three means all of them."""
         return value if isinstance(value, Mapping | Ttl) else dict.fromkeys(cls.__struct_fields__, value)
 
-    def of(self, metric: str) -> float | None:
+    def for_metric(self, metric: str) -> float | None:
         """The age for `loss`, `delay` or `throughput`."""
         return {"loss": self.loss, "delay": self.delay, "throughput": self.throughput}[metric]
 

@@ -83,7 +83,7 @@ class NodeTable(msgspec.Struct, frozen=True):
     zones: Mapping[ZoneName, Ints]  # zone → rows of its nodes, ascending; zones sorted by name
 
     @classmethod
-    def of(cls, nodes: Iterable[Node], *, version: int = 1) -> "NodeTable":
+    def from_nodes(cls, nodes: Iterable[Node], *, version: int = 1) -> "NodeTable":
         """Build the table. Cost: O(n log n)."""
         ordered = tuple(sorted(nodes, key=attrgetter("name")))
         axis = axis_of(name for node in ordered for name, _ in node.allocatable)

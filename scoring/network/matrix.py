@@ -192,11 +192,11 @@ class NetworkMatrix(msgspec.Struct, frozen=True):
     _medians: Medians | None = None
 
     @classmethod
-    def of(
+    def from_measurements(
         cls, measurements: Iterable[Measurement], *, endpoint_of: Endpoints, now_s: float, version: int = 1
     ) -> "NetworkMatrix":
         """Index measurements of one source; the newest of a pair counts, else the worst. Cost: O(m log m)."""
-        table = MeasurementTable.of(measurements)
+        table = MeasurementTable.from_measurements(measurements)
         return cls.merged({"": table}, endpoint_of=endpoint_of, now_s=now_s, version=version)
 
     @classmethod

@@ -61,7 +61,7 @@ class MeasurementTable(msgspec.Struct, frozen=True, eq=False):
     measured_at_s: Floats = msgspec.field(default_factory=lambda: np.empty(0))
 
     @classmethod
-    def of(cls, measurements: "Iterable[Measurement]") -> "MeasurementTable":
+    def from_measurements(cls, measurements: "Iterable[Measurement]") -> "MeasurementTable":
         """Write down measurements in the order given; they may come from a generator. Cost: O(n)."""
         number: dict[EndpointId, int] = {}
         code = {metric: i for i, metric in enumerate(METRICS)}

@@ -39,7 +39,7 @@ class ClusterView:
 
     def demand(self, gang: Gang) -> GangDemand:
         """What the gang asks of the planner now."""
-        return self.cache.demands.of(gang, self.policy, self.table.index)
+        return self.cache.demands.of_gang(gang, self.policy, self.table.index)
 
     def score(self, demand: GangDemand) -> ScorePolicy:
         """The score policy for one gang: the operator's, with the gang's own ratios if it has any."""

@@ -158,7 +158,7 @@ class KnownDemands(msgspec.Struct):
     _nodes: Mapping[NodeName, int] = {}  # Those asked about last
     _number: int = 0  # Another one each time that these are others: a demand must not keep the nodes of its day alive
 
-    def of(self, gang: Gang, policy: Policy, nodes: Mapping[NodeName, int]) -> GangDemand:
+    def of_gang(self, gang: Gang, policy: Policy, nodes: Mapping[NodeName, int]) -> GangDemand:
         """`demand_of`, where it can differ from what is known."""
         return self._entry(gang, policy, nodes)[3]
 

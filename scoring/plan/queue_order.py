@@ -125,7 +125,7 @@ class QueueOrder:
         self.policy = run.policy.queue
         table, scale = run.cache.scale
         if table is not run.table:
-            new = Scale.of(run.table)
+            new = Scale.from_table(run.table)
             scale = scale if new == scale else new  # the same object while the totals are the same
             run.cache.scale = run.table, scale
         self._scale = scale

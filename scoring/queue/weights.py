@@ -84,7 +84,7 @@ class Scale(msgspec.Struct, frozen=True):
     sizes: Mapping[ResourceName, tuple[int, int]]  # Of all nodes together, of the largest; in its own unit
 
     @classmethod
-    def of(cls, table: NodeTable) -> "Scale":
+    def from_table(cls, table: NodeTable) -> "Scale":
         """The totals of these nodes. Cost: O(nodes)."""
         if not len(table.allocatable):
             return cls({})

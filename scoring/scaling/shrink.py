@@ -115,7 +115,7 @@ def without_workers(
     whole: bool = False,  # All members that the gang asks for must fit, not its minimum alone
 ) -> Without:
     """What the gang would find without some workers, beside what gangs before it in the queue are given."""
-    ask, waiting = cache.demands.of(gang, policy, snapshot.table.index), plan.waiting.get(gang.key)
+    ask, waiting = cache.demands.of_gang(gang, policy, snapshot.table.index), plan.waiting.get(gang.key)
     ahead = [one for one in plan.admitted.values() if waiting is not None and one.rank < waiting.rank]
     wanted = whole_of(ask) if whole else ask
     return Without(snapshot, policy, wanted, cache, now_s=now_s, planned=ahead, leaving=leaving)

@@ -112,7 +112,7 @@ def _combine(forward: Block, back: Block, policy: ScorePolicy, metric: Metric) -
     it stays in `last`. Were the older age to count, points would rise when that direction is past the hard TTL.
     """
     hard_s, soft_s = (
-        np.inf if (ttl_s := of.of(metric)) is None else ttl_s for of in (policy.hard_ttl_s, policy.soft_ttl_s)
+        np.inf if (ttl_s := of.for_metric(metric)) is None else ttl_s for of in (policy.hard_ttl_s, policy.soft_ttl_s)
     )
     (there, there_age_s), (again, again_age_s) = ((way.values[metric], way.ages_s[metric]) for way in (forward, back))
     worse = np.fmin if metric is Metric.THROUGHPUT else np.fmax

@@ -78,13 +78,13 @@ class ReservedRoom:
         """Nodes on which a plain pod of this kind would take reserved room. Cost: O(reserved nodes) for a new kind."""
         ports = member_class.constraints.host_ports
 
-        def look() -> frozenset[NodeName]:
+        def closed_nodes() -> frozenset[NodeName]:
             asked = self._snapshot.table.vector(member_class.requests)
             over = ((asked > 0) & (asked > self._limit)).any(axis=1)
             taken = {node for node, used in self._ports.items() if ports_conflict(ports, used)} if ports else ()
             return frozenset({self._snapshot.table.names[row] for row in self._rows[over].tolist()}.union(taken))
 
-        return remember(self._closed, (member_class.requests, ports), look)
+        return remember(self._closed, (member_class.requests, ports), closed_nodes)
 
     def leaves(self, pod: Pod, node: NodeName, beside: Iterable[Pod] = ()) -> bool:
         """Whether `pod` leaves the reserved room of `node` alone, together with `beside`, pods on their way there."""

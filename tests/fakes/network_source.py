@@ -36,7 +36,7 @@ class FakeNetworkSource:
         if answer is None:
             return None
         measured = (replace(m, measured_at_s=min(m.measured_at_s, now_s)) for m in answer)
-        return Batch(MeasurementTable.of(measured), self._endpoints, now_s)
+        return Batch(MeasurementTable.from_measurements(measured), self._endpoints, now_s)
 
 
 def measurements(mesh: Mesh, *, measured_at_s: float) -> list[Measurement]:

@@ -31,7 +31,7 @@ def ends_s(cache: ClusterCache) -> list[float]:
 
 
 def _nodes_agree(cache: ClusterCache) -> None:
-    kept, fresh = cache.nodes.table(), NodeTable.of(cache.nodes.by_name.values())
+    kept, fresh = cache.nodes.table(), NodeTable.from_nodes(cache.nodes.by_name.values())
     for part in ("nodes", "names", "index", "axis"):
         assert getattr(kept, part) == getattr(fresh, part), part
     assert np.array_equal(kept.allocatable, fresh.allocatable)

@@ -249,7 +249,7 @@ class Elastic:
         self._recovered = True
         self._rooms.agree_with(self._records.open_changes())
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Know nothing of changes under way, as after a restart; the next round takes them up again."""
         self._rooms.agree_with(())
         self._unused.clear()

@@ -173,7 +173,7 @@ class Reports:
         for namespace in self._in.keys() - {job.namespace for job in self._of}:
             del self._in[namespace]
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Forget everything: another replica decides now, or we begin to."""
         self._jobs.clear()
         self._of.clear()

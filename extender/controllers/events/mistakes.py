@@ -52,7 +52,7 @@ class GangFaults(ControlLoop):
         super().__init__(context)
         self._faults: dict[GangKey, _GangFault] = {}
 
-    def look(self) -> Steps[None]:
+    def reconcile(self) -> Steps[None]:
         """Report faults that have lasted. Cost: O(gangs), and O(members) for those that changed."""
         now_s, unix_s = self.context.clock.monotonic_s(), self.context.clock.now_s()
         snapshot = self.context.cache.snapshot()
@@ -109,7 +109,7 @@ class ProbableMistakes(ControlLoop):
         self._placing: frozenset[str] = frozenset()  # Schedulers that have placed a pod which still exists
         self._placing_until_s = 0.0
 
-    def look(self) -> Steps[None]:
+    def reconcile(self) -> Steps[None]:
         """Report one. Cost: O(gangs and pods with misspelt keys), O(pods) once a minute."""
         cache = self.context.cache
         for uid in tuple(cache.pods.misspelt):
@@ -191,7 +191,7 @@ class IgnoredNotes(ControlLoop):
         if len(self._book) > MOST_KEPT:
             self._book.popitem(last=False)
 
-    def look(self) -> None:
+    def reconcile(self) -> None:
         """Write the Events that are due. Cost: O(notes that are ignored), which are bounded."""
         for one in [each for each in self._book.values() if each.due][:_A_STEP]:
             one.due, one.posted_s, about = False, self.context.clock.monotonic_s(), one.bearer
@@ -200,7 +200,7 @@ class IgnoredNotes(ControlLoop):
                 self._logged_s.append(one.posted_s)
                 _log.warning("%s %s/%s: %s", about.kind, about.namespace, about.name, one.words)
 
-    def of(self, gang: Gang) -> tuple[str, ...]:
+    def of_gang(self, gang: Gang) -> tuple[str, ...]:
         """What is ignored on the gang's pods and on their owners. Cost: O(members)."""
         uids = {pod.uid for pod in gang.members} | {pod.owner.uid for pod in gang.members if pod.owner}
         ignored = [self._book[key] for uid in sorted(uids) for kind in NoteKind if (key := (uid, kind)) in self._book]
@@ -215,7 +215,7 @@ class UnreadableWords(ControlLoop):
         self._objects = objects
         self._posted: set[tuple[str, str, str, str]] = set()  # Those with an Event, of those that cannot be read now
 
-    def look(self) -> None:
+    def reconcile(self) -> None:
         """Write one Event. Cost: O(objects that cannot be read), which is bounded."""
         there = {(one.kind, one.namespace, one.name, one.uid): one for one in self._objects}
         self._posted &= there.keys()

@@ -38,7 +38,7 @@ class Overcommits(ControlLoop):
         self._scanned: tuple[object, ...] = ()  # The suspects, and all that is counted on them, at the last scan
         self._not_before_s = 0.0
 
-    def look(self) -> None:
+    def reconcile(self) -> None:
         """Scan what is suspect. Cost: O(nodes × resources), and O(pods) when a suspect node changed."""
         cache, snapshot = self.context.cache, self.context.cache.snapshot()
         suspected = suspects(snapshot)
@@ -93,7 +93,7 @@ class NetworkAlarms(ControlLoop):
         self._version = 0
         self._states: dict[Subject, AlarmState] = {}
 
-    async def look(self) -> None:
+    async def reconcile(self) -> None:
         """Look at the matrix, if it is new, and write what is due. Cost: O(m log m) for m values, if it is."""
         snapshot, now_s = self.context.cache.snapshot(), self.context.clock.now_s()
         if snapshot.network.version != self._version:
@@ -122,7 +122,7 @@ class NetworkAlarms(ControlLoop):
 
 
 def _look(snapshot: Snapshot, policy: ScorePolicy) -> LinksLook:
-    ages_s = {metric: policy.soft_ttl_s.of(metric) for metric in METRICS}
+    ages_s = {metric: policy.soft_ttl_s.for_metric(metric) for metric in METRICS}
     return node_links.degraded(snapshot.network, {one.name: one.zone for one in snapshot.table.nodes}, ages_s=ages_s)
 
 

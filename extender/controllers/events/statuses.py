@@ -87,7 +87,7 @@ class GroupStatuses(StatusWriter[GangKey]):
         self._fields: frozenset[str] = STATUS_FIELDS  # That the definition keeps
         self._silenced_by: str | None = None
 
-    def look(self) -> Steps[None]:
+    def reconcile(self) -> Steps[None]:
         """Queue what differs. Cost: O(PodGroups), and O(members) for what changed."""
         plan, now_s = self.context.plan(), self.context.clock.monotonic_s()
         if plan is None or self._silent():
@@ -199,7 +199,7 @@ class PodConditions(StatusWriter[PodUid]):
         self._told: dict[GangKey, _Told] = {}
         self._written: dict[PodUid, _LastCondition] = {}
 
-    def look(self) -> Steps[None]:
+    def reconcile(self) -> Steps[None]:
         """Queue what differs. Cost: O(gangs), and O(members) until the queue is full."""
         now_s = self.context.clock.monotonic_s()
         gangs, self._removing = self.context.cache.snapshot().gangs, self._repins.losses

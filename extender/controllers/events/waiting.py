@@ -48,11 +48,11 @@ class ExpectedStarts(ControlLoop):
         self._cache = PlannerCache()
         self._of: tuple[Plan | None, float] = (None, 0.0)  # What was computed last, and when
 
-    def of(self, gang: GangKey) -> ExpectedStart | None:
+    def of_gang(self, gang: GangKey) -> ExpectedStart | None:
         """When the gang is expected to start; `None`: it does not wait, or was not looked at yet."""
         return self._starts.get(gang)
 
-    async def look(self) -> float | None:
+    async def reconcile(self) -> float | None:
         """Compute again if the plan is another; the pause that this costs."""
         planner, now_s, began_s = self.context.planner, self.context.clock.now_s(), self.context.clock.monotonic_s()
         plan, snapshot = planner.current, planner.snapshot
@@ -88,7 +88,7 @@ class WaitingTimes(ControlLoop):
         for key in plan.waiting:  # the admission has lapsed
             before.pop(key, None)
 
-    def look(self) -> Steps[None]:
+    def reconcile(self) -> Steps[None]:
         """Count those that have started since the last look. Cost: O(gangs), and O(members) for those that changed."""
         if self.context.plan() is None:
             return
@@ -114,7 +114,7 @@ class WaitingTimes(ControlLoop):
             del self._admitted_s[key]
         self._gangs = after
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Know nothing, as after a restart."""
         self._gangs = None
         self._admitted_s.clear()
@@ -145,7 +145,7 @@ class WaitReasons(ControlLoop):
         self._expected = expected
         self._waits: dict[GangKey, _Wait] = {}
 
-    async def look(self) -> None:
+    async def reconcile(self) -> None:
         """Write what has stood long enough. Cost: O(gangs), and the planning of a few."""
         plan = self.context.plan()
         if plan is None:
@@ -202,7 +202,7 @@ class WaitReasons(ControlLoop):
             if note := why_it_waits(explanation, snapshot):
                 wait.note, wait.cause = note, explanation.cause.reason if explanation.cause is not None else ""
                 what = Happening.GANG_STUCK if wait.reason in NEVER else Happening.GANG_WAITING
-                if (start := self._expected.of(key)) is not None and start.start_s is not None:
+                if (start := self._expected.of_gang(key)) is not None and start.start_s is not None:
                     seen_from = key.partition("/")[0]
                     note += f" It is {expected_text(start, now_s=self.context.clock.now_s(), seen_from=seen_from)}."
                 self.context.post_gang_event(gang, what, note, wait.reason.name, pods=gang.pending[:1])

@@ -139,7 +139,7 @@ class Repins(ControlLoop):
         self._waits: dict[PodUid, _StrandedPod] = {}
         self._not_before_s: dict[GangKey, float] = {}  # gang → when to try again
 
-    async def look(self) -> None:
+    async def reconcile(self) -> None:
         """Note which pods are stranded, and start with the longest stranded gang, if one is due."""
         losses, now_s = await self._stranded(), self.context.clock.monotonic_s()
         by_pod = {uid: loss for theirs in losses.values() for uid, loss in theirs.items()}
@@ -163,7 +163,7 @@ class Repins(ControlLoop):
             key = order[0][1]
             self._attempt.start(self._repin(key, due[key]), f"repin {key}")
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Know nothing, as after a restart; an attempt under way comes to its end."""
         self._waits.clear()
         self._not_before_s.clear()
@@ -309,7 +309,7 @@ class Repairs(ControlLoop):
         self._looked_at: dict[GangKey, Gang] = {}  # All gangs as they were at the last look
         self._nodes: tuple[int, frozenset[NodeName]] = (0, frozenset())  # version, silent ones
 
-    def look(self) -> Steps[None]:
+    def reconcile(self) -> Steps[None]:
         """See what is lost. Cost: O(gangs + members that changed, all when nodes did)."""
         now_s = self.context.clock.monotonic_s()
         self._quorums.keep_only(self.context.cache.gang)
@@ -348,12 +348,12 @@ class Repairs(ControlLoop):
         refused = f" It is not restarted as a whole, because {watched.refused}." if watched.refused else ""
         return words_of(watched.crew) + refused
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Know nothing, as after a restart."""
         self._watched, self._looked_at = {}, {}
 
     def _seen(self, watched: _Watched | None, gang: Gang, now_s: float) -> _Watched | None:
-        quorum = self._quorums.of(gang, lost_nodes=self.context.lost_of(gang.members))
+        quorum = self._quorums.of_gang(gang, lost_nodes=self.context.lost_of(gang.members))
         nodes, before = self.context.cache.snapshot().table.index, watched.crew if watched is not None else None
         given_up = watched is not None and watched.given_up
         mends = given_up or self._repair_of(gang) is not Repair.RESTART

@@ -163,7 +163,7 @@ class PreemptionClaims:
             self._context.cache.set_claim(key, claim)
             self._see_who_leaves(gang, opened)
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Know nothing, as after a restart, and reserve nothing."""
         for key in list(self._open):
             self._close(key)
@@ -280,7 +280,7 @@ class Preemptions(ControlLoop):
         self._wants: GangKey | None = None  # The gang for which others would leave, at the last look, and since when
         self._wants_since_s = 0.0
 
-    def look(self) -> None:
+    def reconcile(self) -> None:
         """Follow what is under way; decide again if that is allowed."""
         now_s = self.context.clock.monotonic_s()
         self.words.tidy()
@@ -289,10 +289,10 @@ class Preemptions(ControlLoop):
         if not self._deciding.busy and self.context.quiet.over:
             self._deciding.start(self._attempt(), "decide preemption")
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Know nothing, as after a restart; a decision under way is given up."""
         self._deciding.cancel()
-        self.claims.forget()
+        self.claims.reset()
         self._wants = None
         self._objections.clear()
         self._spared.clear()

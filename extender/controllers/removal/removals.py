@@ -143,7 +143,7 @@ class Quiet:
         self._seen = relists()
         self._until_s = clock.monotonic_s() + QUIET_S
 
-    def look(self) -> None:
+    def check_relists(self) -> None:
         """Start again if anything was listed again since the last look; called after each plan."""
         if (relists := self._relists()) != self._seen:
             self._seen, self._until_s = relists, self._clock.monotonic_s() + QUIET_S
@@ -151,7 +151,7 @@ class Quiet:
     @property
     def over(self) -> bool:
         """Whether removing is allowed now."""
-        self.look()
+        self.check_relists()
         return self._clock.monotonic_s() >= self._until_s
 
 

@@ -76,14 +76,14 @@ class Restarts(ControlLoop):
         verdict = await suspensions.case_of(self.context, gang)
         return verdict.why if isinstance(verdict, Obstacle) else None
 
-    async def look(self) -> None:
+    async def reconcile(self) -> None:
         """Now and then, look for owners that we are to resume; without quiet time: that removes nothing."""
         now_s = self.context.clock.monotonic_s()
         if self._search_at_s is None or now_s >= self._search_at_s:
             self._search_at_s = now_s + _LOOK_FOR_NOTES_S
             await self._resume_noted()
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Know nothing, as after a restart: what is under way is broken off, and taken up again by its note."""
         self._works.cancel()
         self._gangs.clear()

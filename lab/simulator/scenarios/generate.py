@@ -82,7 +82,7 @@ def mesh(nodes: tuple[Node, ...], network: Mesh) -> NetworkMatrix:
                 value = worst(at[a.name], at[b.name])
                 found.append(Measurement(EndpointId(a.name), EndpointId(b.name), metric, value, 0.0))
     ends = {node.name: EndpointId(node.name) for node in nodes}
-    return NetworkMatrix.of(found, endpoint_of=dict.fromkeys(fields, ends), now_s=0.0)
+    return NetworkMatrix.from_measurements(found, endpoint_of=dict.fromkeys(fields, ends), now_s=0.0)
 
 
 def written(job: Job) -> SimJob:

@@ -229,7 +229,7 @@ def test_one_link(part: Part, measured: list[tuple[str, str, str, float, float]]
         tables.setdefault(source, []).append(sample)
     ends = {metric: {n.name: EndpointId(n.name) for n in LINKED} for metric in METRICS}
     matrix = NetworkMatrix.merged(
-        {source: MeasurementTable.of(samples) for source, samples in tables.items()},
+        {source: MeasurementTable.from_measurements(samples) for source, samples in tables.items()},
         endpoint_of=ends,
         now_s=1000.0,
         zones=Zones({n.name: ZoneName(n.zone) for n in LINKED}, dict.fromkeys(METRICS, 200.0)) if zones else None,

@@ -47,7 +47,7 @@ def test_what_came_since_the_last_look_is_added_and_what_is_there_now_is_shown()
         sync = replace(NEWS, errors=errors, unreadable_now=1, contact_age_s=7.0)
         sources = (Source("file", last_success_s=success_s, failures=failures),)
         network = replace(NETWORK, sources=sources, mapping=mapping)
-        reporting.look()
+        reporting.collect()
 
     def counted(name: str, **labels: str) -> float | None:
         return telemetry.registry.get_sample_value(f"netgang_{name}", labels)

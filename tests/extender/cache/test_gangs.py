@@ -128,7 +128,7 @@ def test_a_pod_group_may_come_later_and_its_status_decides_nothing() -> None:
     written = replace(SEEN, resource_version="2", status=GroupStatus("Running", running=2), ours=True)
     cache.pod_groups.put(written)
     cache.pod_groups.put(PodGroup(GangKey("default/unused"), 1))
-    assert (cache.snapshot() is before, cache.pod_groups.of(before.gangs[G])) == (True, written)
+    assert (cache.snapshot() is before, cache.pod_groups.of_gang(before.gangs[G])) == (True, written)
     cache.pod_groups.replace([replace(written, min_member=5)])
     assert cache.snapshot().gangs[G].min_member == 5
     cache.pod_groups.remove(G)

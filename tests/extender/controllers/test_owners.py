@@ -100,7 +100,7 @@ async def test_an_owner_is_read_once(
         api.fail_next("get_object", error, times=100)
     ages = OwnerReader(context_over(api, cache, LoopClock()))
     for number in range(240):
-        await ages.look()
+        await ages.reconcile()
         await asyncio.sleep(1.0)
         cache.pods.put(replace(next(iter(cache.pods)), options=(("near", str(number)),)))
     assert [gang.created_s for gang in cache.snapshot().gangs.values()] == [created_s]

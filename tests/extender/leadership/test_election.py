@@ -333,7 +333,7 @@ def test_a_dead_leader_is_followed_in_time(chance: random.Random, lives_s: float
 @given(st.integers(1, 3600))
 def test_the_times_of_every_duration_fit_together(duration_s: int) -> None:
     """What is sent at the last moment has half a second before another may lead; one lost answer ends no term."""
-    times = LeaseTimes.of(duration_s)
+    times = LeaseTimes.for_duration(duration_s)
     assert times.write_s - times.renew_deadline_s >= 0.5 - 1e-9
     assert 2.0 * times.retry_period_s <= times.renew_deadline_s
 
@@ -341,6 +341,6 @@ def test_the_times_of_every_duration_fit_together(duration_s: int) -> None:
 def test_the_defaults_leave_time_for_calls_within_the_five_seconds() -> None:
     """At worst 3.2 s pass before the other one writes; three answers of half a second, or two time-outs, fit in."""
     times = LeaseTimes()
-    assert LeaseTimes.of(LeaseSettings().duration_s) == times
+    assert LeaseTimes.for_duration(LeaseSettings().duration_s) == times
     assert times.duration_s + times.look_period_s == pytest.approx(3.2)
     assert times.renew_deadline_s / 2.0 > 1.0

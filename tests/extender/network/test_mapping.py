@@ -114,7 +114,9 @@ def test_stated(
 
 def test_hosts_for_delay_and_for_throughput() -> None:
     values = [("n-lat", Metric.LOSS), ("n-bw", Metric.THROUGHPUT)]
-    tables = [MeasurementTable.of(Measurement(EndpointId(e), EndpointId(e), m, 0.0, 0.0) for e, m in values)]
+    tables = [
+        MeasurementTable.from_measurements(Measurement(EndpointId(e), EndpointId(e), m, 0.0, 0.0) for e, m in values)
+    ]
     endpoints = [end("n-lat", "10.0.0.1"), end("n-bw", "10.0.0.1")]
     found = map_nodes([machine("n", "10.0.0.1")], endpoints, NetworkSettings(), tables)
     assert [found.endpoint_of[metric] for metric in METRICS] == [{"n": "n-lat"}, {}, {"n": "n-bw"}]

@@ -161,18 +161,18 @@ def test_newest_first_and_few() -> None:
         recent.add(Decision(what=f"w{number}", gang="a/g", pod="p", node="n"))
     recent.add(Decision(what="filter", gang="a/g"))
     recent.add(Decision(what="bind"))
-    told = recent.of(GangKey("a/g"))
+    told = recent.of_gang(GangKey("a/g"))
     assert (len(told), told[0].what, told[0].detail) == (lines.MOST_EACH, f"w{lines.MOST_EACH + 1}", "p on n")
-    assert recent.of(GangKey("a/other")) == ()
+    assert recent.of_gang(GangKey("a/other")) == ()
 
 
 def test_reasons_that_take_turns_drive_nothing_out() -> None:
     recent, gang = RecentDecisions(FakeClock()), GangKey("a/g")
     for what in ("plan", "lapse", *["plan"] * 50):
         recent.add(Decision(what=what, gang=gang, reason="no room"))
-    assert [one.what for one in recent.of(gang)] == [*["plan"] * lines.MOST_REASONS, "lapse", "plan"]
+    assert [one.what for one in recent.of_gang(gang)] == [*["plan"] * lines.MOST_REASONS, "lapse", "plan"]
     recent.add(Decision(what="plan", gang=gang, reason="behind"))
-    assert [one.reason for one in recent.of(gang)] == ["behind", *["no room"] * (lines.MOST_REASONS + 1)]
+    assert [one.reason for one in recent.of_gang(gang)] == ["behind", *["no room"] * (lines.MOST_REASONS + 1)]
 
 
 def test_the_gang_that_was_silent_longest_is_forgotten_first() -> None:
@@ -180,8 +180,8 @@ def test_the_gang_that_was_silent_longest_is_forgotten_first() -> None:
     recent.add(Decision(what="admit", gang="a/g"))
     for number in range(lines.MOST_GANGS):
         recent.add(Decision(what="plan", gang=key(number)))
-    assert (len(recent._of), recent.of(GangKey("a/g"))) == (lines.MOST_GANGS, ())
-    assert recent.of(key(0))
+    assert (len(recent._of), recent.of_gang(GangKey("a/g"))) == (lines.MOST_GANGS, ())
+    assert recent.of_gang(key(0))
 
 
 @pytest.mark.parametrize("living", [0, 1, 500])
@@ -193,8 +193,8 @@ def test_gangs_that_are_gone_are_few(living: int) -> None:
     for number in range(10_000, 13_000):
         recent.add(Decision(what="admit", gang=key(number)))
         assert len(recent._of) <= living + lines.MOST_GONE
-        assert recent.of(key(max(number - lines.MOST_GONE // 2 + 1, 10_000))), "one that comes back finds its own"
-    assert all(recent.of(gang) for gang in alive)
+        assert recent.of_gang(key(max(number - lines.MOST_GONE // 2 + 1, 10_000))), "one that comes back finds its own"
+    assert all(recent.of_gang(gang) for gang in alive)
 
 
 def test_changes_of_all_gangs_newest_first() -> None:

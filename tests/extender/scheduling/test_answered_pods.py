@@ -228,7 +228,7 @@ INHERITED_NO_MORE: Mapping[str, Callable[[Parking], object]] = {  # case: what m
     "it was refused": lambda parking: parking.refused(A, None, now_s=0.5),
     "it was offered its node": lambda parking: parking.offered(A, now_s=0.5),
     "it does not exist any more": lambda parking: parking.keep_only(set()),
-    "we know nothing any more": Parking.forget,
+    "we know nothing any more": Parking.reset,
 }
 
 
@@ -406,7 +406,7 @@ def test_who_keeps_coming_is_held_until_quiet_another_reason_or_being_let_throug
     guard = guarded()
     assert refuse(guard, 7.0, reason=Reason.BEHIND) + refuse(guard, 7.0, uid=OTHER) == "--"
     guard = guarded()
-    guard.forget(POD)
+    guard.passed(POD)
     assert refuse(guard, 7.0) == "-"
 
 

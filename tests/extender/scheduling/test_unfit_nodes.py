@@ -77,15 +77,15 @@ def test_a_node_that_is_not_ready_is_lost_after_a_time_from_when_that_was_seen()
     clock.advance(1000.0)
     for _ in range(2):
         assert health.lost([N1]) == frozenset()
-        health.look()
+        health.update()
         clock.advance(59.9)
-        health.look()
+        health.update()
         assert health.lost([N1]) == frozenset()
         clock.advance(0.1)
         assert health.lost([N1]) == {"n1"}
         for ready in (True, False):
             cache.nodes.put(node("n1", ready=ready))
-            health.look()
+            health.update()
 
 
 def test_the_lost_nodes_of_a_gang_are_those_its_members_are_on() -> None:

@@ -62,7 +62,7 @@ def test_a_measured_link_without_a_value_says_so() -> None:
     ends = {one.name: EndpointId(one.name) for one in NODES}
     pairs = permutations([EndpointId("n0"), EndpointId("n1")], 2)
     measured = [Measurement(source, target, Metric.LOSS, 0.0, 0.0) for source, target in pairs]
-    network = NetworkMatrix.of(measured, endpoint_of={Metric.LOSS: ends}, now_s=0.0)
+    network = NetworkMatrix.from_measurements(measured, endpoint_of={Metric.LOSS: ends}, now_s=0.0)
     assert shown(network, Metric.LOSS, "a")["grades"] == [" +?", "+ ?", "?? "]
 
 

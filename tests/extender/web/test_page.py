@@ -130,19 +130,19 @@ async def test_a_change_is_seen_within_a_second_and_many_pages_cost_one_look() -
     cluster = Cluster()
     await asyncio.sleep(60.0)
     assert cluster.looks == 0, "there is no page"
-    answers = await asyncio.gather(*(cluster.shown.look() for _ in range(50)))
+    answers = await asyncio.gather(*(cluster.shown.render() for _ in range(50)))
     assert (cluster.looks, set(answers)) == (1, {(b'{"queue":1,"zones":1}', '"1"')})
     for _ in range(10):
         cluster.change(zones=b"2")
-        await cluster.shown.look()
+        await cluster.shown.render()
     assert cluster.looks == 1, "not more often than once a second"
     await asyncio.sleep(1.0)
-    assert await cluster.shown.look() == (b'{"queue":1,"zones":2}', '"2"')
+    assert await cluster.shown.render() == (b'{"queue":1,"zones":2}', '"2"')
     cluster.change(zones=b"2")
     await asyncio.sleep(1.0)
-    assert ((await cluster.shown.look())[1], cluster.looks) == ('"2"', 3), "what is the same has the same tag"
+    assert ((await cluster.shown.render())[1], cluster.looks) == ('"2"', 3), "what is the same has the same tag"
     for _ in range(10):
-        await cluster.shown.look()
+        await cluster.shown.render()
         await asyncio.sleep(2.0)
     assert cluster.looks == 3, "there is no news"
 

@@ -239,7 +239,7 @@ Link = tuple[str, str, Metric, float, float]
 
 def merged(sources: Mapping[str, list[Link]]) -> NetworkMatrix:
     tables = {
-        name: MeasurementTable.of(
+        name: MeasurementTable.from_measurements(
             Measurement(EndpointId(a), EndpointId(b), metric, value, NOW_S - age_s)
             for a, b, metric, value, age_s in found
         )

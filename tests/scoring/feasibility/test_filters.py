@@ -175,7 +175,7 @@ def test_agrees_with_the_upstream_rules(on: Node, constraints: Constraints) -> N
 
 @given(st.lists(NODES, max_size=4, unique_by=lambda n: n.name), CONSTRAINTS)
 def test_the_mask_is_the_answer_for_each_node(nodes: list[Node], constraints: Constraints) -> None:
-    table = NodeTable.of(nodes)
+    table = NodeTable.from_nodes(nodes)
     mask = allowed_nodes(table, constraints)
     assert mask.dtype == np.bool_
     assert mask.tolist() == [node_allows(on, constraints) for on in table.nodes]

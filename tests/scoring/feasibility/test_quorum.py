@@ -169,9 +169,9 @@ def test_more_members_never_unreach_a_quorum(some: Gang, data: st.DataObject) ->
 def test_gangs_that_are_gone_are_forgotten() -> None:
     """What is kept follows those that exist, and a few more; who stays is answered by the same value as before."""
     quorums, stays = Quorums(), gang("stays", 2)
-    before = quorums.of(stays)
+    before = quorums.of_gang(stays)
     for number in range(1000):
-        quorums.of(gang(f"g{number}", 1))
+        quorums.of_gang(gang(f"g{number}", 1))
         quorums.keep_only(lambda key: key == stays.key)
         assert len(quorums._known) <= 1 + 64
-    assert quorums.of(stays) is before
+    assert quorums.of_gang(stays) is before

@@ -41,7 +41,7 @@ def test_counts_of_a_run_before_are_those_of_the_room_now(runs: list[tuple[list[
     """Whichever nodes came, went or changed in between, and whatever was asked for and taken in each run."""
     room = None
     for names, amounts, takes in runs:
-        table = NodeTable.of([node(name, cpu="9") for name in names])
+        table = NodeTable.from_nodes([node(name, cpu="9") for name in names])
         free = np.repeat(amounts[: len(names)], len(table.axis), axis=1)
         before, room = room, Room.after(room, table, free)
         requests = [np.full(len(table.axis), amount, np.int64) for amount in ((1, 2, 3) if takes else (2, 3))]

@@ -78,7 +78,7 @@ def test_equal_amounts_are_equal_whatever_their_order() -> None:
 
 
 NAMES = (CPU, MEMORY, PODS, ResourceName("gpu"))
-RESOURCES = st.dictionaries(st.sampled_from(NAMES), st.integers(0, 9)).map(Resources.of)
+RESOURCES = st.dictionaries(st.sampled_from(NAMES), st.integers(0, 9)).map(Resources.from_amounts)
 
 
 @given(RESOURCES, RESOURCES, RESOURCES)

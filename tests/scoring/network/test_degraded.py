@@ -26,7 +26,9 @@ def full_mesh(zone_of: Mapping[NodeName, ZoneName], value: Callable[[str, str, M
     ends = {metric: {node: EndpointId(node) for node in zone_of} for metric in METRICS}
     links = [(EndpointId(a), EndpointId(b), metric) for (a, b), metric in product(permutations(zone_of, 2), METRICS)]
     rows = [Measurement(*link, value(*link), 0.0) for link in links]
-    return rules.degraded(NetworkMatrix.of(rows, endpoint_of=ends, now_s=0.0), zone_of, ages_s=dict.fromkeys(METRICS))
+    return rules.degraded(
+        NetworkMatrix.from_measurements(rows, endpoint_of=ends, now_s=0.0), zone_of, ages_s=dict.fromkeys(METRICS)
+    )
 
 
 def look(zone_of: Mapping[NodeName, ZoneName], faults: Faults = MappingProxyType({})) -> LinksLook:

@@ -32,7 +32,7 @@ def measured(pair: str, value: float, *, age_s: float = 0.0, metric: Metric = Me
 def merged(
     sources: Mapping[str, list[Measurement]], *, zones: Zones | None = None, endpoint_of: EndpointOf = OWN
 ) -> NetworkMatrix:
-    tables = {name: MeasurementTable.of(found) for name, found in sources.items()}
+    tables = {name: MeasurementTable.from_measurements(found) for name, found in sources.items()}
     return NetworkMatrix.merged(tables, endpoint_of=endpoint_of, now_s=NOW_S, zones=zones)
 
 
@@ -67,12 +67,12 @@ def test_pairs_by_age() -> None:
 
 def test_a_table_is_the_measurements_that_it_was_made_of() -> None:
     found = [measured("ab", 1.0), measured("bc", 0.5, metric=Metric.LOSS, age_s=3.0)]
-    table = MeasurementTable.of(iter(found))
+    table = MeasurementTable.from_measurements(iter(found))
     assert list(table) == list(table.where(np.ones(2, np.bool_))) == found
     assert len(table) == 2
-    assert table == MeasurementTable.of(found) != MeasurementTable.of(found[:1])
+    assert table == MeasurementTable.from_measurements(found) != MeasurementTable.from_measurements(found[:1])
     assert table.measured_ends(Metric.LOSS) == {"b", "c"}
-    assert list(MeasurementTable.of([])) == []
+    assert list(MeasurementTable.from_measurements([])) == []
 
 
 PAIR, VALUE = st.sampled_from([a + b for a in NAMES for b in NAMES]), st.sampled_from([0.0, 0.25, 0.5, 1.0])
@@ -229,7 +229,9 @@ def test_memory_of_a_large_mesh() -> None:
     names = [[EndpointId(f"node-{zone}-{number:03}") for number in range(125)] for zone in range(2)]
     pairs = (pair for zone in names for pair in permutations(zone, 2))
     tracemalloc.start()
-    table = MeasurementTable.of(Measurement(*pair, metric, 0.5, NOW_S) for pair in pairs for metric in METRICS)
+    table = MeasurementTable.from_measurements(
+        Measurement(*pair, metric, 0.5, NOW_S) for pair in pairs for metric in METRICS
+    )
     ends = {metric: {NodeName(end): end for end in table.ends} for metric in METRICS}
     matrix = NetworkMatrix.merged({"x": table}, endpoint_of=ends, now_s=NOW_S)
     held, _ = tracemalloc.get_traced_memory()

@@ -42,7 +42,7 @@ def measured(grades: list[int]) -> list[Measurement]:
 
 
 def scores(found: Found, policy: ScorePolicy = POLICY, *, two: Found = (), zones: Zones | None = None) -> PairScores:
-    tables = {name: MeasurementTable.of(each) for name, each in (("one", found), ("two", two))}
+    tables = {name: MeasurementTable.from_measurements(each) for name, each in (("one", found), ("two", two))}
     block = NetworkMatrix.merged(tables, endpoint_of=ENDS, now_s=NOW_S, zones=zones).block(NODES, NODES)
     return pair_scores(block, None, policy)
 

@@ -157,13 +157,13 @@ def test_what_is_kept_of_gangs_goes_with_them() -> None:
 def test_a_demand_is_derived_again_only_when_it_can_differ() -> None:
     cache = PlannerCache()
     index, fewer = state().table.index, snapshot(NODES[:3]).table.index
-    known = cache.demands.of(WANTED, POLICY, index)
-    assert cache.demands.of(WANTED, POLICY, fewer) is known
-    assert cache.demands.of(WANTED, Policy(), fewer) is not known
+    known = cache.demands.of_gang(WANTED, POLICY, index)
+    assert cache.demands.of_gang(WANTED, POLICY, fewer) is known
+    assert cache.demands.of_gang(WANTED, Policy(), fewer) is not known
     runs = gang("g", members=[replace(WANTED.members[0], node=NodeName("b0")), WANTED.members[1]])
-    there = cache.demands.of(runs, POLICY, index)
-    assert cache.demands.of(runs, POLICY, fewer).lost == {"b0"}
-    assert cache.demands.of(runs, POLICY, index) == there
+    there = cache.demands.of_gang(runs, POLICY, index)
+    assert cache.demands.of_gang(runs, POLICY, fewer).lost == {"b0"}
+    assert cache.demands.of_gang(runs, POLICY, index) == there
 
 
 def test_a_layout_stands_for_nodes_and_zones_whatever_else_changes() -> None:

@@ -119,7 +119,8 @@ BEYOND_THE_MINIMUM: Answers = {
     "the paper's method fills nodes, too": case(["n0", "n0", "n1", "n1"],
         row(2, cpu="2"), gang("g", 6, min_member=2, options={"selection": Selection.PAPER})),
     "near those that run, which count once each": case(["n2"], row(4), gang("g",
-        members=runs("n0", more=1), min_member=1), network=NetworkMatrix.of(FAR, endpoint_of=OWN_ENDS, now_s=0.0)),
+        members=runs("n0", more=1), min_member=1),
+        network=NetworkMatrix.from_measurements(FAR, endpoint_of=OWN_ENDS, now_s=0.0)),
     "a minimum of nothing still starts what fits": case(["n0", "n1"], row(2), gang("g", 3, min_member=0)),
 }  # fmt: skip
 PAIR, CARDS = gang("g", 2), gang("g", 2, gpu=1)
@@ -221,7 +222,7 @@ PS_AND_FIVE = of([pod("ps", role=Role.PS, cpu="4", gang="g"),
                    options=PREFERRED)  # fmt: skip
 FIVE_AND_ONE = [*zoned(a=5), node("b0", zone="b", cpu="4"), node("c0", zone="c", cpu="0")]
 HALF_RUNS = of(runs("b0", more=1), options=PREFERRED | {"near": "a"})
-BY_DELAY = NetworkMatrix.of(
+BY_DELAY = NetworkMatrix.from_measurements(
     [
         Measurement(EndpointId(f"{z}{i}"), EndpointId(f"{z}{1 - i}"), Metric.DELAY, ms, 0.0)
         for z, ms in (("a", 30.0), ("b", 1.0))

@@ -125,7 +125,7 @@ def test_input_order_is_irrelevant(state: Snapshot, order: Random) -> None:
         order.shuffle(listed)
         return listed
 
-    table = type(state.table).of(shuffled(state.table.nodes))
+    table = type(state.table).from_nodes(shuffled(state.table.nodes))
     parts = {name: dict(shuffled(getattr(state, name).items())) for name in ("gangs", "commitments", "exclusions")}
     other = replace(state, table=table, **parts)
     assert plan(other, POLICY, now_s=LATE_S) == plan(state, POLICY, now_s=LATE_S)

@@ -243,7 +243,7 @@ def test_members_beyond_the_minimum_get_room(want: str, gangs: tuple[Gang, ...],
     assert want.split() == sorted(str(uid).removeprefix("uid-default-") for uid in made.node_of)
 
 
-TABLE = NodeTable.of([node("n1"), node("n2")])
+TABLE = NodeTable.from_nodes([node("n1"), node("n2")])
 
 
 def runs(name: str, *nodes: str, said_s: float | None = 60.0, since_s: float | None = 5.0) -> Gang:

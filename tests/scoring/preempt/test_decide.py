@@ -238,7 +238,7 @@ def test_a_gang_leaves_whole_wherever_its_members_are() -> None:
     gone = replace(low.members[0], uid=PodUid("x"), node=NodeName("n9"))
     odd = replace(low, members=(*low.members, gone, pod("odd", gang="low", gpu=1, cpu="0", node="n2")))
     state = snapshot([node(f"n{i}", cpu="4", gpu=1 if i == 2 else 0) for i in range(4)], [odd, PEER_N3, WANTS])
-    bare = NodeTable.of(NODES)
+    bare = NodeTable.from_nodes(NODES)
     axis = [state.table.axis.index(name) for name in bare.axis]
     decision = decided(replace(state, table=bare, used=state.used[:, axis]))
     assert decision is not None

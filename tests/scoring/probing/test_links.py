@@ -211,5 +211,5 @@ CASES = {  # sentence: (rows (from, to, metric, time) that go, rows that stay) w
 @pytest.mark.parametrize(("old", "new"), CASES.values(), ids=CASES)
 def test_which_values_stay(old: list[Row], new: list[Row]) -> None:
     rows = [Measurement(EndpointId(a), EndpointId(b), metric, 0.01, at_s) for a, b, metric, at_s in old + new]
-    found = of_gateways(MeasurementTable.of(rows), ZONE_OF, now_s=100.0, keep_s=40.0)
+    found = of_gateways(MeasurementTable.from_measurements(rows), ZONE_OF, now_s=100.0, keep_s=40.0)
     assert [(row.source, row.target) for row in found] == [row[:2] for row in new]

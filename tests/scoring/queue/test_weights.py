@@ -16,7 +16,7 @@ from scoring.model.snapshot import NodeTable
 from scoring.queue.weights import Scale, Weight
 from tests.builders import bound, gang, node, pod
 
-CLUSTER = Scale.of(NodeTable.of([node(f"n{i}", cpu="10", memory="100", gpu=1) for i in range(10)]))
+CLUSTER = Scale.from_table(NodeTable.from_nodes([node(f"n{i}", cpu="10", memory="100", gpu=1) for i in range(10)]))
 """100 CPUs, 1,000 bytes, 10 GPUs."""
 FPGA = ResourceName("example.com/fpga")
 Amounts = dict[ResourceName, int]
@@ -29,7 +29,7 @@ def tfjob(workers: int, *, ps: int = 1, least: int | None = None) -> Gang:
 
 
 def asking(size: int, amounts: Amounts, *, name: str = "g") -> Gang:
-    requests, usual = Resources.of(amounts), [pod(f"{name}-{i}", gang=name, index=i) for i in range(size)]
+    requests, usual = Resources.from_amounts(amounts), [pod(f"{name}-{i}", gang=name, index=i) for i in range(size)]
     return gang(name, members=[replace(p, member_class=replace(p.member_class, requests=requests)) for p in usual])
 
 
@@ -63,7 +63,7 @@ def test_weight(want: Fraction, job: Gang) -> None:
 
 
 def test_a_cluster_without_nodes() -> None:
-    assert Scale.of(NodeTable.of([])).weight(gang("g", 2, gpu=1)).prime == 0
+    assert Scale.from_table(NodeTable.from_nodes([])).weight(gang("g", 2, gpu=1)).prime == 0
 
 
 def test_a_running_gang_weighs_what_it_weighed() -> None:
@@ -96,8 +96,8 @@ def test_keys_order_as_fractions(one: Fraction, other: Fraction) -> None:
 
 REQUESTS = st.fixed_dictionaries({name: st.sampled_from([0, 1, 5, 10, 20]) for name in NAMES})
 """Against nodes of 10 of each but the FPGA, which none has: what no node could hold is among it."""
-TEN = Resources.of(dict.fromkeys(NAMES[:3], 10))
-FOUR = Scale.of(NodeTable.of([replace(node(f"n{i}"), allocatable=TEN) for i in range(4)]))
+TEN = Resources.from_amounts(dict.fromkeys(NAMES[:3], 10))
+FOUR = Scale.from_table(NodeTable.from_nodes([replace(node(f"n{i}"), allocatable=TEN) for i in range(4)]))
 
 
 def could_start(size: int, amounts: Amounts) -> bool:

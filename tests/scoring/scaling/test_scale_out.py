@@ -143,7 +143,7 @@ def test_a_worker_that_no_node_could_hold_finds_no_room() -> None:
     gpu = pod("g-worker-0", gang="g", role=Role.WORKER, index=0, gpu=1)
     alone = snapshot([node("n1", gpu=1)], [G])
     asks = replace(G, members=(replace(G.members[0], member_class=gpu.member_class),))
-    cluster = replace(alone, table=NodeTable.of([node("n1")]), used=alone.used[:, :3], gangs={G.key: asks})
+    cluster = replace(alone, table=NodeTable.from_nodes([node("n1")]), used=alone.used[:, :3], gangs={G.key: asks})
     made = plan(cluster, TRUSTING, now_s=0.0)
     found = scale_out(cluster, made, [elastic(asks, most=3)], TRUSTING, UNBOUNDED, now_s=0, cache=PlannerCache())
     assert summary(found)["refused"] == {"g": "NO_ROOM"}

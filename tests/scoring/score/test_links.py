@@ -32,7 +32,7 @@ def matrices(draw: st.DrawFn) -> NetworkMatrix:
     links = st.tuples(st.sampled_from(ENDS), st.sampled_from(ENDS), st.sampled_from(METRICS))
     values = draw(st.dictionaries(links, VALUES))
     found = [Measurement(*link, value, draw(st.sampled_from([0.0, 900.0]))) for link, value in values.items()]
-    return NetworkMatrix.of(found, endpoint_of=mapped, now_s=1800.0)
+    return NetworkMatrix.from_measurements(found, endpoint_of=mapped, now_s=1800.0)
 
 
 def points(links: Links) -> Floats:
@@ -116,7 +116,7 @@ def links(*pairs: tuple[str, str], **ends: str) -> NetworkMatrix:
     """Delays measured between endpoints; nodes are measured at the endpoint of their name, or at another one."""
     found = [Measurement(EndpointId(a), EndpointId(b), Metric.DELAY, 1.0, 0.0) for a, b in pairs]
     of = {name: EndpointId(name) for name in NODES} | {NodeName(n): EndpointId(e) for n, e in ends.items()}
-    return NetworkMatrix.of(found, endpoint_of={Metric.DELAY: of}, now_s=0.0)
+    return NetworkMatrix.from_measurements(found, endpoint_of={Metric.DELAY: of}, now_s=0.0)
 
 
 CROSSINGS = {  # case: (measurements, pairs of sets that know each other); n0–n2 are set 0, n3–n5 set 1, n6 and n7 set 2
@@ -145,7 +145,7 @@ def test_equal_links_give_equal_means_whatever_the_sizes() -> None:
     means = {mean_between(NetworkMatrix(), one[:n], other[:m], score) for n, m in sizes}
     assert len(means) == 1
     ends = {metric: {name: EndpointId(name) for name in NODES} for metric in METRICS}
-    measured = NetworkMatrix.of((), endpoint_of=ends, now_s=0.0)
+    measured = NetworkMatrix.from_measurements((), endpoint_of=ends, now_s=0.0)
     assert mean_between(measured, NODES[:3], NODES[3:], score) in means
 
 
@@ -177,7 +177,7 @@ def site() -> tuple[list[Node], Counted]:
     ends = {one.name: EndpointId(one.name) for one in nodes}
     pairs = [two for at in range(0, ZONES * SIZE, SIZE) for two in permutations(list(ends.values())[at : at + 5], 2)]
     found = [Measurement(*two, metric, 1.0, NOW_S) for two in pairs for metric in METRICS]
-    matrix = NetworkMatrix.of(found, endpoint_of=dict.fromkeys(METRICS, ends), now_s=NOW_S)
+    matrix = NetworkMatrix.from_measurements(found, endpoint_of=dict.fromkeys(METRICS, ends), now_s=NOW_S)
     return nodes, Counted.of_matrix(matrix)
 
 

@@ -35,7 +35,7 @@ def of(loss_ratio: float, delay_ms: float, throughput_bps: float) -> dict[Metric
 
 def measured(values: Mapping[tuple[str, str, Metric], float], *, age_s: float = 0.0) -> NetworkMatrix:
     found = [Measurement(EndpointId(a), EndpointId(b), m, value, -age_s) for (a, b, m), value in values.items()]
-    return NetworkMatrix.of(found, endpoint_of=ENDS, now_s=0.0)
+    return NetworkMatrix.from_measurements(found, endpoint_of=ENDS, now_s=0.0)
 
 
 NULL = of(0.0, 0.0, 0.0)
@@ -156,7 +156,7 @@ def two_delays(there: tuple[float, float], back: tuple[float, float]) -> PairSco
     one, two, three = map(EndpointId, NAMES)
     delays = ((one, two, there), (two, one, back), (one, three, (10.0, 0.0)))
     found = [Measurement(a, b, Metric.DELAY, delay_ms, -age_s) for a, b, (delay_ms, age_s) in delays]
-    matrix = NetworkMatrix.of(found, endpoint_of=ENDS, now_s=0.0)
+    matrix = NetworkMatrix.from_measurements(found, endpoint_of=ENDS, now_s=0.0)
     return pair_scores(matrix.block(NAMES, NAMES), None, REFERENCE)
 
 

@@ -17,14 +17,14 @@ from scoring.score.zone_distance import UNKNOWN_DISTANCE_MS, fewest_zones, near_
 from tests.builders import node
 
 A, B, C, D = (ZoneName(name) for name in "abcd")
-TABLE = NodeTable.of(node(f"{zone}{i}", zone=zone) for zone in "abcd" for i in range(2))
+TABLE = NodeTable.from_nodes(node(f"{zone}{i}", zone=zone) for zone in "abcd" for i in range(2))
 ENDPOINT_OF = {m: {name: EndpointId(name) for name in TABLE.names if name != "d0"} for m in METRICS}
 
 
 def network(*delays: tuple[str, str, float]) -> NetworkMatrix:
     """Measured one-way delays (from, to, ms) between endpoints named as the nodes; d0 has no endpoint."""
     found = [Measurement(EndpointId(one), EndpointId(other), Metric.DELAY, ms, 0.0) for one, other, ms in delays]
-    return NetworkMatrix.of(found, endpoint_of=ENDPOINT_OF, now_s=0.0)
+    return NetworkMatrix.from_measurements(found, endpoint_of=ENDPOINT_OF, now_s=0.0)
 
 
 def distances(near: str, *delays: tuple[str, str, float], **configured: float) -> dict[str, float]:

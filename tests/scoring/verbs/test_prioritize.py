@@ -183,7 +183,7 @@ def preferences(values: Values, wanted: Gang, policy: Policy, *, cache: PlannerC
     nodes = [node(f"n{i}", zone="aab"[i // 2], cpu="9") for i in range(5)]
     ends = dict.fromkeys(METRICS, {n.name: EndpointId(n.name) for n in nodes})  # noqa: RUF024 - nobody writes to it
     found = [Measurement(EndpointId(f"n{i}"), EndpointId(f"n{j}"), m, v, 0.0) for (m, i, j), v in values.items()]
-    state = snapshot(nodes, [wanted], network=NetworkMatrix.of(found, endpoint_of=ends, now_s=0.0))
+    state = snapshot(nodes, [wanted], network=NetworkMatrix.from_measurements(found, endpoint_of=ends, now_s=0.0))
     return [float(p) for p in prefer(state, NOTHING, wanted.members[0], wanted, policy, cache=cache).network]
 
 
@@ -236,7 +236,7 @@ def test_scores_towards_siblings_are_those_of_all_pairs() -> None:
         if a is not b
     ]
     ends = {one.name: EndpointId(one.name) for one in nodes if not one.name.endswith("3")}
-    network = NetworkMatrix.of(found, endpoint_of=dict.fromkeys(METRICS, ends), now_s=0.0)
+    network = NetworkMatrix.from_measurements(found, endpoint_of=dict.fromkeys(METRICS, ends), now_s=0.0)
     for home in ("a0", "b1", "c3"):
         members = [pod("g-0", gang="g", node=home), pod("g-1", gang="g")]
         state = snapshot(nodes, [gang("g", members=members)], network=network)

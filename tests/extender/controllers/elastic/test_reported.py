@@ -127,7 +127,7 @@ def test_a_term_that_ends_between_two_looks_is_forgotten_all_the_same() -> None:
     told.fall(job)
     steps = told.book.demands_in_steps([job])
     next(steps)
-    told.book.forget()
+    told.book.reset()
     assert list(steps) == []
     assert told.book.demand(job) == WorkerDemand(None, DemandReason.NO_SIGNAL)
 

@@ -205,7 +205,7 @@ async def test_a_standby_keeps_nothing() -> None:
     assert (answer.status_code, answer.headers["retry-after"], port.kept()) == (503, "1", [])
     port.leads = True
     assert await port.statuses(5) == [200]
-    port.reports.forget()
+    port.reports.reset()
     assert (port.kept(), await port.statuses(1)) == ([], [200])
 
 

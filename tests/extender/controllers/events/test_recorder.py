@@ -151,8 +151,8 @@ def test_an_ignored_note_of_each_kind_is_told() -> None:
     one = gang("g", 1)
     for kind in NoteKind:
         ignored.heard(kind, Bearer("v1", "Pod", "default", "g-0", one.members[0].uid), Flaw.FORGED)
-    ignored.look()
-    assert len(ignored.of(one)) == 5
+    ignored.reconcile()
+    assert len(ignored.of_gang(one)) == 5
 
 
 NAME, LEAST = "pod-group.scheduling.sigs.k8s.io/name", "pod-group.scheduling.sigs.k8s.io/min-available"

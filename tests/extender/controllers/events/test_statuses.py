@@ -206,7 +206,7 @@ async def test_a_look_lets_others_have_turns(monkeypatch: pytest.MonkeyPatch) ->
     for number in range(1000):
         cache.pod_groups.put(PodGroup(gang_key("team", f"g{number:03}"), 2, uid=f"u{number}", ours=True))
     statuses = GroupStatuses(context, StatusMode.ON)
-    look = statuses.look()
+    look = statuses.reconcile()
     next(look)
     cache.pod_groups.remove(gang_key("team", "g999"))
     assert sum(1 for _ in look) >= 10

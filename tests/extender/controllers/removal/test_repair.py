@@ -147,7 +147,7 @@ async def test_without_the_right_it_is_said_which_manifest_gives_it() -> None:
 async def test_notes_are_looked_for_until_they_can_be_read(error: Exception, asked: int) -> None:
     """Without the right none was suspended."""
     async with running(*NODES) as world:
-        world.service.restarts.forget()
+        world.service.restarts.reset()
         world.api.fail_next("labelled", error, times=3)
         calls = world.api.calls["labelled"]
         await world.settle(60.0)
@@ -156,7 +156,7 @@ async def test_notes_are_looked_for_until_they_can_be_read(error: Exception, ask
 
 async def test_defects_are_counted() -> None:
     async with running(*NODES) as world, started(world) as operator:
-        world.service.restarts.forget()
+        world.service.restarts.reset()
         world.api.fail_next("labelled", RuntimeError("a defect"))
         world.api.fail_next("patch_object", RuntimeError("a defect"))
         await loses(world, for_s=RESTART_S + 10.0)
@@ -283,7 +283,7 @@ async def test_a_gang_of_two_jobs() -> None:
             world.delete("more-1")
             await world.settle(RESTART_S)
             assert (one.suspended, two.suspended) == (True, True)
-            world.service.restarts.forget()
+            world.service.restarts.reset()
             one.ends = two.ends = True
             await world.settle(12.0)
             assert (one.suspended, two.suspended) == (False, False)

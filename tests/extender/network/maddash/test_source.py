@@ -396,7 +396,7 @@ async def test_clock_skew(ahead_s: float, dated: bool, age_s: float) -> None:
 
 
 async def test_a_dead_host_that_stays_green_gets_old() -> None:
-    hard_s = ScorePolicy().hard_ttl_s.of(Metric.DELAY.value) or 0.0
+    hard_s = ScorePolicy().hard_ttl_s.for_metric(Metric.DELAY.value) or 0.0
     script, wall = Script(good()), MovedClock()
     place = World(Polled(script.source(), 0.03), clock=wall, options=QUICK)
     async with running(place):

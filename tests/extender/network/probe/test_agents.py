@@ -263,7 +263,7 @@ SOFT = Ttl(loss=600.0, delay=600.0, throughput=600.0)
 def table(*rows: tuple[str, str, float, float], metric: Metric = Metric.DELAY) -> MeasurementTable:
     """Rows: from, to, value, age in seconds."""
     found = (Measurement(EndpointId(a), EndpointId(b), metric, value, NOW_S - age_s) for a, b, value, age_s in rows)
-    return MeasurementTable.of(found)
+    return MeasurementTable.from_measurements(found)
 
 
 def matrix(

@@ -117,7 +117,7 @@ async def _serial(ports: Served, context: ssl.SSLContext) -> str:
 
 async def _look(ports: Served) -> None:
     assert ports.service.tls is not None
-    await ports.service.tls.look()
+    await ports.service.tls.check_files()
 
 
 async def test_no_call_fails_while_certificates_are_renewed(certificates: Certificates, pair: Pair) -> None:
@@ -206,7 +206,7 @@ async def test_good_files_make_a_context_that_demands_a_certificate_and_their_en
         labels = {"certificate": certificate}
         ends_s = telemetry.registry.get_sample_value("netgang_tls_expiry_timestamp_seconds", labels)
         assert ends_s == pytest.approx(NOW_S() + 30 * DAY_S, abs=DAY_S)
-    await rotation.look()
+    await rotation.check_files()
     assert "netgang_tls_reloads_total{" not in telemetry.exposition().decode(), "the files are the same"
 
 
