@@ -6,6 +6,7 @@ mesh and request bodies are the files under examples/, which are also what the R
 
 import sys
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -129,7 +130,7 @@ def simulate(context: typer.Context) -> None:
     """
     with clear_errors():
         try:
-            from lab.simulator.command import app
+            app = import_module("lab.simulator.command").app  # A clone has it, the installed package has not
         except ModuleNotFoundError as error:
             if error.name is None or error.name.partition(".")[0] != "lab":
                 raise

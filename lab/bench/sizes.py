@@ -72,7 +72,7 @@ def measure() -> Mapping[str, int]:
     texts = {path: (ROOT / path).read_text(errors="replace") for path in tracked}
     python = {path: text for path, text in texts.items() if path.endswith(".py")}
     product = {path: text for path, text in python.items() if _is_below(path, PRODUCT)}
-    lengths = [text.count("\n") for path, text in product.items() if not path.endswith("__init__.py")]
+    lengths = [text.count("\n") for path, text in product.items() if not path.endswith(("__init__.py", "__main__.py"))]
     pages = [text for path, text in texts.items() if path.endswith(".md") and _is_below(path, PAGES)]
     nodes = (node for text in product.values() for node in ast.walk(ast.parse(text)))
     classes = Counter(node.name for node in nodes if isinstance(node, ast.ClassDef))

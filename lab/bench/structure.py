@@ -11,7 +11,6 @@ plan; a plan to the patch that removes a gate. Rules, the same for every tree:
   once.
 - *modules*: those that are entered. *returns*: steps into a module that was entered before, by another arrow; that is
   the number of different arrows beyond the first one into each module.
-- The planner's walk is given within `scoring.plan` (calls of other packages are leaves there), and with them.
 
     python -m lab.bench.structure [--json]
 """
@@ -48,11 +47,6 @@ class Walk(msgspec.Struct):
     arrows: dict[tuple[str, str], int] = {}
     """(calling module, called module) → how often"""
 
-    def within(self, package: str) -> "Walk":
-        """Only the modules of one package."""
-        found = {(one, other): count for (one, other), count in self.arrows.items() if _is_in(other, package)}
-        return Walk({(one if _is_in(one, package) else "", other): count for (one, other), count in found.items()})
-
     @property
     def modules(self) -> list[str]:
         """Those entered, in the order of their first time."""
@@ -62,10 +56,6 @@ class Walk(msgspec.Struct):
     def returns(self) -> int:
         """Steps into a module that was entered before."""
         return len(self.arrows) - len(self.modules)
-
-
-def _is_in(module: str, package: str) -> bool:
-    return module == package or module.startswith(f"{package}.")
 
 
 @contextmanager
@@ -147,21 +137,14 @@ async def service_walks() -> tuple[Walk, Walk, Walk]:
         plans = [world.plan]
         with walking(planned, until=lambda: world.plan is not plans[-1]):
             world.pod("second-0", gang="second", size=1)
-            await _until(lambda: world.plan is not plans[-1])
+            await world.settle(3.0)
         assert len(world.plan.admitted) == 2, world.plan
         plans.append(world.plan)
         with walking(ungated, since=lambda: world.plan is not plans[-1], until=lambda: bool(world.api.admitted)):
             world.pod("third-0", gang="third", size=1, schedulingGates=[{"name": GATE}])
-            await _until(lambda: bool(world.api.admitted))
+            await world.settle(3.0)
         assert world.api.admitted == ["third-0"]
     return filtered, planned, ungated
-
-
-async def _until(condition: Callable[[], bool]) -> None:
-    for _ in range(500):
-        await asyncio.sleep(0.01)
-        if condition():
-            return
 
 
 def main() -> None:
@@ -169,14 +152,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m lab.bench.structure", description="Walks through the code")
     parser.add_argument("--json", action="store_true", help="one JSON document, with the names of the modules")
     chosen, snapshot = parser.parse_args(), snapshot_walk()
-    found = {"snapshot through scoring.plan": snapshot.within("scoring.plan"), "snapshot through scoring": snapshot}
-    names = ("filter body to its answer", "Pod event to the plan", "plan to the ungate patch")
-    found |= dict(zip(names, asyncio.run(service_walks()), strict=True))
+    names = ("snapshot to its plan", "filter body to its answer", "Pod event to the plan", "plan to the ungate patch")
+    walks = dict(zip(names, (snapshot, *asyncio.run(service_walks())), strict=True))
     if chosen.json:
-        print(json.dumps({name: {"returns": one.returns, "entered": one.modules} for name, one in found.items()}))
+        print(json.dumps({name: {"returns": walk.returns, "entered": walk.modules} for name, walk in walks.items()}))
         return
-    for name, one in found.items():
-        print(f"{name}: {len(one.modules)} modules, {one.returns} returns")
+    for name, walk in walks.items():
+        print(f"{name}: {len(walk.modules)} modules, {walk.returns} returns")
     sizes.show(sizes.table())
 
 

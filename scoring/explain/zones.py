@@ -89,7 +89,7 @@ def pairs_of(member_set: MemberSet) -> int:
 
     >>> from scoring.model import Constraints, MemberClass
     >>> from scoring.model.policy import ScorePolicy, Selection
-    >>> from scoring.model.resources import NO_RESOURCES
+    >>> from scoring.model.pod import NO_RESOURCES
     >>> ps, worker = (MemberClass(role, NO_RESOURCES, Constraints()) for role in (Role.PS, Role.WORKER))
     >>> rest = (Selection.SUBSET, ScorePolicy(), (), np.array([]), frozenset())
     >>> pairs_of(MemberSet(((worker, 4),), (), True, 4, *rest))

@@ -10,7 +10,7 @@ Steps:
 4. Namespace quota: a gang that would go over it waits (`queue_order`).
 5. Reservations for gangs that find no room (`reservations`).
 6. Zone order: which zones are tried first (`placement`).
-7. Placement: the place of the previous plan if it still stands (`keep_placements`), else all members that the gang
+7. Placement: the place of the previous plan if it still stands, else all members that the gang
    asked for, together (`placement`); nothing is searched where counting shows that there is no room.
 8. Second look: gangs that found no room for all of that get room for their minimum and as many more as fit: no gang
    that waits can use this room whole. A STARVING gang is not made to wait for it, and has this look in its turn.

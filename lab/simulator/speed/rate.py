@@ -79,7 +79,7 @@ def speed_of(job: SimJob, placement: Placement, wires: Wires, crowd: Crowd) -> S
     """How the job trains at this placement, which has all its ps and at least one worker. Cost: O(ps · workers).
 
     >>> from scoring.network.matrix import NetworkMatrix
-    >>> from scoring.model.resources import Resources
+    >>> from scoring.model.pod import Resources
     >>> from lab.simulator.model import Work
     >>> core = Resources.parse({"cpu": "2"})
     >>> job = SimJob("a", 0.0, Work("vgg16", 8, 1e5), worker=core, workers=4, min_workers=1, ps=core, ps_count=1)
