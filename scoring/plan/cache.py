@@ -66,30 +66,30 @@ class RunningGangs(msgspec.Struct, eq=False):
     def read(self, gangs: Iterable[Gang], table: NodeTable, stamp: object) -> RunningEntries:
         """What they have on nodes; `stamp` stands for the nodes and resources. Cost: O(gangs), O(pods) of new ones."""
         measured = [gang for gang in gangs if gang.length_s is not None]
-        known = self._known if stamp == self._stamp else {}
-        same = stamp == self._stamp and len(measured) == len(known)
-        if same and self._running is not None and all(map(is_, measured, [gang for gang, *_ in known.values()])):
+        before = self._known if stamp == self._stamp else {}
+        same = stamp == self._stamp and len(measured) == len(before)
+        if same and self._running is not None and all(map(is_, measured, [gang for gang, *_ in before.values()])):
             return self._running
-        found: dict[GangKey, tuple[Gang, Ints, Ints, float]] = {}
+        current: dict[GangKey, tuple[Gang, Ints, Ints, float]] = {}
         for gang in measured:
-            one = known.get(gang.key)
-            if one is None or one[0] is not gang:
+            record = before.get(gang.key)
+            if record is None or record[0] is not gang:
                 on_nodes = [pod for pod in gang.members if pod.node is not None and not pod.terminal]
                 since_s = running_since_s(gang)
-                one = gang, *table.footprint(on_nodes), np.nan if since_s is None else since_s
-            found[gang.key] = one
-        there = [one for one in found.values() if len(one[1])]
-        rows = np.concatenate([np.zeros(0, np.int64), *(one[1] for one in there)])
+                record = gang, *table.footprint(on_nodes), np.nan if since_s is None else since_s
+            current[gang.key] = record
+        there = [record for record in current.values() if len(record[1])]
+        rows = np.concatenate([np.zeros(0, np.int64), *(record[1] for record in there)])
         by_row = np.argsort(rows, kind="stable")
-        amounts = np.concatenate([np.zeros((0, len(table.axis)), np.int64), *(one[2] for one in there)])
-        self._stamp, self._known = stamp, found
+        amounts = np.concatenate([np.zeros((0, len(table.axis)), np.int64), *(record[2] for record in there)])
+        self._stamp, self._known = stamp, current
         self._running = RunningEntries(
-            gangs=tuple(one[0].key for one in there),
-            since_s=np.array([one[3] for one in there], np.float64),
-            length_s=np.array([one[0].length_s for one in there], np.float64),
+            gangs=tuple(record[0].key for record in there),
+            since_s=np.array([record[3] for record in there], np.float64),
+            length_s=np.array([record[0].length_s for record in there], np.float64),
             rows=rows[by_row],
             amounts=amounts[by_row],
-            owner=np.repeat(np.arange(len(there)), [len(one[1]) for one in there]).astype(np.int64)[by_row],
+            owner=np.repeat(np.arange(len(there)), [len(record[1]) for record in there]).astype(np.int64)[by_row],
         )
         return self._running
 
@@ -142,13 +142,13 @@ class OfNetwork(msgspec.Struct):
     def links(self, table: dict[Hashable, S], key: Hashable, make: Callable[[], S]) -> S:
         """Look pair scores up in `scores` or `toward`, or make and keep them."""
         if key not in table:
-            made = make()
-            if self.pairs + made.points.size > MOST_PAIRS:
+            scores = make()
+            if self.pairs + scores.points.size > MOST_PAIRS:
                 self.scores.clear()
                 self.toward.clear()
                 self.pairs = 0
-            self.pairs += made.points.size
-            table[key] = replace(made, rank=on_grid(made.rank))
+            self.pairs += scores.points.size
+            table[key] = replace(scores, rank=on_grid(scores.rank))
         return table[key]
 
 
@@ -167,14 +167,14 @@ class PlannerCache(msgspec.Struct, weakref=True):
 
     def keep_only(self, gangs: Collection[GangKey]) -> None:
         """Forget gangs that are gone, once these are many. Cost: O(known gangs), then."""
-        known = self.demands.known
-        if len(known) > len(gangs) + _GONE:
-            self.demands.known = {key: one for key, one in known.items() if key in gangs}
-            self.urgencies = {key: one for key, one in self.urgencies.items() if key in gangs}
+        demands = self.demands.known
+        if len(demands) > len(gangs) + _GONE:
+            self.demands.known = {key: entry for key, entry in demands.items() if key in gangs}
+            self.urgencies = {key: urgency for key, urgency in self.urgencies.items() if key in gangs}
 
     def borrowed(self) -> "PlannerCache":
         """A cache that begins with what is known here of nodes, demands and network. Cost: copying references."""
-        network = {name: dict(one) for name, one in asdict(self.network).items() if isinstance(one, dict)}
+        network = {name: dict(table) for name, table in asdict(self.network).items() if isinstance(table, dict)}
         return PlannerCache(
             demands=replace(self.demands, known=dict(self.demands.known)),
             tables={version: OfTable(dict(of.allowed), dict(of.vectors)) for version, of in self.tables.items()},

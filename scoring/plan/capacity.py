@@ -145,9 +145,9 @@ class Capacity:
 
     def mask(self, member_class: MemberClass, when: When = When.NOW) -> NDArray[np.bool_]:
         """Nodes (nodes,) that the class may go to: modelled filters, learned refusals, host ports."""
-        known = self._masks.get(member_class) if when is not When.EMPTY else None
-        if known is not None:
-            return known
+        cached = self._masks.get(member_class) if when is not When.EMPTY else None
+        if cached is not None:
+            return cached
         view, constraints = self._view, member_class.constraints
         mask = remember(view.of_table.allowed, constraints, lambda: allowed_nodes(view.table, constraints))
         if when is When.EMPTY:
@@ -207,11 +207,11 @@ class Capacity:
 
     def _counted(self, member_class: MemberClass) -> tuple[Ints, Ints]:
         """Members that fit each node and each zone now. Cost: O(nodes), only after a change."""
-        moment, known = self.room.moment, self._now.get(member_class)
-        if known is None or known[0] != moment:
+        moment, cached = self.room.moment, self._now.get(member_class)
+        if cached is None or cached[0] != moment:
             fits = self._allowed_counts(member_class, self.room.counts(self._view.vector(member_class)), When.NOW)
-            self._now[member_class] = known = (moment, fits, self._view.by_zone(fits))
-        return known[1:]
+            self._now[member_class] = cached = (moment, fits, self._view.by_zone(fits))
+        return cached[1:]
 
     def zone_counts(self, member_class: MemberClass, when: When = When.NOW) -> Ints:
         """Members that fit each zone. Cost: O(nodes), NOW only after a change."""

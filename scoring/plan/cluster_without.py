@@ -73,7 +73,7 @@ class Without:
         zones: Group = tuple(run.view.columns(run.view.candidate_zones(ask)).tolist())
         self.spread = ask.options.zone_policy is ZonePolicy.PREFERRED and len(zones) > 1
         self.groups: list[Group] = [*((zone,) for zone in zones), *([zones] if self.spread else [])]
-        able = np.logical_or.reduce([one.allowed for one in self.classes])
+        able = np.logical_or.reduce([part.allowed for part in self.classes])
         self.reached: NDArray[np.bool_] = np.isin(self.zone_of, zones) & able  # where some member could go
 
     def row(self, pod: Pod) -> int | None:
@@ -83,14 +83,14 @@ class Without:
     def sums(self, rows: Ints, amounts: Ints) -> list[Ints]:
         """How many members of each class fit each zone once `amounts` are free on `rows`, which are all different."""
         free, by_zone = self.free[rows] + amounts, self.run.view.by_zone
-        there = [np.where(one.allowed[rows], fit_counts(free, one.request), 0) for one in self.classes]
+        there = [np.where(part.allowed[rows], fit_counts(free, part.request), 0) for part in self.classes]
         counted = zip(self.classes, there, strict=True)
-        return [one.sums + by_zone(fits - one.fits[rows], rows) for one, fits in counted]
+        return [part.sums + by_zone(fits - part.fits[rows], rows) for part, fits in counted]
 
     def missing(self, group: Group, sums: Sequence[Ints]) -> int:
         """How many members of the gang would have no place in these zones together, at least."""
         counted = zip(self.classes, sums, strict=True)
-        return sum(max(one.wanted - sum(int(fits[zone]) for zone in group), 0) for one, fits in counted)
+        return sum(max(part.wanted - sum(int(fits[zone]) for zone in group), 0) for part, fits in counted)
 
     def may_fit(self, gone: Sequence[Pod]) -> bool:
         """Whether counting leaves it possible that the gang fits somewhere. Cost: O(pods + zones)."""

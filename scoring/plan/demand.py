@@ -48,10 +48,10 @@ class GangDemand(msgspec.Struct, frozen=True):
     @property
     def incomplete(self) -> str | None:
         """Why the gang cannot reach its minimum with the pods there are, for people; `None`: it can."""
-        least, known = self.gang.min_member, self.alive + len(self.unable)
-        if known < least:
+        least, existing = self.gang.min_member, self.alive + len(self.unable)
+        if existing < least:
             lost = f", beside those on {', '.join(sorted(self.lost))}, which is gone" if self.lost else ""
-            return f"{known} of {least} pods exist{lost}"
+            return f"{existing} of {least} pods exist{lost}"
         if not self.blocked:
             return None
         first, more = self.unable[0], len(self.unable) - 1
@@ -172,13 +172,13 @@ class KnownDemands(msgspec.Struct):
     ) -> tuple[Gang, Policy, int, GangDemand, bool]:
         if nodes is not self._nodes:
             self._nodes, self._number = nodes, self._number + 1
-        known = self.known.get(gang.key)
-        if known is None or known[0] is not gang or known[1] is not policy:
-            known = None
-        elif known[2] == self._number:
-            return known
+        cached = self.known.get(gang.key)
+        if cached is None or cached[0] is not gang or cached[1] is not policy:
+            cached = None
+        elif cached[2] == self._number:
+            return cached
         lost = frozenset([pod.node for pod in gang.members if pod.node is not None and pod.node not in nodes])
-        demand = known[3] if known is not None and known[3].lost == lost else demand_of(gang, policy, lost=lost)
+        demand = cached[3] if cached is not None and cached[3].lost == lost else demand_of(gang, policy, lost=lost)
         ours = gang.own or gang.problem is not None  # what is ours in part is told its problem (docs/safety.md S1)
         entry = gang, policy, self._number, demand, demand.pending and ours and gang.source is not GangSource.NATIVE
         self.known[gang.key] = entry

@@ -58,7 +58,7 @@ class Endings:
         self._ends_s = self._ends(running.since_s, running.length_s)[running.owner]
         self._added: list[tuple[Ints, Ints, Floats]] = []  # Rows, amounts, ends of gangs behind those of `_owner`
         starts = {key: commitment.assignment for key, commitment in snapshot.commitments.items()}
-        for key, members in {**starts, **{one.gang: one.members for one in admissions}}.items():
+        for key, members in {**starts, **{admission.gang: admission.members for admission in admissions}}.items():
             if key in snapshot.gangs:
                 self.add(snapshot.gangs[key], members)
 
@@ -114,7 +114,7 @@ class Endings:
             return
         rows, amounts, ends_s = zip(*self._added, strict=True)
         first = len(self._gangs) - len(rows)
-        owner = np.repeat(np.arange(first, len(self._gangs)), [len(one) for one in rows])
+        owner = np.repeat(np.arange(first, len(self._gangs)), [len(gang_rows) for gang_rows in rows])
         all_rows = np.concatenate((self._rows, *rows))
         by_row = np.argsort(all_rows, kind="stable")
         self._rows, self._amounts = all_rows[by_row], np.concatenate((self._amounts, *amounts))[by_row]
@@ -157,9 +157,9 @@ class Promised(msgspec.Struct, frozen=True):
         some = rows[place] == self.rows
         if not some.any():
             return None
-        found = np.zeros((len(rows), self.amounts.shape[1]), np.int64)
-        found[place[some]] = self.amounts[some]
-        return found
+        amounts = np.zeros((len(rows), self.amounts.shape[1]), np.int64)
+        amounts[place[some]] = self.amounts[some]
+        return amounts
 
 
 def earliest(
@@ -178,9 +178,9 @@ def earliest(
     """
     demand, free = at_rows(run.capacity.demand(kind, When.AT_START), rows), run.capacity.room.free[rows]
     place, amounts, ends_s = endings.over(rows)
-    beside = [(one, there) for one in promised if (there := one.on(rows)) is not None]
+    beside = [(promise, there) for promise in promised if (there := promise.on(rows)) is not None]
     now_s = endings.now_s
-    moments = np.unique(np.concatenate([[now_s], np.maximum(ends_s, now_s), [one.end_s for one, _ in beside]]))
+    moments = np.unique(np.concatenate([[now_s], np.maximum(ends_s, now_s), [promise.end_s for promise, _ in beside]]))
     at_s = moments[(moments >= now_s) & (moments < before_s)].tolist()
 
     def room(number: int) -> Ints:
@@ -195,8 +195,8 @@ def earliest(
     low = bisect_left(range(len(at_s) - 1), True, key=lambda number: _fit(demand, room(number)) is not None)
     for number in range(low, min(len(at_s), low + _MOST_TRIES)):
         begin_s, left = at_s[number], room(number)
-        for one, there in beside:
-            if one.start_s < begin_s + runs_s and one.end_s > begin_s:
+        for promise, there in beside:
+            if promise.start_s < begin_s + runs_s and promise.end_s > begin_s:
                 left -= there
         if (counts := _fit(demand, left)) is not None:
             return Promised(rows, _amounts(demand, counts), begin_s, begin_s + runs_s)
@@ -205,12 +205,12 @@ def earliest(
 
 def _amounts(demand: Demand, counts: Ints) -> Ints:
     """What members by class and row take; (rows, resources)."""
-    return np.asarray(sum(counts[c][:, None] * one.request for c, one in enumerate(demand.classes)))
+    return np.asarray(sum(counts[c][:, None] * part.request for c, part in enumerate(demand.classes)))
 
 
 def _fit(demand: Demand, free: Ints) -> Ints | None:
     """Members by class and row; `None`: there is no room. Counting comes first, as it is quick."""
-    if any(int(rooms(one, free).sum()) < one.count for one in demand.classes):
+    if any(int(rooms(part, free).sum()) < part.count for part in demand.classes):
         return None
     return fit(demand, free)
 
@@ -235,16 +235,16 @@ def promised_start(
             limit_s = min(former.start_s, float(np.nextafter(first_s, np.inf)))
     best, zones = former, _likely(run, kind, endings, limit_s)
     while zones:
-        found = earliest(run, kind, table.zones[zones.pop(0)], endings, before_s=limit_s)
-        if found is not None:
-            best, limit_s = found, found.start_s
+        room = earliest(run, kind, table.zones[zones.pop(0)], endings, before_s=limit_s)
+        if room is not None:
+            best, limit_s = room, room.start_s
             sooner = _likely(run, kind, endings, limit_s)
             zones = [zone for zone in zones if zone in sooner]
     if best is not None and best is former and best.start_s > first_s + _ROUNDING_S:
         # It is late: all that the members could take there is kept. Fewer of its nodes, or other places on them, may do
         # at last, and what others were given of the rest would make it later when that moment is late as well.
         sizes, over = table.allocatable[best.rows], at_rows(run.capacity.demand(kind, When.AT_START), best.rows)
-        most = np.minimum(_amounts(over, np.stack([rooms(one, sizes) for one in over.classes])), sizes)
+        most = np.minimum(_amounts(over, np.stack([rooms(part, sizes) for part in over.classes])), sizes)
         best = replace(best, amounts=most)
     at = best.used() if best is not None else None
     if at is None:
@@ -265,8 +265,8 @@ def promised_start(
 def _likely(run: Run, kind: MemberSet, endings: Endings, before_s: float) -> list[ZoneName]:
     """The allowed zones with room before this moment, as far as counting shows."""
     free, able = run.capacity.room.free + endings.freed_before(before_s), np.ones(len(run.zones), np.bool_)
-    for one in run.capacity.demand(kind, When.AT_START).classes:
-        able &= run.view.by_zone(rooms(one, free)) >= one.count
+    for part in run.capacity.demand(kind, When.AT_START).classes:
+        able &= run.view.by_zone(rooms(part, free)) >= part.count
     return [zone for zone, at in zip(kind.allowed, kind.columns, strict=True) if able[at]]
 
 
@@ -302,7 +302,8 @@ def expected_starts(
     if not (plan.waiting and policy.queue.backfill and ends_are_known):
         return {}
     forward = _Forward(snapshot, plan, policy, cache or PlannerCache(), now_s=now_s)
-    return {one.gang: forward.start(one) for one in sorted(plan.waiting.values(), key=lambda one: one.rank)}
+    in_order = sorted(plan.waiting.values(), key=lambda waiting: waiting.rank)
+    return {waiting.gang: forward.start(waiting) for waiting in in_order}
 
 
 class _Forward:
@@ -334,18 +335,18 @@ class _Forward:
             return ExpectedStart(unknown=Unknown.NOT_FOR_ROOM)
         if self._reserving not in (None, key) and key != self._promised:
             return ExpectedStart(unknown=Unknown.RESERVED, after=self._reserving)
-        found = self._earliest(demand)
-        if found is None:
+        expected = self._earliest(demand)
+        if expected is None:
             return self._in_the_way(demand)
         after = None  # The gang whose end on these rows is the last before the start: one that waits now, or runs
-        if found.start_s > self._now_s:
-            ends_s, rows = found.start_s, found.rows
+        if expected.start_s > self._now_s:
+            ends_s, rows = expected.start_s, expected.rows
             ahead = (gang for gang, room in self._ahead if room.end_s == ends_s and room.on(rows) is not None)
-            after = next(ahead, None) or self._endings.last_before(found.rows, found.start_s)
-        self._ahead.append((key, found))
+            after = next(ahead, None) or self._endings.last_before(expected.rows, expected.start_s)
+        self._ahead.append((key, expected))
         if demand.gang.length_s is None and self._ahead_unknown is None:
             self._ahead_unknown = key
-        return ExpectedStart(found.start_s, after, promised=key == self._promised)
+        return ExpectedStart(expected.start_s, after, promised=key == self._promised)
 
     def _earliest(self, demand: GangDemand) -> Promised | None:
         """The room that it has first, from its start to its end: on the promised nodes, else in any of its zones."""
@@ -359,15 +360,15 @@ class _Forward:
         runs_s = float("inf") if length_s is None else length_s
         for rows in places:
             before_s = best.start_s if best is not None else float("inf")
-            found = earliest(run, kind, rows, self._endings, ahead, runs_s=runs_s, before_s=before_s)
-            best = (found.used() if found is not None else None) or best
+            expected = earliest(run, kind, rows, self._endings, ahead, runs_s=runs_s, before_s=before_s)
+            best = (expected.used() if expected is not None else None) or best
         return best
 
     def _in_the_way(self, demand: GangDemand) -> ExpectedStart:
         """Which gang never ends, as far as is known: one that runs in the zones it may use, or waits ahead of it."""
         run, key = self._run, demand.gang.key
         zones = set(kind_of(run, demand).allowed)
-        for other in sorted(run.snapshot.gangs.values(), key=lambda one: one.key):
+        for other in sorted(run.snapshot.gangs.values(), key=lambda gang: gang.key):
             if other.length_s is None and other.key != key:
                 admission = self._plan.admitted.get(other.key)
                 nodes = [pod.node for pod in other.members if pod.node is not None and not pod.terminal]

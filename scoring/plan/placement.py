@@ -47,9 +47,9 @@ def kind_of(run: Run, demand: GangDemand) -> MemberSet:
         return seen[1]
     classes = tuple([(member_class, len(pods)) for member_class, pods in demand.need])
     key = (classes, demand.siblings, demand.all_reduce, demand.options)
-    known = remember(run.kinds.by_content, key, lambda: run.view.member_set(demand.need, demand), limit=2**16)
-    run.kinds.by_demand[id(demand)] = (demand, known)
-    return known
+    kind = remember(run.kinds.by_content, key, lambda: run.view.member_set(demand.need, demand), limit=2**16)
+    run.kinds.by_demand[id(demand)] = (demand, kind)
+    return kind
 
 
 def place_anywhere(run: Run, demand: GangDemand, *, now_s: float) -> Placed | NoPlace:
@@ -59,9 +59,9 @@ def place_anywhere(run: Run, demand: GangDemand, *, now_s: float) -> Placed | No
         more = place_more(run, demand, zones, ()) if zones else _place_rest(run, demand)
         return more or NoPlace(Reason.SURPLUS, "the minimum runs; more members start when there is room")
     kind = kind_of(run, demand)
-    known = kind.refused
-    if known is not None and known[0] is run.capacity.room and known[1] in (None, run.capacity.room.moment):
-        return known[2]
+    refusal = kind.refused
+    if refusal is not None and refusal[0] is run.capacity.room and refusal[1] in (None, run.capacity.room.moment):
+        return refusal[2]
     outcome = place_anew(run, demand, now_s=now_s)
     if isinstance(outcome, NoPlace) and outcome.reason is not Reason.SPILL_WAIT:  # which only a clock decides
         kind.refused = (run.capacity.room, run.capacity.room.moment if countable(demand) else None, outcome)
@@ -103,8 +103,8 @@ def place_minimum(run: Run, demand: GangDemand, *, now_s: float) -> Placed | NoP
     rooms = run.capacity.zone_rooms(kind)
     enough = rooms[kind.columns] >= kind.size
     if not enough.any():
-        known = rooms[kind.columns] if len(kind.classes) == 1 else None
-        return _spread_or_wait(run, demand, kind, now_s=now_s, rooms=known)
+        exact = rooms[kind.columns] if len(kind.classes) == 1 else None
+        return _spread_or_wait(run, demand, kind, now_s=now_s, rooms=exact)
     room = dict(zip(run.zones, rooms.tolist(), strict=True))
     feasible = tuple([zone for zone, fits in zip(kind.allowed, enough.tolist(), strict=True) if fits])
     for zone in _in_order(run, demand, kind, feasible, room):
@@ -277,8 +277,8 @@ def _sets_to_try(run: Run, kind: MemberSet) -> list[tuple[ZoneName, ...]]:
     fits = run.capacity.zone_fits(kind)
     rooms = {zone: fits[:, run.zones.index(zone)].tolist() for zone in kind.allowed}
     counts = [count for _, count in kind.classes]
-    found = fewest_zones(rooms, counts, between=_between(run, kind.score), home=tuple(sorted(kind.home)))
-    sets = list(islice(found, _SPREADS_TRIED))
+    candidates = fewest_zones(rooms, counts, between=_between(run, kind.score), home=tuple(sorted(kind.home)))
+    sets = list(islice(candidates, _SPREADS_TRIED))
     # Counts per class do not see that classes compete for the same nodes: all zones together are the last try.
     return [*sets, _together(run, kind.allowed, fits)] if sets else []
 
@@ -291,7 +291,7 @@ def _together(run: Run, allowed: Sequence[ZoneName], fits: Ints) -> tuple[ZoneNa
     room = dict(zip(run.zones, fits.sum(axis=0).tolist(), strict=True))
     chosen: list[ZoneName] = []
     for zone in sorted(allowed, key=lambda zone: (-room[zone], zone)):
-        if room[zone] and sum(size[one] for one in chosen) + size[zone] <= _MOST_TOGETHER:
+        if room[zone] and sum(size[other] for other in chosen) + size[zone] <= _MOST_TOGETHER:
             chosen.append(zone)
     return tuple(zone for zone in allowed if zone in chosen)
 
@@ -302,8 +302,8 @@ def _between(run: Run, score: ScorePolicy) -> Between:
     links = None if network.estimates else run.scores.crossings()
 
     @cache
-    def between(one: ZoneName, other: ZoneName) -> float:
-        low, high = sorted((run.zones.index(one), run.zones.index(other)))
+    def between(zone: ZoneName, other: ZoneName) -> float:
+        low, high = sorted((run.zones.index(zone), run.zones.index(other)))
         names, ends = (run.view.names((run.zones[at],)) for at in (low, high))
         if links is not None and (low, high) not in links:
             return remember(means, score, partial(mean_between, network, names[:1], ends[:1], score, across={}))
@@ -339,13 +339,13 @@ class LaterPlaces:
         Else each that is moved would move the next, and one pod's event would cost a full plan.
         """
         if self._footprints is None:
-            self._footprints = [_footprint(self._run, one, before.members) for one, before in self._places]
+            self._footprints = [_footprint(self._run, later, before.members) for later, before in self._places]
         room, last = self._run.capacity.room, 0  # So many of the last places are given up: none, 1, 2, 4, … never all
         while demand.need and (not last or last < len(self._places) - self._next):
             spared = np.zeros_like(room.free)
-            for one in self._footprints[self._next : len(self._footprints) - last]:
-                if one is not None:
-                    scatter_add(spared, one.rows, one.amounts)
+            for footprint in self._footprints[self._next : len(self._footprints) - last]:
+                if footprint is not None:
+                    scatter_add(spared, footprint.rows, footprint.amounts)
             room.shift(spared)
             outcome = place_minimum(self._run, demand, now_s=now_s) if has_room(self._run, demand) else None
             room.shift(-spared)
@@ -389,7 +389,7 @@ def _footprint(run: Run, demand: GangDemand, members: Mapping[PodUid, NodeName])
             parts.append((member_class, [index[node] for node in nodes]))
     amounts = np.zeros((0, len(run.table.axis)), np.int64)
     if parts:
-        amounts = np.repeat([run.view.vector(one) for one, _ in parts], [len(rows) for _, rows in parts], axis=0)
+        amounts = np.repeat([run.view.vector(mc) for mc, _ in parts], [len(rows) for _, rows in parts], axis=0)
     return _Footprint(tuple(parts), np.array([row for _, rows in parts for row in rows], np.int64), amounts)
 
 
@@ -397,18 +397,18 @@ def _take_again(run: Run, demand: GangDemand, before: Admission) -> bool:
     """Take the room of a place given earlier, if all of the gang's minimum set still fits there; else nothing."""
     if any(pod.uid not in before.members for _, pods in demand.need for pod in pods):
         return False
-    known = _footprint(run, demand, before.members)
-    if known is None or any(run.table.nodes[row].zone not in before.zones for row in known.rows.tolist()):
+    footprint = _footprint(run, demand, before.members)
+    if footprint is None or any(run.table.nodes[row].zone not in before.zones for row in footprint.rows.tolist()):
         return False  # where a node's zone has changed the gang would not be together any more
-    if not all(run.capacity.mask(member_class)[rows].all() for member_class, rows in known.parts):
+    if not all(run.capacity.mask(member_class)[rows].all() for member_class, rows in footprint.parts):
         return False
-    rows, place = np.unique(known.rows, return_inverse=True)
-    asked = np.zeros((len(rows), known.amounts.shape[1]), np.int64)
-    scatter_add(asked, place, known.amounts)  # members may share nodes
+    rows, place = np.unique(footprint.rows, return_inverse=True)
+    asked = np.zeros((len(rows), footprint.amounts.shape[1]), np.int64)
+    scatter_add(asked, place, footprint.amounts)  # members may share nodes
     # An over-full node has room for what asks for nothing.
     if (asked > np.maximum(run.capacity.room.free[rows], 0)).any():
         return False
     run.capacity.room.take_places(rows, asked)
-    for member_class, at in known.parts:
+    for member_class, at in footprint.parts:
         run.capacity.ports_taken(member_class, at)
     return True

@@ -74,8 +74,8 @@ def plan(
         snapshot.network.version,
         turns.admitted,
         turns.waiting,
-        node_of={uid: node for one in turns.admitted.values() for uid, node in one.members.items()},
-        partial=frozenset(one.gang.key for one in demands if one.partial),
+        node_of={uid: node for admission in turns.admitted.values() for uid, node in admission.members.items()},
+        partial=frozenset(demand.gang.key for demand in demands if demand.partial),
         reservations=turns.reserved.made | ({promise.gang: promise} if promise is not None else {}),
         promise=promise,
     )
@@ -86,8 +86,8 @@ class _Turns:
         self._run, self._demands, self._order, self._previous, self._now_s = run, demands, order, previous, now_s
         self._quota, same_network = order.quota, previous.network_version == run.snapshot.network.version
         self._before = previous.admitted if same_network else {}  # Places that gangs may keep
-        kept = [(one, self._before[one.gang.key]) for one in demands if one.gang.key in self._before]
-        self._later = LaterPlaces(run, kept)
+        places = [(demand, self._before[demand.gang.key]) for demand in demands if demand.gang.key in self._before]
+        self._later = LaterPlaces(run, places)
         ends_are_known = any(gang.length_s is not None for gang in run.snapshot.gangs.values())
         backfills = run.policy.queue.backfill and ends_are_known
         self._room = BackfillRoom(run, previous.promise, now_s=now_s) if backfills else None
@@ -130,14 +130,14 @@ class _Turns:
                 if not (keeps_much and could_ever_start(run, whole)):  # else it starts whole or not at all
                     return False
         if isinstance(outcome, NoPlace):
-            refused, known = self._reserve(demand, outcome), self._previous.waiting.get(key)
+            refused, last = self._reserve(demand, outcome), self._previous.waiting.get(key)
             waits = Waiting(key, place + 1, refused.reason, refused.detail)
-            self.waiting[key] = known if known is not None and known == waits else waits
+            self.waiting[key] = last if last is not None and last == waits else waits
             return True
         self._quota.admit(demand, outcome.nodes)
         held = key in self._run.snapshot.commitments
-        made = Admission(key, place + 1, outcome.zones, outcome.nodes, outcome.score, committed=held)
-        self.admitted[key] = before if before is not None and before == made else made
+        admission = Admission(key, place + 1, outcome.zones, outcome.nodes, outcome.score, committed=held)
+        self.admitted[key] = before if before is not None and before == admission else admission
         return True
 
     def _refused_at_once(self, demand: GangDemand) -> NoPlace | None:
@@ -177,8 +177,8 @@ class _Turns:
         run, before, now_s = self._run, self._before.get(demand.gang.key), self._now_s
         if demand.gang.key in run.snapshot.commitments:
             return keep_commitment(run, demand)
-        kept = before and (keep_place(run, demand, before) or self._later.move_aside(demand, now_s=now_s))
-        return kept or place_anywhere(run, demand, now_s=now_s)
+        placed = before and (keep_place(run, demand, before) or self._later.move_aside(demand, now_s=now_s))
+        return placed or place_anywhere(run, demand, now_s=now_s)
 
     def _by_end_times(self, room: BackfillRoom, demand: GangDemand, refused: NoPlace) -> Placed | NoPlace:
         """Place the gang in room that is kept for a later start, if it may have it; else perhaps promise it a start."""
@@ -188,18 +188,18 @@ class _Turns:
         over_zones = before is not None or demand.options.zone_policy is ZonePolicy.PREFERRED
         fills = room.fills(demand) and (over_zones or room.would_help(demand))
         alike = (id(kind_of(self._run, demand)), fills)
-        known = self._by_ends.get(alike)
-        same = known is not None and known[:2] == (self._run.capacity.room.moment, refused)
-        if known is not None and same and before is None and not room.wants(demand):
-            return known[2]
+        cached = self._by_ends.get(alike)
+        same = cached is not None and cached[:2] == (self._run.capacity.room.moment, refused)
+        if cached is not None and same and before is None and not room.wants(demand):
+            return cached[2]
         if fills:
             room.open()
-            found: Placed | NoPlace | None = keep_place(self._run, demand, before) if before is not None else None
-            if found is None:
-                found = place_anew(self._run, demand, now_s=self._now_s)
-            room.close(demand, found.nodes if isinstance(found, Placed) else None)
-            if isinstance(found, Placed):
-                return found
+            outcome: Placed | NoPlace | None = keep_place(self._run, demand, before) if before is not None else None
+            if outcome is None:
+                outcome = place_anew(self._run, demand, now_s=self._now_s)
+            room.close(demand, outcome.nodes if isinstance(outcome, Placed) else None)
+            if isinstance(outcome, Placed):
+                return outcome
         if not room.wants(demand):
             told = room.explained(demand, refused)
             if room.promise is None or room.promise.gang != key:

@@ -86,15 +86,15 @@ class NamespaceQuota:
         if limit is None:
             return demand
         left = limit - self._has(demand.gang) - self._requests(demand.need)
-        kept: list[tuple[MemberClass, tuple[Pod, ...]]] = []
+        more: list[tuple[MemberClass, tuple[Pod, ...]]] = []
         for member_class, pods in demand.more:
-            one = self._requests(((member_class, pods[:1]),))
-            wanted = one > 0
-            fits = int((np.maximum(left[wanted], 0) // one[wanted]).min(initial=len(pods)))
-            left = left - min(fits, len(pods)) * one
+            request = self._requests(((member_class, pods[:1]),))
+            wanted = request > 0
+            fits = int((np.maximum(left[wanted], 0) // request[wanted]).min(initial=len(pods)))
+            left = left - min(fits, len(pods)) * request
             if fits:
-                kept.append((member_class, pods[:fits]))
-        return demand if tuple(kept) == demand.more else replace(demand, more=tuple(kept))
+                more.append((member_class, pods[:fits]))
+        return demand if tuple(more) == demand.more else replace(demand, more=tuple(more))
 
     def admit(self, demand: GangDemand, uids: Iterable[str]) -> None:
         """The run gives places to these members of the gang."""
@@ -133,15 +133,15 @@ class QueueOrder:
 
     def in_order(self, demands: list[GangDemand]) -> list[GangDemand]:
         """Sort demands into the order in which they are planned."""
-        self.aged.update(one.gang.key for one in demands if self._now_s >= self._urgency(one).starving_s)
+        self.aged.update(demand.gang.key for demand in demands if self._now_s >= self._urgency(demand).starving_s)
         return sorted(demands, key=self.key)
 
     def key(self, demand: GangDemand) -> tuple[Any, ...]:
         """Sort key of a gang; smaller is planned first."""
-        known, snapshot, gang, turn = self._urgency(demand), self._run.snapshot, demand.gang, _WAITS
+        urgency, snapshot, gang, turn = self._urgency(demand), self._run.snapshot, demand.gang, _WAITS
         if demand.need and gang.key in snapshot.claims:
             turn = (-1, 0.0)
-        elif self._now_s >= known.starving_s:
+        elif self._now_s >= urgency.starving_s:
             turn = self.turn(demand)
         # What runs or is committed in part comes first (S4); with `repair: none`, one that had started takes turns.
         held, quick = snapshot.commitments.get(gang.key), demand.options.repair is not Repair.NONE
@@ -150,16 +150,16 @@ class QueueOrder:
             held is not None and any(p.uid not in held.assignment for _, pods in demand.need for p in pods)
         )
         if self.policy.order is Order.FIFO:
-            return (not first, -gang.priority, turn[0] >= 0, *known.tail)
-        return (not first, -gang.priority, *turn, *known.tail)
+            return (not first, -gang.priority, turn[0] >= 0, *urgency.tail)
+        return (not first, -gang.priority, *turn, *urgency.tail)
 
     def turn(self, demand: GangDemand) -> Turn:
         """Whether and since when the gang is STARVING: (0, …) in front, (1, …) while others are.
 
         Only one that could start as it is, were there room (docs/safety.md S14). Cost: O(nodes) for a new one.
         """
-        known, snapshot, key = self._urgency(demand), self._run.snapshot, demand.gang.key
-        number = period(known.starving_s, known.reserves_s, now_s=self._now_s)
+        urgency, snapshot, key = self._urgency(demand), self._run.snapshot, demand.gang.key
+        number = period(urgency.starving_s, urgency.reserves_s, now_s=self._now_s)
         if number < 0 or not demand.need or demand.siblings or demand.gang.problem is not None:
             return _WAITS
         backs_off = snapshot.backing_off_until_s.get(key, float("-inf")) > self._now_s
@@ -167,7 +167,7 @@ class QueueOrder:
             return _WAITS
         if self.quota.over(demand) is not None or not could_ever_start(self._run, demand):
             return _WAITS
-        return int(not leads(number)), known.starving_s
+        return int(not leads(number)), urgency.starving_s
 
     def starving(self, demand: GangDemand) -> bool:
         """Whether the gang is STARVING."""
@@ -184,13 +184,13 @@ class QueueOrder:
     def _urgency(self, demand: GangDemand) -> Urgency:
         """Of a gang, whether it waits or runs."""
         policy, gang = self._run.policy, demand.gang
-        known = self._run.cache.urgencies.get(gang.key)
-        if known is None or known.demand is not demand or known.scale is not self._scale or known.policy is not policy:
+        entry = self._run.cache.urgencies.get(gang.key)
+        if entry is None or entry.demand is not demand or entry.scale is not self._scale or entry.policy is not policy:
             word = demand.options.weight
             given = None if word is None else Weight(word.numerator, word.denominator, given=True)
             weight = given or self._scale.weight(gang)
             heaviest_first = () if self.policy.order is Order.FIFO else weight.key
             tail = (*heaviest_first, gang.created_s, gang.key)
-            known = Urgency(demand, policy, self._scale, weight, *starving_from(gang, self.policy), tail)
-            self._run.cache.urgencies[gang.key] = known
-        return known
+            entry = Urgency(demand, policy, self._scale, weight, *starving_from(gang, self.policy), tail)
+            self._run.cache.urgencies[gang.key] = entry
+        return entry

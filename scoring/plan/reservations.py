@@ -75,7 +75,7 @@ class StarvationReservations:
     @property
     def made(self) -> dict[GangKey, Reservation]:
         """What is held, by gang."""
-        return {kept.reserved.gang: kept.reserved for kept in (*self._kept.values(), *self._claimed.values())}
+        return {room.reserved.gang: room.reserved for room in (*self._kept.values(), *self._claimed.values())}
 
     def reserve(self, demand: GangDemand, refused: NoPlace, claim: Reservation | None, *, starving: bool) -> NoPlace:
         """Keep room for a refused gang: what others leave for it (`claim`), or, if it is `starving`, a zone.
@@ -93,16 +93,16 @@ class StarvationReservations:
             held = self._former(demand, kind)
             held = self._best(demand, kind) if held is None else held
             if held is not None and len(held):
-                self._kept[resources] = kept = self._keep(demand, held, np.maximum(free[held], 0))
-                zones = ", ".join(kept.reserved.zones)
+                self._kept[resources] = own = self._keep(demand, held, np.maximum(free[held], 0))
+                zones = ", ".join(own.reserved.zones)
                 return NoPlace(refused.reason, f"{refused.detail}; {len(held)} nodes of zone {zones} are held for it")
-        for kept in (*self._kept.values(), *self._claimed.values()):  # would it have room if this were not held?
+        for other in (*self._kept.values(), *self._claimed.values()):  # would it have room if this were not held?
             then = np.array(free)
-            then[kept.rows] += kept.room
-            for zone in sorted(set(kept.reserved.zones) & set(kind.allowed)):
+            then[other.rows] += other.room
+            for zone in sorted(set(other.reserved.zones) & set(kind.allowed)):
                 if _fits(run, kind, run.table.zones[zone], then, When.NOW):
-                    why = "for which others leave" if kept.claims else "which is STARVING"
-                    detail = f"{len(kept.rows)} nodes of zone {zone} are held for {kept.reserved.gang}, {why}"
+                    why = "for which others leave" if other.claims else "which is STARVING"
+                    detail = f"{len(other.rows)} nodes of zone {zone} are held for {other.reserved.gang}, {why}"
                     return NoPlace(Reason.RESERVED, detail)
         return refused
 
@@ -166,7 +166,7 @@ class StarvationReservations:
 
     def _budget(self) -> int:
         """How many more nodes may be reserved; at least one while none is."""
-        return max(int(SHARE * len(self._run.table.nodes)), 1) - sum(len(kept.rows) for kept in self._kept.values())
+        return max(int(SHARE * len(self._run.table.nodes)), 1) - sum(len(room.rows) for room in self._kept.values())
 
     def _could_fit(self, kind: MemberSet, rows: Ints) -> bool:
         return _fits(self._run, kind, rows, self._run.table.allocatable, When.EMPTY)
@@ -187,14 +187,14 @@ def reserved_nodes(reservations: Mapping[GangKey, Reservation], *, besides: Gang
 
 def promised_first(demands: list[GangDemand], promise: Reservation | None, snapshot: Snapshot) -> list[GangDemand]:
     """The same order, but the promised gang is first within its priority: else a later arrival would overtake it."""
-    first = next((one for one in demands if promise is not None and one.gang.key == promise.gang), None)
+    first = next((demand for demand in demands if promise is not None and demand.gang.key == promise.gang), None)
     if first is None or not first.need or first.siblings:
         return demands
-    rest, ahead = [one for one in demands if one is not first], {*snapshot.commitments, *snapshot.claims}
+    rest, ahead = [demand for demand in demands if demand is not first], {*snapshot.commitments, *snapshot.claims}
     behind = (
         at
-        for at, one in enumerate(rest)
-        if one.gang.priority <= first.gang.priority and one.gang.key not in ahead and not one.partial
+        for at, demand in enumerate(rest)
+        if demand.gang.priority <= first.gang.priority and demand.gang.key not in ahead and not demand.partial
     )
     rest.insert(next(behind, len(rest)), first)
     return rest
@@ -228,10 +228,10 @@ class BackfillRoom:
 
     def fills(self, demand: GangDemand) -> bool:
         """Whether the room that is kept may be given to the gang: it is kept for it, or the gang ends in time."""
-        kept, length_s = self._kept, demand.gang.length_s
-        if kept is None or demand.gang.key == kept.promise.gang:
-            return kept is not None
-        return length_s is not None and rounded(self._now_s + length_s) <= kept.at.start_s
+        promised, length_s = self._kept, demand.gang.length_s
+        if promised is None or demand.gang.key == promised.promise.gang:
+            return promised is not None
+        return length_s is not None and rounded(self._now_s + length_s) <= promised.at.start_s
 
     def open(self) -> None:
         """Give the run the room that is kept; until `close`."""
@@ -246,10 +246,10 @@ class BackfillRoom:
                 self._kept = None
             if self._endings is not None:  # it ends, too, and what it takes comes free for a start that is later
                 rows, amounts, ends_s = self._endings.add(demand.gang, nodes)
-                if (kept := self._kept) is not None and len(rows):
-                    place = np.minimum(np.searchsorted(kept.at.rows, rows), len(kept.at.rows) - 1)
-                    some = (kept.at.rows[place] == rows) & (ends_s <= kept.at.start_s)
-                    scatter_add(kept.lacks, place[some], -amounts[some])
+                if (promised := self._kept) is not None and len(rows):
+                    place = np.minimum(np.searchsorted(promised.at.rows, rows), len(promised.at.rows) - 1)
+                    some = (promised.at.rows[place] == rows) & (ends_s <= promised.at.start_s)
+                    scatter_add(promised.lacks, place[some], -amounts[some])
         self._keep()
 
     def try_to_promise(self, demand: GangDemand, admitted: Iterable[Admission]) -> Reservation | None:
@@ -258,10 +258,10 @@ class BackfillRoom:
         if self._endings is None:
             self._endings = Endings(self._run, admitted, now_s=self._now_s)
         before = self._before if self._before is not None and self._before.gang == demand.gang.key else None
-        found = promised_start(self._run, demand, self._endings, before)
-        if found is None:
+        start = promised_start(self._run, demand, self._endings, before)
+        if start is None:
             return None
-        promise, at = found
+        promise, at = start
         lacks = at.amounts - self._endings.freed(at.rows, at.start_s)
         self._kept = _PromisedRoom(promise, at, np.where(at.amounts > 0, lacks, _NEVER))
         self._keep()
@@ -269,31 +269,31 @@ class BackfillRoom:
 
     def would_help(self, demand: GangDemand) -> bool:
         """Whether the zone of the promise would have room for each class of the gang's minimum if nothing were kept."""
-        kept, run = self._kept, self._run
-        if kept is None or kept.promise.zones[0] not in kind_of(run, demand).allowed:
+        promised, run = self._kept, self._run
+        if promised is None or promised.promise.zones[0] not in kind_of(run, demand).allowed:
             return False
-        rows, zone = kept.at.rows, run.zones.index(kept.promise.zones[0])
+        rows, zone = promised.at.rows, run.zones.index(promised.promise.zones[0])
         if not self._taken[rows].any():
             return False
         free = run.capacity.room.free[rows] + self._taken[rows]
-        sums = ((run.capacity.zone_counts_if(one, rows, free, When.AT_START), pods) for one, pods in demand.need)
+        sums = ((run.capacity.zone_counts_if(mc, rows, free, When.AT_START), pods) for mc, pods in demand.need)
         return all(fits[zone] >= len(pods) for fits, pods in sums)
 
     def explained(self, demand: GangDemand, refused: NoPlace) -> NoPlace:
         """The refusal, as `Reason.RESERVED` where the gang would fit if nothing were kept for another."""
-        kept = self._kept
-        if kept is None or demand.gang.key == kept.promise.gang or not self.would_help(demand):
+        promised = self._kept
+        if promised is None or demand.gang.key == promised.promise.gang or not self.would_help(demand):
             return refused
-        zone = kept.promise.zones[0]
-        return NoPlace(Reason.RESERVED, f"room of zone {zone} is kept for {kept.promise.gang}, which starts next there")
+        zone, gang = promised.promise.zones[0], promised.promise.gang
+        return NoPlace(Reason.RESERVED, f"room of zone {zone} is kept for {gang}, which starts next there")
 
     def _keep(self) -> None:
         """Take from the run's room what there is of what the promise lacks, and give back what else was kept."""
-        if (kept := self._kept) is None:
+        if (promised := self._kept) is None:
             return
-        rows, room = kept.at.rows, self._run.capacity.room
+        rows, room = promised.at.rows, self._run.capacity.room
         there = room.free[rows] + self._taken[rows]
-        wanted = np.minimum(np.maximum(kept.lacks, 0), np.maximum(there, 0))
+        wanted = np.minimum(np.maximum(promised.lacks, 0), np.maximum(there, 0))
         if (more := wanted - self._taken[rows]).any():
             some = rows_with(more)
             room.take_places(rows[some], more[some])

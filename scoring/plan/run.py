@@ -48,14 +48,14 @@ class RunScores:
 
     def links(self, zones: tuple[ZoneName, ...], score: ScorePolicy) -> Links:
         """Pair scores among the zones' nodes, ranks on the grid. Cost: when it is new as `among`, or `among_sets`."""
-        if (found := self._links.get((zones, score))) is None:
+        if (links := self._links.get((zones, score))) is None:
             view, names, network = self._view, self._view.names(zones), self._view.snapshot.network
-            made = partial(among, network, names, score)
+            make = partial(among, network, names, score)
             if len(zones) > 1 and not network.estimates:
-                made = partial(among_sets, network, names, view.zone_number[view.rows(zones)], self.crossings(), score)
-            found = view.of_network.links(view.of_network.scores, (names, score), made)
-            self._links[zones, score] = found
-        return found
+                make = partial(among_sets, network, names, view.zone_number[view.rows(zones)], self.crossings(), score)
+            links = view.of_network.links(view.of_network.scores, (names, score), make)
+            self._links[zones, score] = links
+        return links
 
     def common_reference(self, zones: Sequence[ZoneName], score: ScorePolicy) -> ScorePolicy:
         """One reference rate for all zones compared: by its own best, a slow zone would look as good as a fast one."""
@@ -64,8 +64,8 @@ class RunScores:
         key = (tuple(zones), score)
         if key not in self._common:
             rates = [self.links((zone,), score).reference_bps for zone in zones]
-            known = [rate for rate in rates if rate]  # 0 where all tests failed: nothing compares with that
-            self._common[key] = replace(score, reference_bps=max(known)) if known else score
+            positive = [rate for rate in rates if rate]  # 0 where all tests failed: nothing compares with that
+            self._common[key] = replace(score, reference_bps=max(positive)) if positive else score
         return self._common[key]
 
     def crossings(self) -> Crossings:
@@ -86,13 +86,13 @@ class RunScores:
             return anywhere
 
         at = [index[node] for node in ends]
-        found = remember(view.of_network.measured, view.layout, measured, limit=2).copy()
+        connected = remember(view.of_network.measured, view.layout, measured, limit=2).copy()
         if not network.estimates:
             near = set(number[at].tolist())
             linked = {zone for pair in self.crossings() if not near.isdisjoint(pair) for zone in pair}
-            found &= np.isin(number, list(near | linked))
-        found[at] = True
-        return found
+            connected &= np.isin(number, list(near | linked))
+        connected[at] = True
+        return connected
 
     def whole_rank(self, zones: tuple[ZoneName, ...], score: ScorePolicy) -> Floats:
         """The rank of all pairs (n, n) of the zones' nodes. Not to be written. Cost: O(n²) the first time."""
@@ -100,15 +100,15 @@ class RunScores:
 
     def toward(self, names: tuple[NodeName, ...], ends: tuple[NodeName, ...], score: ScorePolicy) -> LinkPoints:
         """Pair scores between `names` and `ends`, shape (names, ends)."""
-        of, made = self._view.of_network, partial(toward, self._view.snapshot.network, names, ends, score)
-        return of.links(of.toward, (names, ends, score), made)
+        of, make = self._view.of_network, partial(toward, self._view.snapshot.network, names, ends, score)
+        return of.links(of.toward, (names, ends, score), make)
 
     def anchors(self, members: MemberSet, zones: tuple[ZoneName, ...], score: ScorePolicy) -> Floats | None:
         """`Demand.placed` of the placed siblings; `None`: there are none."""
         if not members.siblings:
             return None
         rank = self.toward(self._view.names(zones), tuple(node for _, node in members.siblings), score).rank
-        roles, others = [one.role for one, _ in members.classes], [role for role, _ in members.siblings]
+        roles, others = [mc.role for mc, _ in members.classes], [role for role, _ in members.siblings]
         return pairing(roles, others, all_reduce=members.all_reduce) @ rank.T
 
 
@@ -146,14 +146,14 @@ class NodeSearch:
         A full plan of 1,000 gangs with room for 800 takes 1.5 times as long without (`python -m lab.bench.planner`).
         """
         key, room = (member_set, score), self._capacity.room
-        moment, known = self._estimates.get(key, (room.moment, {}))
+        moment, estimates = self._estimates.get(key, (room.moment, {}))
         for number in set(self._view.zone_number[room.changed_since(moment)].tolist()):
-            known.pop(self._view.zones[number], None)
-        self._estimates[key] = (room.moment, known)
+            estimates.pop(self._view.zones[number], None)
+        self._estimates[key] = (room.moment, estimates)
         for zone in zones:
-            if zone not in known:
-                known[zone] = self.estimate(member_set, zone, score=score)
-        return known
+            if zone not in estimates:
+                estimates[zone] = self.estimate(member_set, zone, score=score)
+        return estimates
 
     def estimate(self, member_set: MemberSet, zone: ZoneName, *, score: ScorePolicy) -> float | None:
         """A quick estimate of the best value in the zone, comparable between zones; `None`: there is no room."""
@@ -207,13 +207,13 @@ class NodeSearch:
         Nodes where it is taken are masked. Conservative only for one port on two addresses of a node.
         """
         demand = at_rows(self._capacity.demand(members, when), rows)
-        wanted = [{(port.protocol, port.port) for port in one.constraints.host_ports} for one, _ in members.classes]
+        wanted = [{(port.protocol, port.port) for port in mc.constraints.host_ports} for mc, _ in members.classes]
         ports = sorted(set[tuple[str, int]]().union(*wanted))
         if not ports:
             return demand, free
         classes = tuple(
-            replace(one, request=np.append(one.request, [int(port in own) for port in ports]))
-            for one, own in zip(demand.classes, wanted, strict=True)
+            replace(part, request=np.append(part.request, [int(port in own) for port in ports]))
+            for part, own in zip(demand.classes, wanted, strict=True)
         )
         return replace(demand, classes=classes), np.hstack([free, np.ones((len(free), len(ports)), np.int64)])
 
@@ -234,10 +234,10 @@ def thinned(demand: Demand, free: Ints, links: Links) -> Ints:
 
     Nodes are alike that have the same room, allow the same and gain the same, bit by bit, from placed members.
     """
-    rows = np.flatnonzero(np.any([rooms(one, free) for one in demand.classes], axis=0))
+    rows = np.flatnonzero(np.any([rooms(part, free) for part in demand.classes], axis=0))
     if len(rows) <= _FEW:
         return rows
-    columns = [free[rows], *(one.allowed[rows][:, None].astype(np.int64) for one in demand.classes)]
+    columns = [free[rows], *(part.allowed[rows][:, None].astype(np.int64) for part in demand.classes)]
     if demand.placed is not None:
         columns.append(np.ascontiguousarray(demand.placed[:, rows].T).view(np.int64))
     _, group = np.unique(np.hstack(columns), axis=0, return_inverse=True)
@@ -282,7 +282,7 @@ def take_commitments(run: Run, *, besides: GangKey | None = None) -> None:
 
 def take_admissions(run: Run, admissions: Iterable[Admission]) -> None:
     """Take the room of admitted members, for a look beside a plan; that of committed gangs is taken already."""
-    _take_pending(run, {one.gang: one.members for one in admissions if not one.committed})
+    _take_pending(run, {admission.gang: admission.members for admission in admissions if not admission.committed})
 
 
 def _take_pending(run: Run, places: Mapping[GangKey, Mapping[PodUid, NodeName]]) -> None:

@@ -38,22 +38,22 @@ class Demand(msgspec.Struct, frozen=True):
     @property
     def size(self) -> int:
         """Members to place."""
-        return sum(one.count for one in self.classes)
+        return sum(part.count for part in self.classes)
 
 
 def in_places(room: Ints, count: int, *, all_reduce: bool, placed: Floats | None = None) -> tuple[Demand, Ints]:
     """The demand for `count` members of one class, and what is free, where `room` (n,) of them fit on each node."""
-    one = ClassDemand(Role.OTHER, np.ones(1, np.int64), np.ones(len(room), np.bool_), count)
-    return Demand((one,), all_reduce, placed), room[:, None]
+    part = ClassDemand(Role.OTHER, np.ones(1, np.int64), np.ones(len(room), np.bool_), count)
+    return Demand((part,), all_reduce, placed), room[:, None]
 
 
-def pairs_count(one: Role, other: Role, *, all_reduce: bool) -> bool:
+def pairs_count(role: Role, other: Role, *, all_reduce: bool) -> bool:
     """Whether a pair of members with these roles counts. A chief is a worker, and so is what has no known role.
 
     >>> [pairs_count(Role.PS, Role.WORKER, all_reduce=False), pairs_count(Role.WORKER, Role.CHIEF, all_reduce=False)]
     [True, False]
     """
-    return all_reduce or ((one is Role.PS) != (other is Role.PS))
+    return all_reduce or ((role is Role.PS) != (other is Role.PS))
 
 
 def pairing(roles: Sequence[Role], others: Sequence[Role], *, all_reduce: bool) -> Floats:
@@ -64,14 +64,14 @@ def pairing(roles: Sequence[Role], others: Sequence[Role], *, all_reduce: bool) 
 
 def links(demand: Demand) -> Floats:
     """(classes, classes) of 0 and 1: between which classes pairs count."""
-    roles = [one.role for one in demand.classes]
+    roles = [part.role for part in demand.classes]
     return pairing(roles, roles, all_reduce=demand.all_reduce)
 
 
-def rooms(one: ClassDemand, free: Ints) -> Ints:
+def rooms(part: ClassDemand, free: Ints) -> Ints:
     """How many members of the class each node can hold on its own, at most `count`. Shape (n,); cost O(n·r)."""
-    room = np.where(one.allowed, one.count, 0)
-    for r, need in enumerate(one.request.tolist()):
+    room = np.where(part.allowed, part.count, 0)
+    for r, need in enumerate(part.request.tolist()):
         if need > 0:
             np.minimum(room, free[:, r].copy() // need, out=room)  # of a copy numpy divides several at once
     return np.asarray(np.maximum(room, 0))
@@ -87,7 +87,7 @@ def on_grid(rank: Floats) -> Floats:
 
 def at_rows(demand: Demand, rows: Ints) -> Demand:
     """The same demand over a part of the nodes, in the order given."""
-    classes = tuple(ClassDemand(one.role, one.request, one.allowed[rows], one.count) for one in demand.classes)
+    classes = tuple(ClassDemand(part.role, part.request, part.allowed[rows], part.count) for part in demand.classes)
     return Demand(classes, demand.all_reduce, None if demand.placed is None else demand.placed[:, rows])
 
 

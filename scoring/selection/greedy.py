@@ -100,7 +100,7 @@ def grow_mixed(demand: Demand, free: Ints, rank: Floats, *, starts: Ints) -> Int
 
 def whole(demand: Demand, counts: Ints) -> NDArray[np.bool_]:
     """Which of the placements (s, classes, n) hold all members; (s,)."""
-    return np.array(np.all(counts.sum(axis=2) == [one.count for one in demand.classes], axis=1))
+    return np.array(np.all(counts.sum(axis=2) == [part.count for part in demand.classes], axis=1))
 
 
 def different(plans: Ints, order: Ints, *, most: int) -> list[int]:
@@ -115,21 +115,21 @@ def different(plans: Ints, order: Ints, *, most: int) -> list[int]:
 
 def batch_rooms(demand: Demand, counts: Ints, c: int, free: Ints) -> Ints:
     """Room for class `c` beside the members of the other classes: counts (s, classes, n) → (s, n). Cost: O(s·n·r)."""
-    one = demand.classes[c]
-    room = np.where(one.allowed, one.count, 0) + np.zeros((len(counts), 1), np.int64)
-    for r in np.flatnonzero(one.request > 0):
+    part = demand.classes[c]
+    room = np.where(part.allowed, part.count, 0) + np.zeros((len(counts), 1), np.int64)
+    for r in np.flatnonzero(part.request > 0):
         left = np.broadcast_to(free[:, r], room.shape)
         for d, other in enumerate(demand.classes):
             if d != c and other.request[r]:
                 left = left - counts[:, d] * other.request[r]
-        np.minimum(room, left // one.request[r], out=room)
+        np.minimum(room, left // part.request[r], out=room)
     return np.asarray(np.maximum(room, 0))
 
 
 def order_by_request(demand: Demand, free: Ints) -> list[int]:
     """Classes by the share of the largest node that one member takes, largest first: the hardest to place first."""
     largest = np.maximum(free.max(axis=0, initial=0), 1)
-    share = [float((one.request / largest).max(initial=0.0)) for one in demand.classes]
+    share = [float((part.request / largest).max(initial=0.0)) for part in demand.classes]
     return sorted(range(len(share)), key=lambda c: (-share[c], c))
 
 
@@ -201,20 +201,20 @@ def _around_ps(demand: Demand, free: Ints, rank: Floats) -> Ints | None:
     left, counts = free.copy(), np.zeros((len(order), len(free)), np.int64)
     gain: Floats | None = None
     for c in order:
-        one = demand.classes[c]
-        room = rooms(one, left)
-        if int(room.sum()) < one.count:
+        part = demand.classes[c]
+        room = rooms(part, left)
+        if int(room.sum()) < part.count:
             return None
         placed = 0.0 if demand.placed is None else demand.placed[c]
         if gain is None:
             # what the other members would gain from each node: perfect for those beside it, else its mean rank
             others = demand.classes[order[-1]]
-            beside = np.minimum(rooms(others, left - one.request), others.count)
+            beside = np.minimum(rooms(others, left - part.request), others.count)
             promise = beside * rank.diagonal() + (others.count - beside) * rank.mean(axis=0)
             gain = rank[int(np.where(room > 0, promise + placed, -np.inf).argmax())]
-        counts[c] = fill_by_gain((gain + placed)[None], room[None], one.count)[0]
-        left = left - counts[c][:, None] * one.request
-        if one.role is Role.PS and demand.classes[order[-1]].role is not Role.PS:
+        counts[c] = fill_by_gain((gain + placed)[None], room[None], part.count)[0]
+        left = left - counts[c][:, None] * part.request
+        if part.role is Role.PS and demand.classes[order[-1]].role is not Role.PS:
             used = counts[c].nonzero()[0]
             gain = counts[c][used] @ rank[used] + (gain if c != order[0] else 0.0)
     return counts
@@ -240,17 +240,17 @@ def _careful_fit(demand: Demand, free: Ints, order: list[int]) -> Ints | None:
     """Member after member, each where the classes still to come lose the smallest share of their room."""
     left, counts = free.copy(), np.zeros((len(order), len(free)), np.int64)
     for position, c in enumerate(order):
-        one, later = demand.classes[c], [demand.classes[d] for d in order[position + 1 :]]
-        for _ in range(one.count):
-            room = rooms(one, left)
+        part, later = demand.classes[c], [demand.classes[d] for d in order[position + 1 :]]
+        for _ in range(part.count):
+            room = rooms(part, left)
             if not room.any():
                 return None
             lost: Floats = np.zeros(len(free))
             for other in later:
-                lost += (rooms(other, left) - rooms(other, left - one.request)) / other.count
+                lost += (rooms(other, left) - rooms(other, left - part.request)) / other.count
             at = int(np.where(room > 0, lost, np.inf).argmin())
             counts[c, at] += 1
-            left[at] -= one.request
+            left[at] -= part.request
     return counts
 
 
@@ -261,7 +261,7 @@ NEIGHBOURS = 96  # Nodes looked at as source and target of a move: all in usual 
 def improve(demand: Demand, counts: Ints, free: Ints, rank: Floats, *, most: int, keep_nodes: bool = False) -> Ints:
     """Improve a placement of any demand, (classes, n): at most `most` moves. Cost: O(moves·classes·n²)."""
     link, counts = links(demand), counts.copy()
-    requests = np.array([one.request for one in demand.classes])
+    requests = np.array([part.request for part in demand.classes])
     for _ in range(most):
         gain = link @ (counts @ rank)
         if demand.placed is not None:
@@ -318,8 +318,8 @@ def _best_class_move(
 
 
 def _best_relocation(demand: Demand, counts: Ints, left: Ints, rank: Floats, gain: Floats, link: Floats) -> _Move:
-    requests = np.array([one.request for one in demand.classes])
-    forbidden = np.array([~one.allowed for one in demand.classes])
+    requests = np.array([part.request for part in demand.classes])
+    forbidden = np.array([~part.allowed for part in demand.classes])
     everything = counts.sum(axis=0)
     source = _most(everything.nonzero()[0], -gain.sum(axis=0))
     target = _most(np.arange(len(left)), gain.sum(axis=0))
@@ -346,13 +346,13 @@ def _best_trade(
 ) -> _Move:
     """A member of class c on node i and one of class d on node j change places."""
     c, d = pair
-    one, other = demand.classes[c], demand.classes[d]
+    part, other = demand.classes[c], demand.classes[d]
     here, there = _most(counts[c].nonzero()[0], -gain[c]), _most(counts[d].nonzero()[0], -gain[d])
     if not len(here) or not len(there):
         return 0.0, ()
-    swap = other.request - one.request
+    swap = other.request - part.request
     fit = _holds(left[here], swap)[:, None] & _holds(left[there], -swap) & (here[:, None] != there)
-    fit = fit & other.allowed[here][:, None] & one.allowed[there]
+    fit = fit & other.allowed[here][:, None] & part.allowed[there]
     own, across = rank.diagonal(), rank.take(here, axis=0).take(there, axis=1)
     at_i, at_j = own[here][:, None], own[there]
     delta = (gain[c][there] - gain[c][here][:, None]) + (gain[d][here][:, None] - gain[d][there])

@@ -59,15 +59,15 @@ def paper(demand: Demand, free: Ints, rank: Floats) -> Ints | None:
     """
     counts = np.zeros((len(demand.classes), len(free)), np.int64)
     left = free.copy()
-    room = [rooms(one, left) for one in demand.classes]
-    asked = [[(r, int(need)) for r, need in enumerate(one.request) if need > 0] for one in demand.classes]
+    room = [rooms(part, left) for part in demand.classes]
+    asked = [[(r, int(need)) for r, need in enumerate(part.request) if need > 0] for part in demand.classes]
     excluded = np.zeros(len(free))  # 0, or −∞ where this lap has chosen
     totals = np.zeros(len(free))
     last: int | None = None
-    for c, one in enumerate(demand.classes):
+    for c, part in enumerate(demand.classes):
         base = np.zeros(len(free)) if demand.placed is None else demand.placed[c]
         closed = np.where(room[c] > 0, 0.0, -np.inf)
-        for _ in range(one.count):
+        for _ in range(part.count):
             if last is not None:
                 totals += rank[last]
             key = totals + base + excluded + closed
@@ -82,7 +82,7 @@ def paper(demand: Demand, free: Ints, rank: Floats) -> Ints | None:
             counts[c, at] += 1
             excluded[at] = -np.inf
             last = at
-            left[at] -= one.request
+            left[at] -= part.request
             for d, other in enumerate(demand.classes):
                 if room[d][at]:
                     room[d][at] = min((int(left[at, r]) // need for r, need in asked[d]), default=other.count)
@@ -103,15 +103,15 @@ def pack(demand: Demand, free: Ints, rank: Floats) -> Ints | None:
         plans = _grown(demand, free, rank)
     else:  # of several classes node after node, which may come to no end
         firsts = (None, *range(min(MIXED_STARTS, len(free))))
-        found = [plan for first in firsts if (plan := _fill_nodes(demand, free, rank, first=first)) is not None]
-        plans = np.array(found, np.int64).reshape(len(found), len(demand.classes), len(free))
+        filled = [plan for first in firsts if (plan := _fill_nodes(demand, free, rank, first=first)) is not None]
+        plans = np.array(filled, np.int64).reshape(len(filled), len(demand.classes), len(free))
     if not len(plans):
         plain = fit(demand, free)
         return None if plain is None else back(plain, order, n)
     used = np.count_nonzero(plans.any(axis=1), axis=1)
     by_value = np.lexsort((-values_of(demand, plans, rank), used))
-    kept = different(plans, by_value[used[by_value] == used.min()], most=KEPT)
-    better = [improve(demand, plans[at], free, rank, most=PACK_MOVES, keep_nodes=True) for at in kept]
+    chosen = different(plans, by_value[used[by_value] == used.min()], most=KEPT)
+    better = [improve(demand, plans[at], free, rank, most=PACK_MOVES, keep_nodes=True) for at in chosen]
     best = min(better, key=lambda plan: (np.count_nonzero(plan.any(axis=0)), -value_of(demand, plan, rank)))
     return back(best, order, n)
 
@@ -119,39 +119,39 @@ def pack(demand: Demand, free: Ints, rank: Floats) -> Ints | None:
 def pack_idle(demand: Demand, free: Ints) -> Ints | None:
     """Without any network: the nodes that take most members, then the most idle, each filled ps first."""
     order = _idle_first(demand, free)
-    found = _fill_nodes(at_rows(demand, order), free[order], None, first=None)
-    return fit(demand, free) if found is None else back(found, order, len(free))
+    plan = _fill_nodes(at_rows(demand, order), free[order], None, first=None)
+    return fit(demand, free) if plan is None else back(plan, order, len(free))
 
 
 def _idle_first(demand: Demand, free: Ints) -> Ints:
     """Rows with room for some member, by the idle share of the resources asked for, most first, then by row."""
-    asked = np.any([one.request > 0 for one in demand.classes], axis=0)
+    asked = np.any([part.request > 0 for part in demand.classes], axis=0)
     share = free[:, asked] / np.maximum(free[:, asked].max(axis=0, initial=0), 1)
     order = np.argsort(-share.sum(axis=1), kind="stable")
-    return np.array(order[np.any([rooms(one, free) for one in demand.classes], axis=0)[order]])
+    return np.array(order[np.any([rooms(part, free) for part in demand.classes], axis=0)[order]])
 
 
 def _grown(demand: Demand, free: Ints, rank: Floats) -> Ints:
     """Placements of one class, (starts, 1, n), each from one of the largest rooms; none: there is too little room."""
-    one, placed = demand.classes[0], None if demand.placed is None else demand.placed[0]
-    room = rooms(one, free)
-    if int(room.sum()) < one.count:
+    part, placed = demand.classes[0], None if demand.placed is None else demand.placed[0]
+    room = rooms(part, free)
+    if int(room.sum()) < part.count:
         return np.zeros((0, 1, len(free)), np.int64)
     if not links(demand)[0, 0]:  # only the gain from placed members distinguishes nodes
         rank = np.zeros_like(rank)
     large = np.flatnonzero(room == room.max())  # starting with a largest room needs the fewest nodes
-    starts = large[choose_starts(rank[large][:, large], room[large], budget=PACK_BUDGET // one.count)]
-    return grow(rank, room, one.count, starts=starts, gain=placed, fewest=True)[:, None]
+    starts = large[choose_starts(rank[large][:, large], room[large], budget=PACK_BUDGET // part.count)]
+    return grow(rank, room, part.count, starts=starts, gain=placed, fewest=True)[:, None]
 
 
 def _fill_nodes(demand: Demand, free: Ints, rank: Floats | None, *, first: int | None) -> Ints | None:
     """Fill node after node: the one that takes most members, then best network, then first; `first` leads."""
-    left = [one.count for one in demand.classes]
+    left = [part.count for part in demand.classes]
     by_role = sorted(range(len(left)), key=lambda c: demand.classes[c].role is not Role.PS)
     counts = np.zeros((len(left), len(free)), np.int64)
     usable = np.ones(len(free), np.bool_)
     near = np.zeros(len(free)) if demand.placed is None or rank is None else demand.placed.sum(axis=0)
-    alone = [rooms(one, free) for one in demand.classes]
+    alone = [rooms(part, free) for part in demand.classes]
     at = first
     while any(left):
         takes, rest = np.zeros_like(counts), free  # of each class, as many as an empty node would take, ps first
@@ -204,19 +204,19 @@ def select_on_grid(method: Selection, demand: Demand, free: Ints, rank: Floats, 
 
 def subset(demand: Demand, free: Ints, rank: Floats, *, exact_size: int) -> Ints | None:
     """Members per class and node (classes, n); `None`: no place, nor by `fit`. Ties by row order."""
-    open_rows = np.flatnonzero(np.any([rooms(one, free) for one in demand.classes], axis=0))
+    open_rows = np.flatnonzero(np.any([rooms(part, free) for part in demand.classes], axis=0))
     if not len(open_rows):
         return None
     if len(open_rows) == len(free):
         return _search(demand, free, rank, exact_size)
     inner, block = at_rows(demand, open_rows), rank.take(open_rows, axis=0).take(open_rows, axis=1)
-    found = _search(inner, free[open_rows], block, exact_size)
-    return None if found is None else back(found, open_rows, len(free))
+    plan = _search(inner, free[open_rows], block, exact_size)
+    return None if plan is None else back(plan, open_rows, len(free))
 
 
 def _search(demand: Demand, free: Ints, rank: Floats, exact_size: int) -> Ints | None:
-    room = [rooms(one, free) for one in demand.classes]
-    if any(int(there.sum()) < one.count for there, one in zip(room, demand.classes, strict=True)):
+    room = [rooms(part, free) for part in demand.classes]
+    if any(int(there.sum()) < part.count for there, part in zip(room, demand.classes, strict=True)):
         return None
     if len(room) == 1 and not demand.all_reduce:  # only members that are placed already count: the gains are fixed
         gain = np.zeros((1, len(free))) if demand.placed is None else demand.placed
@@ -224,29 +224,29 @@ def _search(demand: Demand, free: Ints, rank: Floats, exact_size: int) -> Ints |
     near = np.zeros(1) if demand.placed is None else demand.placed
     alike = (near == near.flat[:1]).all() and ((rank == rank[0, -1]) | np.eye(len(rank), dtype=np.bool_)).all()
     if alike:  # no node is better connected than another, to the others or to members that are placed
-        found = [pack_idle(demand, free)]
+        candidates = [pack_idle(demand, free)]
     elif demand.all_reduce and len(free) <= exact_size and (small := exact_mixed(demand, free, rank)) is not None:
-        found = [small]
+        candidates = [small]
     elif demand.all_reduce:
         steps = demand.size if len(room) == 1 else 8 * demand.size
         grown = grow_mixed(demand, free, rank, starts=choose_starts(rank, room[0], budget=GROW_BUDGET // steps))
         by_value = np.argsort(-values_of(demand, grown, rank), kind="stable")
-        found = _improved(demand, free, rank, grown[by_value])
+        candidates = _improved(demand, free, rank, grown[by_value])
     else:
         plans, optimal = star(demand, free, rank, budget=STAR_BUDGET)
         if optimal and len(plans):
             return np.array(plans[0])
-        found = _improved(demand, free, rank, plans)
-    known = [plan for plan in (*found, paper(demand, free, rank)) if plan is not None]
-    if not known:
+        candidates = _improved(demand, free, rank, plans)
+    complete = [plan for plan in (*candidates, paper(demand, free, rank)) if plan is not None]
+    if not complete:
         return fit(demand, free)
-    return max(known, key=lambda plan: value_of(demand, plan, rank))  # the first of equals
+    return max(complete, key=lambda plan: value_of(demand, plan, rank))  # the first of equals
 
 
 def _improved(demand: Demand, free: Ints, rank: Floats, plans: Ints) -> list[Ints | None]:
     """The first few different plans, improved; when there is none, a plain fit is what is improved."""
-    kept = [plans[at] for at in different(plans, np.arange(len(plans)), most=KEPT)] or [fit(demand, free)]
-    return [improve(demand, plan, free, rank, most=MOST_MOVES) for plan in kept if plan is not None]
+    chosen = [plans[at] for at in different(plans, np.arange(len(plans)), most=KEPT)] or [fit(demand, free)]
+    return [improve(demand, plan, free, rank, most=MOST_MOVES) for plan in chosen if plan is not None]
 
 
 @lru_cache(maxsize=4096)
@@ -258,9 +258,9 @@ def placements_of(room: tuple[int, ...], count: int) -> int:
     """
     ways = np.zeros(count + 1)
     ways[0] = 1.0
-    for one in room:
+    for node_room in room:
         sums = np.concatenate(([0.0], np.cumsum(ways)))
-        ways = np.array([sums[c + 1] - sums[max(0, c - one)] for c in range(count + 1)])
+        ways = np.array([sums[c + 1] - sums[max(0, c - node_room)] for c in range(count + 1)])
     return int(min(ways[count], 1e18))
 
 
@@ -275,10 +275,10 @@ def placements(room: tuple[int, ...], count: int) -> Ints:
         return np.zeros((0, len(room)), np.int64)
     after = [sum(room[i:]) for i in range(len(room) + 1)]
     done, left = np.zeros((1, 0), np.int64), np.array([count])
-    for one, (_, rest) in zip(room, pairwise(after), strict=True):
+    for node_room, (_, rest) in zip(room, pairwise(after), strict=True):
         parts = [
             (np.column_stack((done, np.full(len(done), m)))[keep], (left - m)[keep], keep.nonzero()[0])
-            for m in range(one, -1, -1)
+            for m in range(node_room, -1, -1)
             if (keep := (left >= m) & (left - m <= rest)).any()
         ]
         order = np.argsort(np.concatenate([at for _, _, at in parts]), kind="stable")
@@ -289,23 +289,23 @@ def placements(room: tuple[int, ...], count: int) -> Ints:
 
 def exact_mixed(demand: Demand, free: Ints, rank: Floats) -> Ints | None:
     """The best placement where all pairs count, (classes, n), ties to fuller first rows; `None`: too many, or none."""
-    bounds = [placements_of(tuple(rooms(one, free).tolist()), one.count) for one in demand.classes]
+    bounds = [placements_of(tuple(rooms(part, free).tolist()), part.count) for part in demand.classes]
     if prod(bounds) > MOST_PLACEMENTS or prod(bounds[:-1]) > MOST_TABLES:
         return None
-    found = np.zeros((1, len(demand.classes), len(free)), np.int64)
-    for c, one in enumerate(demand.classes):
-        room = batch_rooms(demand, found, c, free)
+    plans = np.zeros((1, len(demand.classes), len(free)), np.int64)
+    for c, part in enumerate(demand.classes):
+        room = batch_rooms(demand, plans, c, free)
         grown = []
-        for counts, limits in zip(found, room, strict=True):
-            if limits.sum() >= one.count:
-                ways = placements(tuple(limits.tolist()), one.count)
+        for counts, limits in zip(plans, room, strict=True):
+            if limits.sum() >= part.count:
+                ways = placements(tuple(limits.tolist()), part.count)
                 more = np.repeat(counts[None], len(ways), axis=0)
                 more[:, c] = ways
                 grown.append(more)
         if not grown:
             return None
-        found = np.concatenate(grown)
-    return np.array(found[int(values_of(demand, found, rank).argmax())])
+        plans = np.concatenate(grown)
+    return np.array(plans[int(values_of(demand, plans, rank).argmax())])
 
 
 def star(demand: Demand, free: Ints, rank: Floats, *, budget: int) -> tuple[Ints, bool]:
@@ -322,8 +322,8 @@ def star(demand: Demand, free: Ints, rank: Floats, *, budget: int) -> tuple[Ints
             sums += _place(demand, plans, c, free, rank)
     values[~whole(demand, counts)] = -np.inf
     optimal = complete and len(rim) == 1
-    kept = different(counts, np.argsort(-values, kind="stable"), most=1 if optimal else STAR_KEPT)
-    counts, values = counts[kept], values[kept]
+    best = different(counts, np.argsort(-values, kind="stable"), most=1 if optimal else STAR_KEPT)
+    counts, values = counts[best], values[best]
     for _ in range(0 if optimal else STAR_ROUNDS):
         again = counts.copy()
         for c in (*centre, *rim):
