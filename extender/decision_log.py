@@ -59,9 +59,9 @@ class Recorder:
     _kept: deque[bytes] = field(default_factory=deque, init=False)  # Compressed, oldest first
     _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
-    def record(self, at_s: float, snapshot: Snapshot, previous: Plan, made: Plan) -> None:
+    def record(self, at_s: float, snapshot: Snapshot, previous: Plan, plan: Plan) -> None:
         """Take note of a planner run; O(1)."""
-        self._waiting.append(RecordedPlan(at_s, self.policy, previous, snapshot, made))
+        self._waiting.append(RecordedPlan(at_s, self.policy, previous, snapshot, plan))
 
     async def run(self) -> None:
         """Write what was recorded, until cancelled."""

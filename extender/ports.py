@@ -121,11 +121,11 @@ class ClusterApi(Protocol):
 async def read_all(api: ClusterApi, path: str) -> list[bytes]:
     """All objects of a collection, consistent, page by page. Errors: ApiError and its kind."""
     page = await api.list_page(path, limit=500)
-    found = [*page.items]
+    items = [*page.items]
     while page.continue_token:
         page = await api.list_page(path, limit=500, continue_token=page.continue_token)
-        found.extend(page.items)
-    return found
+        items.extend(page.items)
+    return items
 
 
 class StoredText(msgspec.Struct, frozen=True):

@@ -83,8 +83,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     stop, stopped = socket.socketpair()
     stopped.setblocking(False)
     signal.set_wakeup_fd(stopped.fileno())
-    for one in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(one, lambda *_: None)
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signum, lambda *_: None)
     bursts = BurstRunner(given.address)
     agent = ProbeAgent(given.node, clock, answering, asking, exchange, bursts, stop)
     gc.collect()

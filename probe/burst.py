@@ -139,14 +139,14 @@ def figures(output: bytes) -> dict[str, Any]:
     They are the receivers'. A burst that its time ended has none: its intervals count, but the first (buffers fill).
     """
     try:
-        said = json.loads(output)
-        end, error = said.get("end") or {}, said.get("error")
+        answer = json.loads(output)
+        end, error = answer.get("end") or {}, answer.get("error")
         if error and not error.startswith("interrupt"):
             return {"error": str(error)[:_MOST_TEXT]}
         if error:
-            ways = [[one[name] for one in said["intervals"]] for name in ("sum", "sum_bidir_reverse")]
+            ways = [[interval[name] for interval in answer["intervals"]] for name in ("sum", "sum_bidir_reverse")]
             ways = [way[1:] or way for way in ways]
-            rates = [8.0 * sum(one["bytes"] for one in way) / sum(one["seconds"] for one in way) for way in ways]
+            rates = [8.0 * sum(span["bytes"] for span in way) / sum(span["seconds"] for span in way) for way in ways]
         else:
             rates = [float(end[name]["bits_per_second"]) for name in ("sum_received", "sum_received_bidir_reverse")]
         again = (end.get("sum_sent") or {}).get("retransmits")
@@ -154,5 +154,5 @@ def figures(output: bytes) -> dict[str, Any]:
         return {"error": f"iperf3's answer cannot be read: {type(problem).__name__}"}
     if not all(math.isfinite(rate) and 0.0 <= rate <= _MOST_BPS for rate in rates):
         return {"error": "iperf3 gave no rates"}
-    known = isinstance(again, int) and 0 <= again <= 1_000_000
-    return {"sent_bps": round(rates[0]), "received_bps": round(rates[1]), "retransmits": again if known else None}
+    plausible = isinstance(again, int) and 0 <= again <= 1_000_000
+    return {"sent_bps": round(rates[0]), "received_bps": round(rates[1]), "retransmits": again if plausible else None}

@@ -68,10 +68,10 @@ class Assignment:
     known_bursts: _KnownBursts = field(default_factory=dict)  # Of this node, for the next leader
 
 
-def report(known: _KnownLinks, known_bursts: _KnownBursts, **body: Any) -> bytes:
+def report(known_links: _KnownLinks, known_bursts: _KnownBursts, **body: Any) -> bytes:
     """The body of a report, with what the last leader knew if there is anything."""
-    if known:
-        body["known"] = [{"peer": peer, "known": [age_s, *rest]} for peer, (age_s, rest) in known.items()]
+    if known_links:
+        body["known"] = [{"peer": peer, "known": [age_s, *rest]} for peer, (age_s, rest) in known_links.items()]
     if known_bursts:
         body["known_bursts"] = [{"id": key, "age_s": age_s, **rest} for key, (age_s, rest) in known_bursts.items()]
     return json.dumps(body, separators=(",", ":")).encode()
@@ -93,9 +93,9 @@ def read_assignment(body: bytes) -> Assignment:
     return Assignment(
         _number(given.get("interval_s", 10.0), 1.0, 300.0, "interval_s"),
         _number(given.get("packet_interval_s", 0.1), 0.05, 60.0, "packet_interval_s"),
-        tuple(_peer(one, f"peers[{i}]") for i, one in enumerate(peers)),
-        tuple(_address(one, "reflect_for") for one in _list(given, "reflect_for", MOST_ADDRESSES)),
-        dict(_known_link(one, f"peers[{i}].known") for i, one in enumerate(peers) if one.get("known")),
+        tuple(_peer(peer, f"peers[{i}]") for i, peer in enumerate(peers)),
+        tuple(_address(address, "reflect_for") for address in _list(given, "reflect_for", MOST_ADDRESSES)),
+        dict(_known_link(peer, f"peers[{i}].known") for i, peer in enumerate(peers) if peer.get("known")),
         given.get("resend") is True,
         given.get("throughput") is True,
         None if given.get("burst") is None else _burst(_object(given["burst"], "burst")),
@@ -137,7 +137,7 @@ def _peer(given: Any, where: str) -> Peer:
 def _known_link(peer: _Object, where: str) -> tuple[str, tuple[float, Sequence[float]]]:
     if not isinstance(peer["known"], list) or len(peer["known"]) != _FIGURES:
         raise AssignmentError(f"{where}: must be {_FIGURES} numbers")
-    age_s, *rest = (_number(one, 0.0, _MOST_FIGURE, where) for one in peer["known"])
+    age_s, *rest = (_number(figure, 0.0, _MOST_FIGURE, where) for figure in peer["known"])
     return peer["node"], (age_s, rest)
 
 
@@ -169,9 +169,9 @@ def _list(given: _Object, name: str, most: int) -> list[Any]:
 
 def _address(given: Any, where: str) -> str:
     try:
-        found = ip_address(given if isinstance(given, str) else "")
+        address = ip_address(given if isinstance(given, str) else "")
     except ValueError:
-        found = None
-    if found is None or found.is_multicast or found.is_unspecified or str(found) == "255.255.255.255":
+        address = None
+    if address is None or address.is_multicast or address.is_unspecified or str(address) == "255.255.255.255":
         raise AssignmentError(f"{where}: no IP address of a node: {repr(given)[:60]}")
-    return str(found)
+    return str(address)

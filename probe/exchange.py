@@ -123,10 +123,10 @@ class Exchange:
 
     def _answer(self, body: bytes, headers: Mapping[str, str]) -> HTTPResponse:
         """The answer's head; on a new connection if the kept one was closed meanwhile. Errors: those of http.client."""
-        if (kept := self._open) is not None and kept.sock is not None:
+        if (connection := self._open) is not None and connection.sock is not None:
             with suppress(ConnectionError, SSLError):  # RemoteDisconnected is a ConnectionError
-                kept.request("POST", self._path, body, headers)
-                return kept.getresponse()
+                connection.request("POST", self._path, body, headers)
+                return connection.getresponse()
             self._disconnect()
             if self._broken_off:
                 raise TimeoutError("broken off")

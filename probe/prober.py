@@ -62,13 +62,13 @@ class Prober:
         self.step_s = min(max(self._interval_s, _LEAST_STEP_S), _LONGEST_STEP_S)
         self._reflector.allow(assignment.reflect_for)
         before, self.targets = self.targets, {}
-        wanted = [one for one in assignment.peers if (":" in one.address) == (self._asking.version == 6)]
+        wanted = [peer for peer in assignment.peers if (":" in peer.address) == (self._asking.version == 6)]
         for place, peer in enumerate(wanted):
             address = (peer.address, peer.port)
             slot_s = now_s + self._interval_s * place / len(wanted)
-            known = before.get(address)
-            stays = known is not None and known.peer.node == peer.node
-            session = known.session if known is not None and stays else Session(self._chance.randrange(1, 1 << 16))
+            target = before.get(address)
+            stays = target is not None and target.peer.node == peer.node
+            session = target.session if target is not None and stays else Session(self._chance.randrange(1, 1 << 16))
             self.targets[address] = _Target(peer, session, slot_s, slot_s)
 
     def set_clock_error(self, error_s: float, *, synchronized: bool) -> None:
@@ -99,7 +99,7 @@ class Prober:
     def close(self) -> dict[str, Window]:
         """The window of each peer (node's name), which ends now."""
         now_s = self._clock.monotonic_s()
-        return {one.peer.node: one.session.close(now_s) for one in self.targets.values()}
+        return {target.peer.node: target.session.close(now_s) for target in self.targets.values()}
 
     def _send(self, now_s: float) -> None:
         before_ns = self._clock.unix_ns()

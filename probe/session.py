@@ -41,7 +41,7 @@ def merged(windows: Sequence[Window]) -> Window:
     """One window for several that follow each other; what is not known of one is not known of all."""
     total: dict[str, Any] = {}
     for name in (each.name for each in fields(Window)):
-        values = [getattr(one, name) for one in windows]
+        values = [getattr(window, name) for window in windows]
         if name.endswith("_ms"):
             total[name] = [value for several in values for value in several]
         else:
@@ -90,9 +90,9 @@ class LastKnown(Generic[_T]):
         self._kept_s = kept_s
         self._known: OrderedDict[str, tuple[float, _T]] = OrderedDict()  # Key → when that was, what
 
-    def keep(self, known: Aged[_T], *, now_s: float) -> None:
+    def keep(self, aged: Aged[_T], *, now_s: float) -> None:
         """Remember these as of now."""
-        for key, (age_s, what) in known.items():
+        for key, (age_s, what) in aged.items():
             self._known[key] = now_s - age_s, what
             self._known.move_to_end(key)
         while len(self._known) > MOST:
@@ -101,7 +101,7 @@ class LastKnown(Generic[_T]):
     def at(self, now_s: float) -> dict[str, tuple[float, _T]]:
         """The same with the ages that they have at `now_s`; what is older than `kept_s` is left out."""
         aged = {key: (round(max(now_s - at_s, 0.0), 1), what) for key, (at_s, what) in self._known.items()}
-        return {key: one for key, one in aged.items() if one[0] <= self._kept_s}
+        return {key: entry for key, entry in aged.items() if entry[0] <= self._kept_s}
 
 
 class Batches:
@@ -123,8 +123,8 @@ class Batches:
             for peer, window in batch.items():
                 if window.answered or window.lost or window.suspect:
                     windows.setdefault(peer, []).append(window)
-        found = [figures(peer, merged(several)) for peer, several in sorted(windows.items())]
-        return found, self._first + len(self._batches)
+        links = [figures(peer, merged(several)) for peer, several in sorted(windows.items())]
+        return links, self._first + len(self._batches)
 
     def taken(self, mark: int) -> None:
         """Forget what netgang has: everything before the mark."""
@@ -178,34 +178,34 @@ class Session:
 
     def doubt_since(self, since_s: float) -> None:
         """Packets sent since then are suspect, answered or not: otherwise losses would seem rarer than they are."""
-        for one in reversed(self._pending.values()):
-            if one.at_s < since_s:
+        for sent in reversed(self._pending.values()):
+            if sent.at_s < since_s:
                 return
-            one.suspect = True
+            sent.suspect = True
 
     def take(self, datagram: bytes, received: int, *, own_error_s: float | None) -> bool:
         """Take an answer that came at `received`; `False`: none to a packet that waits, but repeated, forged or late.
 
         One whose times cannot be makes its packet suspect. `own_error_s`: of our clock; `None`: not synchronised.
         """
-        said = packets.read_answer(datagram)
-        sent = None if said is None else self._pending.get(said.sender_sequence)
-        if said is None or sent is None or sent.number >= 0 or said.sender_timestamp != sent.timestamp:
+        answer = packets.read_answer(datagram)
+        sent = None if answer is None else self._pending.get(answer.sender_sequence)
+        if answer is None or sent is None or sent.number >= 0 or answer.sender_timestamp != sent.timestamp:
             return False
-        if said.session_id not in (self.session_id, 0):  # zero: of a reflector older than RFC 8972
+        if answer.session_id not in (self.session_id, 0):  # zero: of a reflector older than RFC 8972
             return False
         self._heard = True
-        sent.number = said.sequence
+        sent.number = answer.sequence
         under_way = packets.between(sent.timestamp, received)
-        inside = packets.between(said.received, said.timestamp)
+        inside = packets.between(answer.received, answer.timestamp)
         if inside < 0 or not -_TOLERATED <= under_way - inside <= _LONGEST:
             sent.suspect = True
             return True
         sent.rtt = max(under_way - inside, 0)
-        if own_error_s is not None and said.error & packets.SYNCHRONIZED:
-            out = packets.between(sent.timestamp, said.received)
+        if own_error_s is not None and answer.error & packets.SYNCHRONIZED:
+            out = packets.between(sent.timestamp, answer.received)
             # Half the round trip is wrong by half of it at most: clocks must be better than that.
-            error = (own_error_s + packets.error_s(said.error)) * packets.UNITS_PER_S
+            error = (own_error_s + packets.error_s(answer.error)) * packets.UNITS_PER_S
             if 2.0 * error <= sent.rtt and 0 <= out <= sent.rtt:
                 sent.out = out
         return True
@@ -213,7 +213,7 @@ class Session:
     def close(self, now_s: float) -> Window:
         """Decide what can be decided, and give it out. Cost: O(packets that wait)."""
         window = Window()
-        newest_s = max((one.at_s for one in self._pending.values() if one.number >= 0), default=float("-inf"))
+        newest_s = max((sent.at_s for sent in self._pending.values() if sent.number >= 0), default=float("-inf"))
         for sequence, sent in list(self._pending.items()):
             if sent.number >= 0:
                 self._answered(window, sequence, sent)

@@ -44,14 +44,14 @@ class _Timex(ctypes.Structure):
 
 def clock_error() -> tuple[float, bool]:
     """(how wrong the clock may be in seconds, whether it is synchronised), as adjtimex(2) says; if it says it."""
-    found = _Timex()
+    timex = _Timex()
     try:
-        state = ctypes.CDLL(None, use_errno=True).adjtimex(ctypes.byref(found))
+        state = ctypes.CDLL(None, use_errno=True).adjtimex(ctypes.byref(timex))
     except (OSError, AttributeError):
         return _UNKNOWN_S, False
-    if state < 0 or state == _CLOCK_ERROR or found.status & _UNSYNCHRONIZED:
+    if state < 0 or state == _CLOCK_ERROR or timex.status & _UNSYNCHRONIZED:
         return _UNKNOWN_S, False
-    return found.maxerror / 1e6, True
+    return timex.maxerror / 1e6, True
 
 
 _TIMESTAMPNS: Final = 35

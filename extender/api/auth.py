@@ -110,8 +110,8 @@ class TokenAuth:
     async def _identity(self, token: str, peer: str) -> Identity | Response | None:
         """What is remembered of the token, or is asked now; a response: not now. A no costs `peer` a question."""
         key = hashlib.sha256(token.encode()).digest()
-        if (known := self._yes.get(key)) is not None:
-            return known
+        if (identity := self._yes.get(key)) is not None:
+            return identity
         if self._no.get(key) is not None:
             return None
         if self._waiting >= self._waiting_max:

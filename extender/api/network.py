@@ -39,7 +39,7 @@ def network_document(
     shown = listed[: min(limit, MOST_NODES)]
     block = network.block(shown, shown)
     arrays = [of[metric] for of in (block.values, block.ages_s) for metric in METRICS]
-    values = [[[None if one != one else one for one in row] for row in array.tolist()] for array in arrays]
+    values = [[[None if value != value else value for value in row] for row in array.tolist()] for array in arrays]
     return schemas.Network(
         version=network.version,
         evaluated_at_s=network.evaluated_at_s,
@@ -74,8 +74,8 @@ def link_document(
         ends, counts = [network.endpoint(end, metric) for end in (source, target)], float(scores.values[metric][at])
         there, back = network.known(source, target, metric), network.known(target, source, metric)
         hard_s = policy.hard_ttl_s.for_metric(metric.value)  # from that age on only the limit counts
-        expired = [one is not None and hard_s is not None and one.age_s >= hard_s for one in (there, back)]
-        alive = sum(one is not None and not old for one, old in zip((there, back), expired, strict=True))
+        expired = [value is not None and hard_s is not None and value.age_s >= hard_s for value in (there, back)]
+        alive = sum(value is not None and not old for value, old in zip((there, back), expired, strict=True))
         metrics[metric.value] = schemas.LinkMetric(
             there=there,
             back=back,
@@ -102,10 +102,10 @@ def link_document(
 def _neighbours(snapshot: Snapshot, *ends: NodeName) -> list[NodeName]:
     """The two nodes, and others of their zones in the order of their names, `MOST_NODES` in all."""
     table = snapshot.table
-    found = dict.fromkeys(ends)
+    names = dict.fromkeys(ends)
     zones = sorted({table.nodes[table.index[end]].zone for end in ends})
     for number, zone in enumerate(zones):
-        others = (name for row in table.zones[zone] if (name := table.names[row]) not in found)
+        others = (name for row in table.zones[zone] if (name := table.names[row]) not in names)
         most = MOST_NODES * (number + 1) // len(zones)
-        found.update(dict.fromkeys(islice(others, most - len(found))))
-    return list(found)
+        names.update(dict.fromkeys(islice(others, most - len(names))))
+    return list(names)

@@ -50,15 +50,15 @@ def with_schemas(app: FastAPI) -> FastAPI:
         document = without()
         written = json.dumps(document)
         named = [kind for name, kind in _NAMED.items() if f'"{_PLACE}{name}"' in written]
-        _, found = msgspec.json.schema_components(named, ref_template=_PLACE + "{name}")
+        _, schemas = msgspec.json.schema_components(named, ref_template=_PLACE + "{name}")
         for kind in _records(*named):
             names = dict(zip(*(getattr(kind, f"__struct_{of}fields__", ()) for of in ("", "encode_")), strict=True))
-            fields = found[kind.__name__]["properties"]
+            fields = schemas[kind.__name__]["properties"]
             for name, text in texts_of_fields(kind):
                 if (field := names.get(name, name)) in fields:
                     fields[field]["description"] = text
-        known = document.setdefault("components", {}).setdefault("schemas", {})
-        document["components"]["schemas"] = dict(sorted({**known, **found}.items()))
+        before = document.setdefault("components", {}).setdefault("schemas", {})
+        document["components"]["schemas"] = dict(sorted({**before, **schemas}.items()))
         return document
 
     app.openapi = openapi  # type: ignore[method-assign]
@@ -81,16 +81,16 @@ def _records(*kinds: Any) -> Iterator[type]:
 
 def texts_of_fields(kind: type) -> Iterator[tuple[str, str]]:
     """(field, text beside or below it in the source) of a record or a group of settings, and of what it extends."""
-    for base in reversed([one for one in kind.__mro__ if one.__module__.startswith(("extender.", "scoring."))]):
+    for base in reversed([cls for cls in kind.__mro__ if cls.__module__.startswith(("extender.", "scoring."))]):
         source = inspect.getsource(base)
         lines, [written] = source.splitlines(), ast.parse(source).body
         assert isinstance(written, ast.ClassDef)
         for field, below in zip_longest(written.body, written.body[1:]):
             match field, below:
-                case ast.AnnAssign(target=ast.Name(name)), ast.Expr(ast.Constant(str(said))):
-                    yield name, inspect.cleandoc(said)
+                case ast.AnnAssign(target=ast.Name(name)), ast.Expr(ast.Constant(str(text))):
+                    yield name, inspect.cleandoc(text)
                 case ast.AnnAssign(target=ast.Name(name), end_lineno=int(end)), _:
-                    if said := lines[end - 1].partition("  # ")[2]:
-                        yield name, said
+                    if text := lines[end - 1].partition("  # ")[2]:
+                        yield name, text
                 case _:
                     pass

@@ -64,12 +64,12 @@ async def read_body(request: Request, most_bytes: int, timeout_s: float, *, advi
     try:
         return await whole_body(request.receive, most_bytes, timeout_s)
     except TooLargeError:
-        status, said = HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"larger than {most_bytes} bytes{advice}"
+        status, detail = HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"larger than {most_bytes} bytes{advice}"
     except TimeoutError:
-        status, said = HTTPStatus.REQUEST_TIMEOUT, f"did not arrive within {timeout_s:g} s"
+        status, detail = HTTPStatus.REQUEST_TIMEOUT, f"did not arrive within {timeout_s:g} s"
     except ClientDisconnect:
-        status, said = HTTPStatus.BAD_REQUEST, "broken off"
-    return problem_response(status, f"body: {said}", headers=LAST)
+        status, detail = HTTPStatus.BAD_REQUEST, "broken off"
+    return problem_response(status, f"body: {detail}", headers=LAST)
 
 
 def only(app: ASGIApp, paths: AbstractSet[str], *, elsewhere: str) -> ASGIApp:

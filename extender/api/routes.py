@@ -82,8 +82,8 @@ def _probes(telemetry: Telemetry, readiness: Callable[[], Readiness]) -> APIRout
 
     @router.get("/readyz", summary="Ready to be asked by kube-scheduler", responses=ready)
     async def readyz() -> Response:
-        found = readiness()
-        return document_response(found, HTTPStatus.OK if found.ready else HTTPStatus.SERVICE_UNAVAILABLE)
+        answer = readiness()
+        return document_response(answer, HTTPStatus.OK if answer.ready else HTTPStatus.SERVICE_UNAVAILABLE)
 
     @router.get("/metrics", summary="Metrics in Prometheus' text format")
     async def metrics() -> Response:
@@ -143,12 +143,12 @@ def _documents(views: Views) -> APIRouter:
         if isinstance(body, Response):
             return body
         try:
-            found = await views.what_ifs.suppose(read_what_if(body))
+            supposed = await views.what_ifs.suppose(read_what_if(body))
         except MisfitError as misfit:
             return problem_response(HTTPStatus.BAD_REQUEST, str(misfit))
         except BusyError as busy:
             return problem_response(HTTPStatus.TOO_MANY_REQUESTS, str(busy), retry_after_s=2.0)
-        return document_response(found)
+        return document_response(supposed)
 
     @router.get("/record", summary="The last decisions, for `netgang plan`")
     async def record() -> Response:
@@ -180,13 +180,13 @@ def _jobs(jobs: JobsView | None) -> APIRouter:
     async def one_job(namespace: Name, name: Name, kind: Kind = None) -> Response:
         if jobs is None:
             return problem_response(HTTPStatus.NOT_FOUND, _NO_JOBS)
-        found = await jobs.job(namespace, name, kind=kind)
-        if len(found) == 1:
-            return document_response(found[0])
-        if not found:
-            said = f"no job {namespace}/{name} of a kind that netgang resizes is known"
-            return problem_response(HTTPStatus.NOT_FOUND, said)
-        said = f"several jobs are named {namespace}/{name}: add ?kind= one of {', '.join(one.kind for one in found)}"
-        return problem_response(HTTPStatus.CONFLICT, said)
+        matches = await jobs.job(namespace, name, kind=kind)
+        if len(matches) == 1:
+            return document_response(matches[0])
+        if not matches:
+            why = f"no job {namespace}/{name} of a kind that netgang resizes is known"
+            return problem_response(HTTPStatus.NOT_FOUND, why)
+        why = f"several jobs are named {namespace}/{name}: add ?kind= one of {', '.join(job.kind for job in matches)}"
+        return problem_response(HTTPStatus.CONFLICT, why)
 
     return router

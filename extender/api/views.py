@@ -61,22 +61,22 @@ class JobsView(msgspec.Struct, frozen=True):
     async def listed(self, *, namespace: str | None = None, limit: int = USUAL_JOBS) -> schemas.JobList:
         """All jobs by name, the first `limit` in short, of one moment. Cost: as the queue, and O(nodes) a job."""
         moment = await self._moment()
-        found = sorted(
+        views = sorted(
             (view for key, view in self.records.views.items() if namespace in (None, key.namespace)),
             key=lambda view: view.job.key,
         )
         verdict = self.records.verdict
         shown = []
-        for number, view in enumerate(found[:limit], start=1):
+        for number, view in enumerate(views[:limit], start=1):
             shown.append(self._short(view, moment))
             if number % 4 == 0:  # the links of each are looked up
                 await next_slice()
         return schemas.JobList(
             at_s=moment.now_s,
-            counts=dict(sorted(Counter(_state(view, moment) for view in found).items())),
+            counts=dict(sorted(Counter(_state(view, moment) for view in views).items())),
             first_waiting=schemas.FirstWaiting(verdict.beneficiary, verdict.reason, verdict.detail),
             jobs=tuple(shown),
-            of=len(found),
+            of=len(views),
         )
 
     async def job(self, namespace: str, name: str, *, kind: str | None = None) -> Sequence[schemas.JobInFull]:
@@ -91,7 +91,7 @@ class JobsView(msgspec.Struct, frozen=True):
         queue = await planner.ask(report, snapshot, planner.current, planner.policy, now_s=now_s)
         run = begin_run(snapshot, planner.policy, planner.cache)
         take_commitments(run)
-        return _Moment(now_s, snapshot, run, {one.gang: one for one in queue.gangs})
+        return _Moment(now_s, snapshot, run, {entry.gang: entry for entry in queue.gangs})
 
     def _short(self, view: JobView, moment: _Moment) -> schemas.Job:
         job, key, entry = view.job, view.job.key, moment.entries.get(view.job.gang)
@@ -102,7 +102,7 @@ class JobsView(msgspec.Struct, frozen=True):
         index, nodes = moment.snapshot.table.index, moment.snapshot.table.nodes
         placed = Counter(pod.node for pod in (gang.placed if gang is not None else ()) if pod.node is not None)
         demand = self.reports.demand(job) if view.elastic else None
-        said = () if demand is None else (demand.workers, str(demand.reason), demand.detail)
+        demanded = () if demand is None else (demand.workers, str(demand.reason), demand.detail)
         zones = {str(nodes[index[node]].zone) for node in placed if node in index}
         links = link_points(moment.run, gang, sorted(placed)).values() if gang is not None else ()
         return schemas.Job(
@@ -118,7 +118,7 @@ class JobsView(msgspec.Struct, frozen=True):
             network=round(fmean(links), 3) if links else None,
             refusal=job.refusal,
             wish=view.wish,
-            metrics=schemas.MetricsDemand(job.wants.value, *said) if view.elastic else None,
+            metrics=schemas.MetricsDemand(job.wants.value, *demanded) if view.elastic else None,
             reported=None if last is None else schemas.LastReport(**asdict(last), age_s=age_s),
             last_change=_change(changes[-1]) if changes else None,
         )
@@ -130,7 +130,7 @@ class JobsView(msgspec.Struct, frozen=True):
             **asdict(self._short(view, moment)),
             uid=job.uid,
             pods={str(pod.name): pod.node for pod in gang.members} if gang is not None else {},
-            changes=tuple(_change(one) for one in self.records.changes_of(job.uid)),
+            changes=tuple(_change(change) for change in self.records.changes_of(job.uid)),
             points=schemas.Points(kept=len(points), last=tuple(points[-20:])),
         )
 
@@ -175,14 +175,14 @@ class Views:
 
     def plan(self) -> PlanInForce:
         """The current plan."""
-        made = planned_gangs(self.planner.current, self.planner.snapshot or self.context.cache.snapshot())
+        plan = planned_gangs(self.planner.current, self.planner.snapshot or self.context.cache.snapshot())
         commitments = self.context.cache.snapshot().commitments
         return PlanInForce(
-            made.version,
-            made.admitted,
-            made.waiting,
+            plan.version,
+            plan.admitted,
+            plan.waiting,
             held_binds=self.binds.held_count,
-            committed={key: len(one.assignment) for key, one in sorted(commitments.items())},
+            committed={key: len(commitment.assignment) for key, commitment in sorted(commitments.items())},
             being_admitted=tuple(sorted(self.binds.admissions.open)),
         )
 
@@ -197,8 +197,8 @@ class Views:
     async def explain(self, namespace: str, name: str) -> Explained | ExplainedPod | None:
         """Why a gang or a pod is where it is, with what the API server says of it; `None`: nothing of it is known."""
         cache, planner = self.context.cache, self.planner
-        known = self._gang(namespace, name)
-        read = await self.circumstances(known) if known is not None else ()
+        before = self._gang(namespace, name)
+        read = await self.circumstances(before) if before is not None else ()
         gang = self._gang(namespace, name)  # as it is once the API server has answered
         if gang is None:
             if (pod := cache.pod_by_name(namespace, name)) is None:
@@ -208,7 +208,7 @@ class Views:
         notes = (*self.unreadable_objects.of_gang(gang.key), *read, *self.ignored_notes(gang))
         if wants_nodes(planner.current.waiting.get(gang.key)):
             notes += kept_notes(cache.daemon_sets.kept(), now_s=planner.now_s)
-        found = await planner.ask(
+        explanation = await planner.ask(
             explain,
             cache.snapshot(),
             planner.current,
@@ -221,9 +221,9 @@ class Views:
         )
         start = self.expected.of_gang(gang.key) if gang.key in planner.current.waiting else None
         return replace(
-            found,
-            turn=replace(found.turn, ahead=found.turn.ahead.first(10)),  # the others are counted
-            preemption=replace(found.preemption, blocked=self.preemption_blocked(gang.key)),
+            explanation,
+            turn=replace(explanation.turn, ahead=explanation.turn.ahead.first(10)),  # the others are counted
+            preemption=replace(explanation.preemption, blocked=self.preemption_blocked(gang.key)),
             decisions=self.recent.of_gang(gang.key),
             expected_start=start and replace(start, text=expected_text(start, now_s=planner.now_s)),
             being_admitted=gang.key in self.binds.admissions.open,
@@ -235,8 +235,8 @@ class Views:
     def _gang(self, namespace: str, name: str) -> Gang | None:
         gangs = self.context.cache.snapshot().gangs
         pod = self.context.cache.pod_by_name(namespace, name)
-        found = gangs.get(gang_key(namespace, name))
-        return gangs.get(pod.group.key) if found is None and pod is not None and pod.group is not None else found
+        gang = gangs.get(gang_key(namespace, name))
+        return gangs.get(pod.group.key) if gang is None and pod is not None and pod.group is not None else gang
 
     def network_status(self, *, most: int = MOST_NAMED) -> schemas.SourcesStatus | None:
         """How sources and mapping do, with `most` names of each list; `None`: there are no sources."""

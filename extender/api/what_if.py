@@ -100,12 +100,12 @@ def policy_with(settings: Settings, given: Mapping[str, Any]) -> Policy:
 
 def gangs_of(cache: ClusterCache, what: WhatIf) -> tuple[Gang, ...]:
     """The gangs of the pods, each pod in one. `cache`: empty; it knows which pods are ours. Errors: MisfitError."""
-    if sum(one.count for one in what.pods) > MOST_PODS:
+    if sum(pod_set.count for pod_set in what.pods) > MOST_PODS:
         raise MisfitError(f"pods: more than {MOST_PODS}")
     groups = [_read(f"pod_groups.{n}", pod_group_from_json, raw) for n, raw in enumerate(what.pod_groups)]
     heads = [msgspec.json.decode(raw, type=_GroupHead) for raw in what.pod_groups]
     native = [head.apiVersion.startswith("scheduling.k8s.io/") for head in heads]
-    pods = [_as_admitted(cache, pod) for n, one in enumerate(what.pods) for pod in _pods(f"pods.{n}", one)]
+    pods = [_as_admitted(cache, pod) for n, pod_set in enumerate(what.pods) for pod in _pods(f"pods.{n}", pod_set)]
     if len({pod.uid for pod in pods}) < len(pods):
         raise MisfitError("pods: two have one name")
     cache.pod_groups.replace([group for group, own in zip(groups, native, strict=True) if not own])

@@ -224,9 +224,9 @@ class ClusterCache(ClusterState):
 
     def snapshot(self) -> Snapshot:
         """The state of now, in a relist that of before; the same object until something that can decide changes."""
-        known = self._snapshot
-        if known is not None and (known.version == self.version or self._lists):
-            return known
+        last = self._snapshot
+        if last is not None and (last.version == self.version or self._lists):
+            return last
         table, gangs = self.nodes.table(), self.gangs.all()
         attained = ((gangs[key], had) for key, had in self.attained.items() if key in gangs)
         self._snapshot = Snapshot(

@@ -128,10 +128,10 @@ class Gangs:
 
         Seen at once: a member may go before the next question. Cost: O(1); O(members) from its minimum on.
         """
-        group, known = self.groups[key], self._gangs.get(key)
-        if not group.own or (known is not None and (known.started or known.problem is not None)):
+        group, gang = self.groups[key], self._gangs.get(key)
+        if not group.own or (gang is not None and (gang.started or gang.problem is not None)):
             return False  # An invalid gang does not start, however many pods a tenant puts on nodes
-        if known is not None and len(group.shown) < known.min_member:
+        if gang is not None and len(group.shown) < gang.min_member:
             return False
         self._renew({key})
         return self._gangs[key].started
@@ -163,12 +163,12 @@ class Gangs:
 
     def _renew(self, keys: set[GangKey]) -> None:
         for key in keys:
-            known = self._gangs.pop(key, None)
+            before = self._gangs.pop(key, None)
             self._partial.discard(key)
             group = self.groups.get(key)
             if group is not None and group.own:
-                advanced = renewed(known, group.pods) if known is not None and key not in self._regrouped else None
-                gang = continued(advanced or self.build(key), known, group.shown, self.noted)
+                advanced = renewed(before, group.pods) if before is not None and key not in self._regrouped else None
+                gang = continued(advanced or self.build(key), before, group.shown, self.noted)
                 self._gangs[key] = gang
                 if gang.actionable and not gang.started and any(map(counts, gang.members)):
                     self._partial.add(key)
@@ -252,28 +252,28 @@ class PodGroups(Watched[PodGroup]):
         return self.by_key.get(gang.key) if gang.source in POD_GROUPED else None
 
     def _take(self, item: PodGroup) -> bool:
-        known, self.by_key[item.key] = self.by_key.get(item.key), item
-        return (known is None or _DECIDES(known) != _DECIDES(item)) and self._gangs.touch(item.key)
+        before, self.by_key[item.key] = self.by_key.get(item.key), item
+        return (before is None or _DECIDES(before) != _DECIDES(item)) and self._gangs.touch(item.key)
 
     def _drop(self, key: str) -> bool:
         return self.by_key.pop(GangKey(key), None) is not None and self._gangs.touch(GangKey(key))
 
 
-def renewed(known: Gang, pods: Mapping[PodUid, Pod]) -> Gang | None:
-    """`known` with these newer records of its pods; `None`: more than how far they are has changed, so build it again.
+def renewed(gang: Gang, pods: Mapping[PodUid, Pod]) -> Gang | None:
+    """`gang` with these newer records of its pods; `None`: more than how far they are has changed, so build it again.
 
-    Cost: O(n), a third of `build`. The PodGroup, and which members are ours, must be what `known` was built with.
+    Cost: O(n), a third of `build`. The PodGroup, and which members are ours, must be what `gang` was built with.
     """
-    if len(pods) != len(known.members) + len(known.earlier) or known.later or known.problem is not None:
+    if len(pods) != len(gang.members) + len(gang.earlier) or gang.later or gang.problem is not None:
         return None
     newer: list[Pod] = []
-    for before in (*known.members, *known.earlier):
+    for before in (*gang.members, *gang.earlier):
         after = pods.get(before.uid)
         if after is None or not (after is before or _DECLARED(before) == _DECLARED(after)):
             return None
         newer.append(after)
-    size = len(known.members)
-    return replace(known, members=tuple(newer[:size]), earlier=tuple(newer[size:]))
+    size = len(gang.members)
+    return replace(gang, members=tuple(newer[:size]), earlier=tuple(newer[size:]))
 
 
 def continued(
@@ -346,10 +346,10 @@ def _fault(current: Sequence[Pod], first: GroupRef, group: PodGroup | None) -> t
 
 def _differing(pods: Sequence[Pod], what: Callable[[Pod], object]) -> str:
     """Name one pod for each differing value, in the order of the members; nothing when all agree."""
-    found: dict[object, str] = {}
+    names: dict[object, str] = {}
     for pod in pods:
-        found.setdefault(what(pod), pod.name)
-    return ", ".join(f"{value} ({name})" for value, name in found.items()) if len(found) > 1 else ""
+        names.setdefault(what(pod), pod.name)
+    return ", ".join(f"{value} ({name})" for value, name in names.items()) if len(names) > 1 else ""
 
 
 def owner_uids(members: Iterable[Pod]) -> set[str]:

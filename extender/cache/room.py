@@ -48,15 +48,15 @@ class Nodes(Watched[Node]):
         self._reshaped = False
 
     def _take(self, item: Node) -> bool:
-        known = self.by_name.get(item.name)
-        if known == item:
+        before = self.by_name.get(item.name)
+        if before == item:
             return False
         self.by_name[item.name] = item
-        return self._change(item.name, known, item)
+        return self._change(item.name, before, item)
 
     def _drop(self, key: str) -> bool:
-        known = self.by_name.pop(NodeName(key), None)
-        return known is not None and self._change(known.name, known, None)
+        before = self.by_name.pop(NodeName(key), None)
+        return before is not None and self._change(before.name, before, None)
 
     def _change(self, name: NodeName, before: Node | None, after: Node | None) -> bool:
         if before is None or after is None or (before.zone, before.allocatable) != (after.zone, after.allocatable):
@@ -91,16 +91,16 @@ class Nodes(Watched[Node]):
 
     def _reshape(self, version: int) -> NodeTable:
         """What `NodeTable.from_nodes` builds, with old capacities copied. Cost: O(n): 2 ms for 5,000 nodes, `of` 6."""
-        old, known = self._table, self.by_name
+        old, nodes = self._table, self.by_name
         if old.axis != axis_of(self._offers) or not old.names:
-            return NodeTable.from_nodes(known.values(), version=version)
-        came = [name for name in self._changed if name in known and name not in old.index]
-        names = sorted([name for name in old.names if name in known] + came)  # a merge: both are nearly sorted
+            return NodeTable.from_nodes(nodes.values(), version=version)
+        came = [name for name in self._changed if name in nodes and name not in old.index]
+        names = sorted([name for name in old.names if name in nodes] + came)  # a merge: both are nearly sorted
         before = np.array([old.index.get(name, -1) for name in names], np.int64)
-        changed = [bisect_left(names, name) for name in self._changed if name in known]
+        changed = [bisect_left(names, name) for name in self._changed if name in nodes]
         amounts = old.allocatable.take(before, axis=0)
         amounts[changed] = 0
-        return NodeTable.filled(tuple([known[name] for name in names]), old.axis, amounts, changed, version)
+        return NodeTable.filled(tuple([nodes[name] for name in names]), old.axis, amounts, changed, version)
 
 
 class Usage:
@@ -134,12 +134,12 @@ class Usage:
 
     def matrix(self, table: NodeTable) -> Ints:
         """(nodes, resources) over `table`; read-only, the same object if nothing changed. Cost: a copy a change."""
-        known, matrix, changed = self._table, self._matrix, self._changed
-        if known is None or known.axis != table.axis or not known.names:
+        last, matrix, changed = self._table, self._matrix, self._changed
+        if last is None or last.axis != table.axis or not last.names:
             matrix, changed = np.zeros_like(table.allocatable), {*self._totals}
-        elif known.names is not table.names:  # rows and columns are built together
-            before = np.array([known.index.get(name, -1) for name in table.names], np.int64)
-            matrix, changed = matrix.take(before, axis=0), changed | (table.index.keys() - known.index.keys())
+        elif last.names is not table.names:  # rows and columns are built together
+            before = np.array([last.index.get(name, -1) for name in table.names], np.int64)
+            matrix, changed = matrix.take(before, axis=0), changed | (table.index.keys() - last.index.keys())
         elif changed:
             matrix = matrix.copy()
         if matrix is not self._matrix:
@@ -211,11 +211,11 @@ class Daemons(Watched[DaemonSet]):
     def kept(self) -> list[RoomForDaemons]:
         """What is kept and for how long, and what is not any more. Cost: O(pairs)."""
         rooms: list[RoomForDaemons] = []
-        for uid, one in sorted(self._sets.items(), key=lambda item: item[1].key):
+        for uid, daemon in sorted(self._sets.items(), key=lambda item: item[1].key):
             nodes, overdue = self._kept.get(uid, {}), self._overdue.get(uid, ())
             if nodes or overdue:
                 until_s = max(nodes.values(), default=0.0)
-                rooms.append(RoomForDaemons(one.key, tuple(sorted(nodes)), until_s, len(overdue)))
+                rooms.append(RoomForDaemons(daemon.key, tuple(sorted(nodes)), until_s, len(overdue)))
         return rooms
 
     def keeps_for(self, pod: Pod) -> NodeName | None:
@@ -224,14 +224,14 @@ class Daemons(Watched[DaemonSet]):
         return next((name for name in named if len(named) == 1 and name in self._kept.get(pod.daemon, ())), None)
 
     def _take(self, item: DaemonSet) -> bool:
-        known = self._sets.get(item.identity)
-        if known == item:
+        before = self._sets.get(item.identity)
+        if before == item:
             return False
-        changed = self._drop(item.key) | (known is not None and self._drop(known.key))
-        if known is None and sum(other.namespace == item.namespace for other in self._sets.values()) >= MOST_SETS:
+        changed = self._drop(item.key) | (before is not None and self._drop(before.key))
+        if before is None and sum(other.namespace == item.namespace for other in self._sets.values()) >= MOST_SETS:
             return changed
         self._sets[item.identity], self._names[item.key] = item, item.identity
-        since_s = item.created_s if known is None else self._now_s
+        since_s = item.created_s if before is None else self._now_s
         few = list(self._young) if len(self._young) <= _FEW else []
         if since_s + self._settle_s > self._now_s or len(self._young) > _FEW:
             self._new[item.identity] = since_s
@@ -252,12 +252,12 @@ class Daemons(Watched[DaemonSet]):
             self._young.pop(name, None)
         elif after.created_s + self._settle_s > self._now_s:
             self._young[name] = after.created_s + self._settle_s
-        for uid, one in self._sets.items():
+        for uid, daemon in self._sets.items():
             if after is None or name in self._kept.get(uid, ()):
-                if after is None or not selects(one, after):
+                if after is None or not selects(daemon, after):
                     self._end(uid, name)
-            elif before is None or not selects(one, before):
-                self._begin(one, after, one.created_s if before is None else self._now_s)
+            elif before is None or not selects(daemon, before):
+                self._begin(daemon, after, daemon.created_s if before is None else self._now_s)
 
     def pod_changed(self, before: Pod | None, after: Pod | None) -> bool:
         """A pod of a DaemonSet came, moved on or went."""
@@ -270,10 +270,10 @@ class Daemons(Watched[DaemonSet]):
             changed = self._end(*entered)
         if left is not None:
             self._pods[left] -= 1
-            one, node = self._sets.get(left[0]), self._nodes.get(left[1])
+            daemon, node = self._sets.get(left[0]), self._nodes.get(left[1])
             if not self._pods[left]:
                 del self._pods[left]
-                changed |= one is not None and node is not None and self._begin(one, node, self._now_s)
+                changed |= daemon is not None and node is not None and self._begin(daemon, node, self._now_s)
         return changed
 
     def expire(self, now_s: float) -> bool:
@@ -306,26 +306,26 @@ class Daemons(Watched[DaemonSet]):
             del self._new[uid]
             names = list(self._nodes)
             for start in range(0, len(names), _PAIRS_A_STEP):
-                one = self._sets.get(uid)
+                daemon = self._sets.get(uid)
                 some = [self._nodes[name] for name in names[start : start + _PAIRS_A_STEP] if name in self._nodes]
                 left -= len(some)
-                self._state.note(one is not None and sum(self._begin(one, node, since_s) for node in some) > 0)
+                self._state.note(daemon is not None and sum(self._begin(daemon, node, since_s) for node in some) > 0)
                 yield
 
-    def _begin(self, one: DaemonSet, node: Node, since_s: float) -> bool:
+    def _begin(self, daemon: DaemonSet, node: Node, since_s: float) -> bool:
         """Keep the request free from now on, if a pod is missing there, and not for too long already."""
-        end_s, budget = max(since_s, node.created_s) + self._settle_s, self._budgets.get((one.namespace, node.name))
-        if end_s <= self._now_s or node.name in self._kept.get(one.identity, ()):
+        end_s, budget = max(since_s, node.created_s) + self._settle_s, self._budgets.get((daemon.namespace, node.name))
+        if end_s <= self._now_s or node.name in self._kept.get(daemon.identity, ()):
             return False
-        if self._pods[one.identity, node.name] or not selects(one, node) or self._state.promises(node.name):
+        if self._pods[daemon.identity, node.name] or not selects(daemon, node) or self._state.promises(node.name):
             return False
         end_s = min(end_s, self._now_s + self._settle_s - (budget.spent_s(self._now_s) if budget is not None else 0.0))
         if end_s <= self._now_s:
             return False
-        self._kept.setdefault(one.identity, {})[node.name] = end_s
-        heappush(self._ends, (end_s, one.identity, node.name))
-        self._overdue.get(one.identity, set()).discard(node.name)
-        self._count(one, node.name, 1)
+        self._kept.setdefault(daemon.identity, {})[node.name] = end_s
+        heappush(self._ends, (end_s, daemon.identity, node.name))
+        self._overdue.get(daemon.identity, set()).discard(node.name)
+        self._count(daemon, node.name, 1)
         return True
 
     def _end(self, uid: str, node: NodeName) -> bool:
@@ -336,16 +336,17 @@ class Daemons(Watched[DaemonSet]):
             self._count(self._sets[uid], node, -1)
         return ends
 
-    def _count(self, one: DaemonSet, node: NodeName, pods: int) -> None:
-        budget = self._budgets.setdefault((one.namespace, node), _Budget(0.0, self._now_s))
+    def _count(self, daemon: DaemonSet, node: NodeName, pods: int) -> None:
+        budget = self._budgets.setdefault((daemon.namespace, node), _Budget(0.0, self._now_s))
         budget.spent_s(self._now_s)  # up to now it was open for as many as before
         budget.open += pods
-        self._usage.count(node, one.member_class, PodUid(f"DaemonSet {one.identity}"), pods)  # for the missing pod
+        # For the missing pod
+        self._usage.count(node, daemon.member_class, PodUid(f"DaemonSet {daemon.identity}"), pods)
 
 
-def selects(one: DaemonSet, node: Node) -> bool:
+def selects(daemon: DaemonSet, node: Node) -> bool:
     """Whether the DaemonSet's controller makes a pod for the node that can run there now."""
-    return not one.deleting and node_allows(node, one.member_class.constraints)
+    return not daemon.deleting and node_allows(node, daemon.member_class.constraints)
 
 
 def place_of(pod: Pod | None) -> tuple[str, NodeName] | None:

@@ -98,10 +98,10 @@ class ClusterState(ABC):
         for uid in assignment:
             if self._committed.get(uid, gang) != gang:
                 raise ValueError(f"pod {uid} is committed in gang {self._committed[uid]}, not in {gang}")
-        known = self.commitments[gang].assignment if gang in self.commitments else {}
-        if assignment == known:
+        before = self.commitments[gang].assignment if gang in self.commitments else {}
+        if assignment == before:
             return False
-        for uid in known:
+        for uid in before:
             del self._committed[uid]
         self._committed.update(dict.fromkeys(assignment, gang))
         self.commitments = _with(self.commitments, gang, Reservation(gang, dict(assignment)) if assignment else None)
@@ -112,7 +112,8 @@ class ClusterState(ABC):
         gang = self._committed.get(uid)
         if gang is None:
             return False
-        return self.commit(gang, {one: node for one, node in self.commitments[gang].assignment.items() if one != uid})
+        assignment = self.commitments[gang].assignment
+        return self.commit(gang, {other: node for other, node in assignment.items() if other != uid})
 
     def committed_node(self, gang: GangKey, uid: PodUid) -> NodeName | None:
         """The node that a waiting member of the gang is committed to; `None`: to none, or as another gang's member."""
@@ -130,19 +131,19 @@ class ClusterState(ABC):
         """`node` refused the class, until `until_s` (Unix) or it changes; `by`: whose member, which can revoke it."""
         member_class = member_class.anywhere
         nodes = self._refusals.setdefault(member_class, {})
-        known = nodes.get(node)
-        nodes[node] = _Refusal(until_s if known is None else max(until_s, known.until_s), by)
-        self.note(known is None and self._publish([member_class]))
+        before = nodes.get(node)
+        nodes[node] = _Refusal(until_s if before is None else max(until_s, before.until_s), by)
+        self.note(before is None and self._publish([member_class]))
 
     def passed(self, pod: Pod, nodes: Collection[NodeName]) -> bool:
         """kube-scheduler's other filters pass these nodes for a member: whether any was thought to refuse it."""
         if not self.exclusions or pod.group is None:
             return False
-        known = self._refusals.get(pod.member_class.anywhere, {})
+        refusals = self._refusals.get(pod.member_class.anywhere, {})
         # What was learned of other gangs' members stays: their labels may differ.
-        wrong = [node for node in known.keys() & set(nodes) if known[node].by == pod.group.key]
+        wrong = [node for node in refusals.keys() & set(nodes) if refusals[node].by == pod.group.key]
         for node in wrong:
-            del known[node]
+            del refusals[node]
         self.note(self._publish([pod.member_class.anywhere] if wrong else ()))
         return bool(wrong)
 
@@ -182,16 +183,16 @@ class ClusterState(ABC):
 
     def set_attained(self, attained: Mapping[GangKey, Attained]) -> None:
         """Remember what gangs had until their owners were suspended, for pods of these; the oldest of many leave."""
-        new = {gang: one for gang, one in attained.items() if self.attained.get(gang) != one}
+        new = {gang: had for gang, had in attained.items() if self.attained.get(gang) != had}
         if new:
-            old = [(gang, one) for gang, one in self.attained.items() if gang not in new]
+            old = [(gang, had) for gang, had in self.attained.items() if gang not in new]
             self.attained = dict([*old, *new.items()][-_MOST_ATTAINED:])
             self.changed()
 
 
-def _with(known: Mapping[GangKey, V], gang: GangKey, value: V | None) -> dict[GangKey, V]:
+def _with(by_gang: Mapping[GangKey, V], gang: GangKey, value: V | None) -> dict[GangKey, V]:
     """A copy in which the gang has this value, or with `None` no value."""
-    fresh = {key: one for key, one in known.items() if key != gang}
+    fresh = {key: other for key, other in by_gang.items() if key != gang}
     return fresh if value is None else fresh | {gang: value}
 
 
@@ -275,7 +276,7 @@ class UnreadableKind:
 
     def keep_only(self, keys: Collection[str]) -> None:
         """A whole list was read, in which only these could not be."""
-        self.now = {key: one for key, one in self.now.items() if key in keys}
+        self.now = {key: unreadable for key, unreadable in self.now.items() if key in keys}
 
 
 class UnreadableObjects:

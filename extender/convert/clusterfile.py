@@ -60,24 +60,24 @@ def parse_cluster(body: bytes, *, name: str, zone_label: str) -> ClusterFile:
     except (msgspec.DecodeError, RecursionError) as error:
         raise ConfigError(f"{name}: not a JSON List as `kubectl get nodes,pods -A -o json` prints: {error}") from error
     items = listed.items if listed.kind.endswith("List") else [msgspec.Raw(body)]
-    found = ClusterFile()
+    cluster = ClusterFile()
     for number, item in enumerate(items):
         try:
             head = _HEAD.decode(item)
             match head.kind:
                 case "Node":
-                    found.nodes.append(node_from_json(item, zone_label=zone_label))
+                    cluster.nodes.append(node_from_json(item, zone_label=zone_label))
                 case "Pod":
                     pod = pod_from_json(item, notes=UncheckedNotes())
-                    found.pods.append(pod)
-                    found.pods_json[pod.key] = bytes(item)
+                    cluster.pods.append(pod)
+                    cluster.pods_json[pod.key] = bytes(item)
                 case "PodGroup":
                     native = head.apiVersion.startswith("scheduling.k8s.io/")
-                    (found.native_groups if native else found.pod_groups).append(pod_group_from_json(item))
+                    (cluster.native_groups if native else cluster.pod_groups).append(pod_group_from_json(item))
                 case "DaemonSet":
-                    found.daemon_sets.append(daemon_set_from_json(item))
+                    cluster.daemon_sets.append(daemon_set_from_json(item))
                 case _:
                     pass
         except ValueError as error:
             raise ConfigError(f"{name}: items[{number}]: {error}") from error
-    return found
+    return cluster

@@ -90,20 +90,20 @@ def decoded(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
 
 def shallow(body: bytes, *, levels: int = LEVELS) -> bytes:
     """The JSON with null for each list and object below `levels` of nesting. Cost: linear, a pass in Python."""
-    kept: list[bytes] = []
+    pieces: list[bytes] = []
     depth = begin = 0
-    for found in _MARK.finditer(body):
-        if found[1] in b"[{":
+    for mark in _MARK.finditer(body):
+        if mark[1] in b"[{":
             depth += 1
             if depth == levels + 1:
-                kept += body[begin : found.start(1)], b"null"
+                pieces += body[begin : mark.start(1)], b"null"
         else:
             if depth == levels + 1:
-                begin = found.end()
+                begin = mark.end()
             depth -= 1
     if depth <= levels:
-        kept.append(body[begin:])
-    return b"".join(kept)
+        pieces.append(body[begin:])
+    return b"".join(pieces)
 
 
 def note_from_json(decoder: msgspec.json.Decoder[T], text: object) -> T | None:
@@ -156,11 +156,11 @@ class Pool:
 
     def one(self, value: T) -> T:
         """The first living value equal to this one; it can be referred to weakly. Cost: a hash and a comparison."""
-        known = self.known.get(ref(value))
-        if known is None:
+        reference = self.known.get(ref(value))
+        if reference is None:
             mine = ref(value, self.known.__delitem__)
-            known = self.known.setdefault(mine, mine)
-        same: T | None = known()
+            reference = self.known.setdefault(mine, mine)
+        same: T | None = reference()
         return value if same is None else same
 
 

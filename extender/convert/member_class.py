@@ -107,9 +107,9 @@ class PodStatus(Json):
 
     def condition(self, kind: str) -> PodCondition | None:
         """The condition of this type."""
-        for one in self.conditions or ():
-            if one.type == kind:
-                return one
+        for condition in self.conditions or ():
+            if condition.type == kind:
+                return condition
         return None
 
 
@@ -180,14 +180,15 @@ def class_of(
             raise ValueError(f"nodeSelector, affinity and tolerations are longer than {_PLACING_BYTES} bytes")
         placing = b"", b"", b""  # it is placed, and load like any other
     reported = [*(status.container_statuses or ()), *(status.init_container_statuses or ())]
-    statuses = {one.name: one for one in reported if one.resources}
-    host_network, containers = bool(spec.host_network), spec.containers or []
-    asked = [_asked(one, statuses) for one in containers]
+    statuses = {container.name: container for container in reported if container.resources}
+    host_network, containers, initial = bool(spec.host_network), spec.containers or [], spec.init_containers or []
+    asked = [_asked(container, statuses) for container in containers]
     # Only sidecars are resized in place; of other init containers the spec counts
-    init = [_asked(one, statuses if one.restart_policy == "Always" else {}) for one in spec.init_containers or ()]
-    running = [*containers, *(one for one in spec.init_containers or () if one.restart_policy == "Always")]
-    ports = tuple([raw for one in running if (raw := given(one.ports)) and (host_network or b'"hostPort"' in raw)])
-    mounted = [one.persistent_volume_claim.claim_name for one in spec.volumes or () if one.persistent_volume_claim]
+    init = [_asked(container, statuses if container.restart_policy == "Always" else {}) for container in initial]
+    running = [*containers, *(container for container in initial if container.restart_policy == "Always")]
+    listed = [given(container.ports) for container in running]
+    ports = tuple([raw for raw in listed if raw and (host_network or b'"hostPort"' in raw)])
+    mounted = [claim.claim_name for volume in spec.volumes or () if (claim := volume.persistent_volume_claim)]
     claims = tuple(sorted([f"{namespace}/{name}" for name in mounted]))
     resize = status.condition("PodResizePending")
     infeasible = resize is not None and resize.reason == "Infeasible"  # For good: what is in force counts, not the spec
@@ -200,9 +201,9 @@ def class_of(
     )
 
 
-def _asked(one: _Container, statuses: dict[str, _Container]) -> _Asked:
-    status, sidecar = statuses.get(one.name, _NO_STATUS), one.restart_policy == "Always"
-    return _Asked(given(one.resources), given(status.resources), given(status.allocated_resources), sidecar)
+def _asked(container: _Container, statuses: dict[str, _Container]) -> _Asked:
+    status, sidecar = statuses.get(container.name, _NO_STATUS), container.restart_policy == "Always"
+    return _Asked(given(container.resources), given(status.resources), given(status.allocated_resources), sidecar)
 
 
 @lru_cache(maxsize=64)
@@ -254,18 +255,18 @@ def unmodelled_constraints(spec: PodSpec) -> tuple[str, ...]:
     near, apart = around.pod_affinity or _Required(), around.pod_anti_affinity or _Required()
     spreads = spec.topology_spread_constraints or ()
     held = {
-        "persistentVolumeClaim": any(one.persistent_volume_claim for one in volumes),
-        "ephemeral": any(one.ephemeral for one in volumes),
+        "persistentVolumeClaim": any(volume.persistent_volume_claim for volume in volumes),
+        "ephemeral": any(volume.ephemeral for volume in volumes),
         DEVICE_CLAIMS: bool(spec.resource_claims),
         "podAffinity": bool(near.required_during_scheduling_ignored_during_execution),
         "podAntiAffinity": bool(apart.required_during_scheduling_ignored_during_execution),
-        "topologySpreadConstraints": any(one.when_unsatisfiable == "DoNotSchedule" for one in spreads),
+        "topologySpreadConstraints": any(spread.when_unsatisfiable == "DoNotSchedule" for spread in spreads),
     }
     return tuple([name for name, there in held.items() if there])
 
 
 def _lines(listed: list[_SelectorLine] | None) -> tuple[Requirement, ...]:
-    lines = [(intern(one.key), intern(one.operator), tuple(map(intern, one.values or ()))) for one in listed or ()]
+    lines = [(intern(line.key), intern(line.operator), tuple(map(intern, line.values or ()))) for line in listed or ()]
     return tuple([Requirement(*line) for line in lines])
 
 
@@ -273,14 +274,14 @@ def _requests(
     containers: Sequence[_Asked], init: Sequence[_Asked], pod: _Asked, overhead: bytes, *, infeasible: bool
 ) -> Resources:
     """Add up a pod's request, `pods: 1` included. ValueError names the field of a bad quantity."""
-    fields = [(one, f"containers[{i}]") for i, one in enumerate(containers)]
-    fields += [(one, f"initContainers[{i}]") for i, one in enumerate(init)]
-    written = [_written(one.spec, f"spec.{at}.resources") for one, at in fields]
+    fields = [(container, f"containers[{i}]") for i, container in enumerate(containers)]
+    fields += [(container, f"initContainers[{i}]") for i, container in enumerate(init)]
+    written = [_written(container.spec, f"spec.{at}.resources") for container, at in fields]
     limits = [limited for _, limited in written]
     asked = [limited | requests for requests, limited in written]  # a limit without a request counts as the request
     now = [
-        _in_force(amounts, one, f"status of {at}: ", infeasible=infeasible)
-        for amounts, (one, at) in zip(asked, fields, strict=True)
+        _in_force(amounts, container, f"status of {at}: ", infeasible=infeasible)
+        for amounts, (container, at) in zip(asked, fields, strict=True)
     ]
     total = _aggregate(now, init)
     # What `spec.resources` asks for the whole pod, after the API server's defaults for a partly written one: it
@@ -315,11 +316,11 @@ def _aggregate(amounts: Sequence[Thousandths], init: Sequence[_Asked]) -> Counte
     total, started, widest = Counter[str](), Counter[str](), Counter[str]()
     for amount in amounts[:begin]:
         total.update(amount)
-    for one, amount in zip(init, amounts[begin:], strict=True):
+    for container, amount in zip(init, amounts[begin:], strict=True):
         moment = Counter(amount)
         moment.update(started)
         _raise(widest, moment)
-        if one.sidecar:
+        if container.sidecar:
             total.update(amount)
             started = moment
     _raise(total, widest)
@@ -331,14 +332,14 @@ def _written(raw: bytes, what: str) -> tuple[Thousandths, Thousandths]:  # Reque
     return _read(read.requests, f"{what}.requests"), _read(read.limits, f"{what}.limits")
 
 
-def _in_force(asked: Thousandths, one: _Asked, what: str, *, infeasible: bool) -> Thousandths:
+def _in_force(asked: Thousandths, raw: _Asked, what: str, *, infeasible: bool) -> Thousandths:
     """The larger of old and new while a resize is under way, so that neither end of it is over-committed."""
-    if not one.in_force:
+    if not raw.in_force:
         return asked
-    top = _read(decode(_requirements, one.in_force, what=f"{what}resources").requests, f"{what}resources.requests")
-    if one.allocated:
+    top = _read(decode(_requirements, raw.in_force, what=f"{what}resources").requests, f"{what}resources.requests")
+    if raw.allocated:
         where = f"{what}allocatedResources"
-        _raise(top, _read(decode(_quantities, one.allocated, what=where), where))
+        _raise(top, _read(decode(_quantities, raw.allocated, what=where), where))
     if not infeasible:
         _raise(top, asked)
     return top

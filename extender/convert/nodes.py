@@ -77,9 +77,9 @@ def node_from_json(raw: bytes | msgspec.Raw, *, zone_label: str = ZONE_LABEL) ->
         labels=tuple(sorted((intern(key), intern(value)) for key, value in labels.items())),
         taints=taints,
         unschedulable=bool(spec.unschedulable),
-        ready=all(one.status == "True" for one in status.conditions or () if one.type == "Ready"),
+        ready=all(condition.status == "True" for condition in status.conditions or () if condition.type == "Ready"),
         leaving=meta.deletion_timestamp is not None or any(taint.key in _LEAVING_TAINTS for taint in taints),
-        addresses=tuple(dict.fromkeys(one.address for one in status.addresses or () if one.address)),
+        addresses=tuple(dict.fromkeys(address.address for address in status.addresses or () if address.address)),
         annotations=tuple(sorted(pair for pair in annotations.items() if pair[0].startswith(ENDPOINT_ANNOTATIONS))),
         created_s=seconds(meta.creation_timestamp),
     )

@@ -61,8 +61,8 @@ def _term(expressions: Sequence[Requirement], fields: Sequence[Requirement]) -> 
     return {"matchExpressions": list(map(_line, expressions)), **named}
 
 
-def _line(one: Requirement) -> Fields:
-    return {"key": one.key, "operator": one.operator} | ({"values": list(one.values)} if one.values else {})
+def _line(line: Requirement) -> Fields:
+    return {"key": line.key, "operator": line.operator} | ({"values": list(line.values)} if line.values else {})
 
 
 def condition_patch(uid: PodUid, wanted: AdmittedCondition, *, at: str) -> bytes:

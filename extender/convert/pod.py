@@ -129,7 +129,7 @@ def membership(
     role, name, index = _by_labels(labels, annotations)
     if in_gang and (name is None or len(name) > NAME_CHARS):
         role, name, index = NO_PLACE
-        named = (one.name for one in owners if one.controller and one.kind != "Node" and len(one.name) <= NAME_CHARS)
+        named = (ref.name for ref in owners if ref.controller and ref.kind != "Node" and len(ref.name) <= NAME_CHARS)
         if (name := next(named, None)) is not None:
             role, index = Role.WORKER, whole_number(labels.get("apps.kubernetes.io/pod-index"))
     given = whole_number(annotations.get(INDEX_ANNOTATION))
@@ -139,7 +139,7 @@ def membership(
 
 def run_of(labels: Texts, owners: Sequence[OwnerReference]) -> RunRef | None:
     """The object whose pods are the pod's run, also if orphaned by it; `None`: not said, or its controller has none."""
-    owner = next((one for one in owners if one.controller), None)
+    owner = next((ref for ref in owners if ref.controller), None)
     if owner is None:
         uid = labels.get(_BATCH + "controller-uid") or labels.get("controller-uid")
         if uid is None:
@@ -244,10 +244,10 @@ def _slips(labels: tuple[str, ...], annotations: tuple[str, ...]) -> tuple[str, 
     return tuple([text for text in texts if text][:_MOST_NAMED])
 
 
-def _slip(form: str, key: str, known: frozenset[str]) -> str:
+def _slip(form: str, key: str, keys: frozenset[str]) -> str:
     """What is wrong with the key; empty: nothing, or it is reported by the reader of options."""
     prefix, slash, name = key.partition("/")
-    if not slash or key in known or len(key) > _KEY_CHARS:
+    if not slash or key in keys or len(key) > _KEY_CHARS:
         return ""
     if form == "annotation" and prefix + slash == OWN_PREFIX:
         return ""  # `gang_options` reports these, and netgang writes some itself
@@ -309,7 +309,7 @@ def pod_from_json(raw: bytes | msgspec.Raw, *, notes: NoteReader = NO_NOTES) -> 
     admitted_to = NodeName(intern(node)) if (node := noted.get(NoteKind.ADMITTED)) else None
     if note := noted.get(NoteKind.PREEMPTS):
         options = tuple(sorted((*options, (PREEMPTS_OPTION, note))))
-    owner = next((one for one in owners if one.controller), _NO_OWNER)
+    owner = next((ref for ref in owners if ref.controller), _NO_OWNER)
     texts = owner.api_version, owner.kind, owner.name, owner.uid
     daemon = owner.kind == "DaemonSet" and owner.api_version.partition("/")[0] == "apps"
     scheduled, waits, bound, limit_s = _NOT_TRIED, False, None, None

@@ -80,7 +80,7 @@ def pod_group_from_json(raw: bytes | msgspec.Raw) -> PodGroup:
     if minimum is None and policy is not None:  # the basic policy needs no more than one
         minimum = policy.gang.min_count if policy.gang is not None else 1
     timeout_s, start = spec.schedule_timeout_seconds, status.schedule_start_time
-    writers = [one.manager for one in metadata.managed_fields or () if one.subresource == "status"]
+    writers = [entry.manager for entry in metadata.managed_fields or () if entry.subresource == "status"]
     return PodGroup(
         key=key,
         min_member=min(minimum or 0, _MOST_MEMBERS),

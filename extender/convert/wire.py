@@ -219,11 +219,11 @@ def _refusal(args: FilterArgs, reason: Reason) -> bytes:
     tail = '},"Error":""}'
     if not args.node_names:
         return (head + tail).encode()
-    said = _json(reason).decode()
+    reason_json = _json(reason).decode()
     names = [*_literals(args)]
     names[0] = f'{head}"{names[0]}'  # head and tail go into the join: each copy of half a megabyte costs page faults
-    names[-1] = f'{names[-1]}":{said}{tail}'
-    return f'":{said},"'.join(names).encode()
+    names[-1] = f'{names[-1]}":{reason_json}{tail}'
+    return f'":{reason_json},"'.join(names).encode()
 
 
 def _literals(args: FilterArgs) -> Sequence[str]:
@@ -251,6 +251,6 @@ def _with_every_key(decoder: msgspec.json.Decoder[Args], body: bytes, what: str)
     args = _decoded(decoder, body, what)
     if not all(astuple(args)):
         exact = {key.casefold(): key for key in args.__struct_encode_fields__}
-        found = _decoded(_ANY_KEYS, body, what).items()
-        args = _decoded(decoder, _json({exact[k.casefold()]: raw for k, raw in found if k.casefold() in exact}), what)
+        pairs = _decoded(_ANY_KEYS, body, what).items()
+        args = _decoded(decoder, _json({exact[k.casefold()]: raw for k, raw in pairs if k.casefold() in exact}), what)
     return args

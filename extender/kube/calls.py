@@ -85,7 +85,7 @@ _LISTED = (*READ, BUDGETS, QUOTAS, JOB_SETS, *(resource for _, resource in SUSPE
 
 def _rights(verbs: str, *resources: Resource, of: str = "") -> frozenset[Right]:
     tail = f"/{of}" if of else ""
-    return frozenset((verb, one.group, one.plural + tail) for one in resources for verb in verbs.split())
+    return frozenset((verb, resource.group, resource.plural + tail) for resource in resources for verb in verbs.split())
 
 
 CALLS: frozenset[Right] = frozenset().union(

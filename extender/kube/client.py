@@ -117,7 +117,7 @@ class KubeClient:
         while True:
             try:
                 path = calls.PODS.path(binding.namespace, binding.name)
-                found = _POD.decode(await self.transport.send("GET", path, timeout_s=self._share(ends_s)))
+                current = _POD.decode(await self.transport.send("GET", path, timeout_s=self._share(ends_s)))
                 break
             except msgspec.MsgspecError as error:
                 raise ApiUnavailableError(f"pod {binding.namespace}/{binding.name} cannot be read: {error}") from error
@@ -127,8 +127,8 @@ class KubeClient:
                 failures += 1
                 if not await self._wait(failures, error, ends_s=ends_s):
                     raise _final(binding, error) from error
-        pod, node = f"pod {binding.namespace}/{binding.name}", found.spec.node_name
-        if found.metadata.uid != binding.uid:
+        pod, node = f"pod {binding.namespace}/{binding.name}", current.spec.node_name
+        if current.metadata.uid != binding.uid:
             raise ConflictError(409, f"{pod} was replaced by another of the same name")
         if node not in ("", binding.node):
             raise ConflictError(409, f"{pod} is already on node {node}")
@@ -156,9 +156,9 @@ class KubeClient:
         url = _with_query(path, query)
         raw = await self.transport.send("GET", url, timeout_s=_PAGE_S, limit_bytes=_PAGE_BYTES)
         with mapped(f"GET {url}"):
-            found = decoded(_PAGE, raw)
+            page = decoded(_PAGE, raw)
         # Copied, so that a kept one does not keep the whole page in memory
-        return Page(list(map(bytes, found.items or ())), found.metadata.resource_version, found.metadata.continue_token)
+        return Page(list(map(bytes, page.items or ())), page.metadata.resource_version, page.metadata.continue_token)
 
     async def watch(self, path: str, *, resource_version: str, timeout_s: int) -> AsyncGenerator[WatchEvent, None]:
         """Changes after `resource_version`, with bookmarks. Errors: first as `send`, then ApiUnavailableError."""
@@ -293,12 +293,12 @@ class KubeReviews(Transport):
         asked = msgspec.json.encode({"apiVersion": kind.api_version, "kind": "TokenReview", "spec": spec})
         body = await self.send("POST", kind.collection(), body=asked, timeout_s=5.0)
         with mapped("TokenReview"):
-            found = msgspec.json.decode(body, type=_TokenReview).status
-        meant = not audiences or set(audiences).intersection(found.audiences or ())
-        if not (found.authenticated and found.user.username and meant):
+            status = msgspec.json.decode(body, type=_TokenReview).status
+        meant = not audiences or set(audiences).intersection(status.audiences or ())
+        if not (status.authenticated and status.user.username and meant):
             return None
-        extra = tuple(sorted((key, tuple(values)) for key, values in (found.user.extra or {}).items()))
-        return Identity(found.user.username, extra)
+        extra = tuple(sorted((key, tuple(values)) for key, values in (status.user.extra or {}).items()))
+        return Identity(status.user.username, extra)
 
 
 class OperatorApi(Transport):

@@ -141,25 +141,25 @@ def _from_kubeconfig(path: Path, *, context: str | None, clock: Clock) -> ApiSer
     # The token is ours to read and renew: the package must not run plugins and swallow their errors.
     for field in ("exec", "tokenFile", "auth-provider"):
         user.pop(field, None)
-    found = Configuration(proxy="")  # "" keeps the package from taking a proxy from the environment
+    config = Configuration(proxy="")  # "" keeps the package from taking a proxy from the environment
     try:
         base = str(path.parent.absolute())
         loader = KubeConfigLoader(document, active_context=context, config_base_path=base)  # type: ignore[no-untyped-call]
-        loader.load_and_set(found)  # type: ignore[no-untyped-call]
+        loader.load_and_set(config)  # type: ignore[no-untyped-call]
     except (ConfigException, OSError, ValueError, TypeError, KeyError) as error:
         raise ConfigError(f"kubeconfig {path}: {error}") from error
-    url = str(found.host).rstrip("/")
+    url = str(config.host).rstrip("/")
     if not url.startswith(("https://", "http://")):
         raise ConfigError(f"kubeconfig {path}: clusters[].cluster.server must be an https:// or http:// URL")
     tls = Tls()
     if url.startswith("https://"):
-        authority = Path(found.ssl_ca_cert) if found.ssl_ca_cert else None
-        files = [Path(file) for file in (found.cert_file, found.key_file) if found.cert_file and file]
-        tls = _tls(authority, *files, verified=bool(found.verify_ssl), source=f"kubeconfig {path}")
-    if found.tls_server_name:
-        if found.proxy:
+        authority = Path(config.ssl_ca_cert) if config.ssl_ca_cert else None
+        files = [Path(file) for file in (config.cert_file, config.key_file) if config.cert_file and file]
+        tls = _tls(authority, *files, verified=bool(config.verify_ssl), source=f"kubeconfig {path}")
+    if config.tls_server_name:
+        if config.proxy:
             raise ConfigError(f"kubeconfig {path}: tls-server-name and proxy-url are not supported together")
-        name, parts = found.tls_server_name, urlsplit(url)  # the name that the certificate has takes the host's place
+        name, parts = config.tls_server_name, urlsplit(url)  # the name that the certificate has takes the host's place
         port = parts.port or 443
         try:
             address = socket.getaddrinfo(parts.hostname, port, type=socket.SOCK_STREAM)[0][4][0]
@@ -167,7 +167,7 @@ def _from_kubeconfig(path: Path, *, context: str | None, clock: Clock) -> ApiSer
             raise ConfigError(f"kubeconfig {path}: clusters[].cluster.server: {parts.hostname}: {error}") from error
         url = urlunsplit(parts._replace(netloc=f"{name}:{port}"))
         tls = replace(tls, found_at=(name, str(address), port))
-    return ApiServer(url, Authorization(read, clock=clock), tls, found.proxy or None)
+    return ApiServer(url, Authorization(read, clock=clock), tls, config.proxy or None)
 
 
 def _document(path: Path) -> dict[str, Any]:
@@ -195,9 +195,9 @@ def _user(document: Mapping[str, Any], *, path: Path, context: str | None) -> di
 
 def _named(document: Mapping[str, Any], field: str, name: str, *, path: Path) -> Mapping[str, Any]:
     listed = document.get(field)
-    for one in listed if isinstance(listed, list) else ():
-        if isinstance(one, dict) and one.get("name") == name:
-            return one
+    for entry in listed if isinstance(listed, list) else ():
+        if isinstance(entry, dict) and entry.get("name") == name:
+            return entry
     raise ConfigError(f"kubeconfig {path}: {field} has no entry named {name}")
 
 

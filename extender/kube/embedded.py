@@ -53,10 +53,10 @@ class EmbeddedCluster:
 
     async def get_pod(self, namespace: str, name: str) -> bytes:
         """The pod as it was in the file."""
-        found = self._pods_json.get(f"{namespace}/{name}")
-        if found is None:
+        body = self._pods_json.get(f"{namespace}/{name}")
+        if body is None:
             raise NotFoundError(404, f"pods {namespace}/{name} not found")
-        return found
+        return body
 
     async def labelled_owners(self, label: str) -> Sequence[Labelled]:
         """A saved cluster has no owners of pods."""

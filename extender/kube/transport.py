@@ -134,8 +134,8 @@ class Transport:
                 break
         if HTTPStatus.OK <= response.status < HTTPStatus.MULTIPLE_CHOICES:
             return response
-        said = await response.body_reader.read(64 * 1024)  # Enough for a Status
-        raise refusal(response.status, bytes(said or b""), retry_after=response.get_header("Retry-After") or "")
+        answer = await response.body_reader.read(64 * 1024)  # Enough for a Status
+        raise refusal(response.status, bytes(answer or b""), retry_after=response.get_header("Retry-After") or "")
 
 
 async def _chunks(response: Response) -> AsyncIterator[bytes]:

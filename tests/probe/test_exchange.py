@@ -116,11 +116,11 @@ def test_what_is_known_goes_to_the_next_leader_with_its_age_and_is_bounded() -> 
     memory.keep(found.known, now_s=110.0)
     left = memory.at(120.0)
     assert (len(left), left["n2"], left["m199"][0]) == (128, (15.0, known), 25.0)
-    assert sent(known={"n2": left["n2"]})["known"] == [{"peer": "n2", "known": [15.0, *known]}]
+    assert sent(known_links={"n2": left["n2"]})["known"] == [{"peer": "n2", "known": [15.0, *known]}]
 
 
 def sent(**more: Any) -> Any:
-    fields = {"since_s": 1.0, "sequence": 2, "reflector_port": 8862, "links": [], "known": {}, "known_bursts": {}}
+    fields = {"since_s": 1.0, "sequence": 2, "reflector_port": 8862, "links": [], "known_links": {}, "known_bursts": {}}
     return json.loads(report(node="n1", **{**fields, **more}))
 
 
