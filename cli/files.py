@@ -114,7 +114,7 @@ def plan(
     if not planned.measured and not recorded:
         why = "give --network MESH" if network is None else f"no node of {file} is measured in {network}"
         say("warning: ", "yellow", f"no network data, zones and room alone decide: {why}")
-    draw = partial(print_list, partial(plan_table, found=document))
+    draw = partial(print_list, partial(plan_table, plan=document))
     print_answer(msgspec.json.encode(document), draw, as_json=as_json)
     if planned.different:
         say("error: ", "red", f"{planned.different} of {planned.recorded} decisions come out differently")

@@ -57,17 +57,17 @@ def queue(
     from client import documents
     from scoring.explain.queue_report import Queue
 
-    states = {one.value.upper() for one in state or ()}
+    states = {choice.value.upper() for choice in state or ()}
     with clear_errors():
         wanted = {reach.named(name, namespace) for name in names or ()}
-        found, body = reach.ask(partial(documents.ask, path="/v1/queue", kind=Queue))
-    gangs = [one for one in found.gangs if namespace in (None, one.gang.partition("/")[0])]
-    shown = [one for one in gangs if (not states or one.state in states) and (not wanted or one.gang in wanted)]
+        queue, body = reach.ask(partial(documents.ask, path="/v1/queue", kind=Queue))
+    gangs = [gang for gang in queue.gangs if namespace in (None, gang.gang.partition("/")[0])]
+    shown = [gang for gang in gangs if (not states or gang.state in states) and (not wanted or gang.gang in wanted)]
     if as_json:
-        listed, document = {one.gang for one in shown}, json.loads(body)
-        print_json(document | {"gangs": [one for one in document["gangs"] if one["gang"] in listed]})
+        listed, document = {gang.gang for gang in shown}, json.loads(body)
+        print_json(document | {"gangs": [gang for gang in document["gangs"] if gang["gang"] in listed]})
     else:
-        print_list(partial(queue_table, found=found, wanted=shown, wide=output is not None), output)
+        print_list(partial(queue_table, queue=queue, wanted=shown, wide=output is not None), output)
 
 
 @having(reach=Reach)
@@ -97,11 +97,11 @@ def jobs(
     with clear_errors():
         if job is not None:
             path = documents.path_of("v1", "jobs", *reach.named(job, namespace).split("/", 1))
-            one, body = reach.ask(partial(documents.ask, path=path, kind=JobInFull))
-            draw = partial(job_in_full, job=one, wide=wide)
+            answer, body = reach.ask(partial(documents.ask, path=path, kind=JobInFull))
+            draw = partial(job_in_full, job=answer, wide=wide)
         else:
-            found, body = reach.ask(partial(documents.jobs, namespace=namespace))
-            draw = partial(jobs_table, found=found, wide=wide)
+            jobs, body = reach.ask(partial(documents.jobs, namespace=namespace))
+            draw = partial(jobs_table, jobs=jobs, wide=wide)
     print_answer(body, partial(print_list, draw, output), as_json=as_json)
 
 
@@ -248,14 +248,14 @@ def network(
             raise ConfigError("name two nodes: netgang network NODE NODE")
         if nodes:
             path = documents.path_of("v1", "network", *nodes)
-            one, body = reach.ask(partial(documents.ask, path=path, kind=LinkInFull))
-            draw = partial(link_table, link=one, wide=output is not None)
+            link, body = reach.ask(partial(documents.ask, path=path, kind=LinkInFull))
+            draw = partial(link_table, link=link, wide=output is not None)
             print_answer(body, partial(print_list, draw, output), as_json=as_json)
             return
-        found = reach.ask(partial(documents.network, zone=zone))
-    links, shown, of = documents.links_of(found.pairs), len(found.pairs.nodes), found.pairs.of
-    sources = found.status.sources if found.status else ()
-    problems = [text for one in sources for text in (one.error, *one.problems) if text]
+        network = reach.ask(partial(documents.network, zone=zone))
+    links, shown, of = documents.links_of(network.pairs), len(network.pairs.nodes), network.pairs.of
+    sources = network.status.sources if network.status else ()
+    problems = [text for source in sources for text in (source.error, *source.problems) if text]
     for problem in (*problems, *([f"{shown} of {of} nodes; see --zone"] if shown < of else [])):
         say("note: ", "yellow", problem)
     if as_json:
@@ -264,6 +264,6 @@ def network(
     elif output is not None:
         print_list(partial(links_table, links=links), output)
     else:
-        print_list(partial(health, found=found))
+        print_list(partial(health, network=network))
     if not links:
         fail("nothing there measures packet loss, delay or throughput", code=1)

@@ -75,9 +75,9 @@ def doctor(
         where = Where(namespace, config, scheduler_config)
         seen = run(_look(kubeconfig, where, url=url, cluster=not no_cluster))
     findings = examine(seen)
-    wrong = [one for one in findings if one.severity is not Severity.NOTE]
+    wrong = [finding for finding in findings if finding.severity is not Severity.NOTE]
     if as_json:
-        print_json({"ok": not wrong, "findings": [msgspec.to_builtins(one) for one in findings]})
+        print_json({"ok": not wrong, "findings": [msgspec.to_builtins(finding) for finding in findings]})
     else:
         _print_findings(Console(), findings, seen)
     raise typer.Exit(1 if wrong else 0)
@@ -101,16 +101,16 @@ async def _look(kubeconfig: Path | None, where: "Where", *, url: str | None, clu
 def _print_findings(console: Console, findings: "Sequence[Finding]", seen: "Facts") -> None:
     from scoring.explain.words import counted
 
-    for one in findings:
-        kind = (f"{one.severity:8}", _COLOURS[one.severity])
-        console.print(Text.assemble(kind, (one.id, "bold"), f": {one.what}"), soft_wrap=True)
-        console.print(Text(f"        → {one.fix}"), soft_wrap=True)
-    counts = Counter(one.severity.value for one in findings)
-    said = ", ".join(counted(counts[name], name) for name in _COLOURS if counts[name])
+    for finding in findings:
+        kind = (f"{finding.severity:8}", _COLOURS[finding.severity])
+        console.print(Text.assemble(kind, (finding.id, "bold"), f": {finding.what}"), soft_wrap=True)
+        console.print(Text(f"        → {finding.fix}"), soft_wrap=True)
+    counts = Counter(finding.severity.value for finding in findings)
+    summary = ", ".join(counted(counts[name], name) for name in _COLOURS if counts[name])
     looked = [f"Kubernetes {seen.kubernetes}"] if seen.kubernetes else []
     looked.append("default settings" if seen.settings_from == "defaults" else f"settings of {seen.settings_from}")
     looked += [seen.scheduler_from] if seen.scheduler is not None else []
-    console.print(Text(f"{said or 'nothing wrong'} ({', '.join(looked)})"), soft_wrap=True)
+    console.print(Text(f"{summary or 'nothing wrong'} ({', '.join(looked)})"), soft_wrap=True)
 
 
 def uninstall(

@@ -32,20 +32,20 @@ def submitted(objects: Iterable[Object], *, namespace: str, priority: int | None
     `namespace` is that of objects that name none; `priority` that of pods whose class is not in the manifest. Errors:
     ConfigError names the object.
     """
-    listed = [{**one, "metadata": {"namespace": namespace, **(one.get("metadata") or {})}} for one in objects]
-    classes = {one["metadata"].get("name"): one.get("value", 0) for one in listed if one["kind"] == "PriorityClass"}
+    listed = [{**item, "metadata": {"namespace": namespace, **(item.get("metadata") or {})}} for item in objects]
+    classes = {item["metadata"].get("name"): item.get("value", 0) for item in listed if item["kind"] == "PriorityClass"}
     pods: list[dict[str, Any]] = []
     groups: list[Object] = []
     unknown: set[str] = set()
-    for one in listed:
+    for item in listed:
         try:
-            if one["kind"] == "PodGroup":
-                groups.append({key: value for key, value in one.items() if key != "status"})
-            elif one["kind"] not in _NO_PODS | {"PriorityClass"}:
-                pods.append(_pods(one))
+            if item["kind"] == "PodGroup":
+                groups.append({key: value for key, value in item.items() if key != "status"})
+            elif item["kind"] not in _NO_PODS | {"PriorityClass"}:
+                pods.append(_pods(item))
         except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise ConfigError(f"{_called(one)}: not as its kind is written: {error}") from error
-    for spec in (one["pod"]["spec"] for one in pods):
+            raise ConfigError(f"{_called(item)}: not as its kind is written: {error}") from error
+    for spec in (entry["pod"]["spec"] for entry in pods):
         named = str(spec.pop("priorityClassName", None) or "")
         if "priority" not in spec and (named or priority is not None):
             spec["priority"] = classes.get(named, priority) or 0
@@ -77,45 +77,45 @@ def read_manifest(path: Path) -> list[Object]:
             body = file.read(MOST_BYTES + 1)
         if len(body) > MOST_BYTES:
             raise ConfigError(f"{path}: larger than {MOST_BYTES} bytes")
-        documents = [one for one in yaml.safe_load_all(body) if one is not None]
+        documents = [document for document in yaml.safe_load_all(body) if document is not None]
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror or error}") from error
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise ConfigError(f"{path}: not YAML: {str(error).partition(chr(10))[0] or 'nested too deeply'}") from error
-    found: list[Object] = []
-    for one in documents:
-        several = isinstance(one, dict) and str(one.get("kind")).endswith("List") and isinstance(one.get("items"), list)
-        found += one["items"] if several else [one]
-    for one in found:
-        if not isinstance(one, dict) or not isinstance(one.get("kind"), str):
+    objects: list[Object] = []
+    for document in documents:
+        listed = document.get("items") if isinstance(document, dict) else None
+        objects += listed if isinstance(listed, list) and str(document.get("kind")).endswith("List") else [document]
+    for item in objects:
+        if not isinstance(item, dict) or not isinstance(item.get("kind"), str):
             raise ConfigError(f"{path}: no Kubernetes object: it has no kind")
-        if not isinstance(one.get("metadata") or {}, dict):
-            raise ConfigError(f"{path}: {one['kind']}: metadata is no mapping")
-    if not found:
+        if not isinstance(item.get("metadata") or {}, dict):
+            raise ConfigError(f"{path}: {item['kind']}: metadata is no mapping")
+    if not objects:
         raise ConfigError(f"{path}: holds no object")
-    return found
+    return objects
 
 
-def _pods(one: Object) -> dict[str, Any]:
-    name, version = one["metadata"].get("name") or "", one.get("apiVersion", "")
-    if one["kind"] == "Pod":
-        made, count, metadata = one, 1, {**one["metadata"]}
-    elif one["kind"] == "Job" and version in ("", "batch/v1"):
-        made = one["spec"]["template"]
-        most = int(one["spec"].get("parallelism", 1))
-        count = min(most, int(one["spec"].get("completions") or most))
+def _pods(item: Object) -> dict[str, Any]:
+    name, version = item["metadata"].get("name") or "", item.get("apiVersion", "")
+    if item["kind"] == "Pod":
+        template, count, metadata = item, 1, {**item["metadata"]}
+    elif item["kind"] == "Job" and version in ("", "batch/v1"):
+        template = item["spec"]["template"]
+        most = int(item["spec"].get("parallelism", 1))
+        count = min(most, int(item["spec"].get("completions") or most))
         owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": _NAME, "controller": True}
-        metadata = {**(made.get("metadata") or {}), "name": name, "namespace": one["metadata"]["namespace"]}
+        metadata = {**(template.get("metadata") or {}), "name": name, "namespace": item["metadata"]["namespace"]}
         metadata["ownerReferences"] = [owner]
     else:
         instead = "give its pods as Pods, or as --pods N --request cpu=4,nvidia.com/gpu=1"
-        raise ConfigError(f"{_called(one)}: of the kinds that have pods Pod and Job are read: {instead}")
+        raise ConfigError(f"{_called(item)}: of the kinds that have pods Pod and Job are read: {instead}")
     if count < 1:
-        raise ConfigError(f"{_called(one)}: it makes no pods")
-    pod = {"metadata": metadata, "spec": {**made["spec"]}}
+        raise ConfigError(f"{_called(item)}: it makes no pods")
+    pod = {"metadata": metadata, "spec": {**template["spec"]}}
     msgspec.json.encode(pod)  # TypeError: YAML has values, such as dates, that JSON has not
     return {"pod": pod, "count": count}
 
 
-def _called(one: Object) -> str:
-    return f"{one['kind']} {one['metadata'].get('name') or ''}"
+def _called(item: Object) -> str:
+    return f"{item['kind']} {item['metadata'].get('name') or ''}"

@@ -64,11 +64,11 @@ def plan_log(file: Path) -> Planned:
     return replace(planned, recorded=count, different=different)
 
 
-def _planned(snapshot: Snapshot, policy: Policy, made: Plan, *, now_s: float) -> Planned:
-    queue = report(snapshot, made, policy, now_s=now_s)
-    found, held = planned_gangs(made, snapshot, queue), {one.gang: one.held_nodes for one in queue.gangs}
+def _planned(snapshot: Snapshot, policy: Policy, plan: Plan, *, now_s: float) -> Planned:
+    queue = report(snapshot, plan, policy, now_s=now_s)
+    planned, held = planned_gangs(plan, snapshot, queue), {gang.gang: gang.held_nodes for gang in queue.gangs}
     held = {gang: nodes for gang, nodes in held.items() if nodes}
-    document = PlanOfFiles(found.version, found.admitted, found.waiting, order=queue.order, held=held)
+    document = PlanOfFiles(planned.version, planned.admitted, planned.waiting, order=queue.order, held=held)
     network = snapshot.network
     return Planned(document, any(network.endpoint(node, metric) for node in snapshot.table.names for metric in METRICS))
 
@@ -94,8 +94,8 @@ def moment_s(text: str | None) -> float:
     if text is None:
         return SystemClock().now_s()
     try:
-        if isfinite(found := float(text)):
-            return found
+        if isfinite(at_s := float(text)):
+            return at_s
     except ValueError:
         pass  # a time of day, then
     try:

@@ -87,25 +87,25 @@ def having(**records: type) -> Callable[[_Command], _Command]:
 
     def shown(command: _Command) -> _Command:
         added = {name: _parameters(record) for name, record in records.items()}
-        own = [one for one in inspect.signature(command).parameters.values() if one.name not in records]
+        own = [parameter for name, parameter in inspect.signature(command).parameters.items() if name not in records]
 
         @wraps(command)
         def run(**given: Any) -> None:
             for name, options in added.items():
-                given[name] = records[name](**{one.name: given.pop(one.name) for one in options})
+                given[name] = records[name](**{option.name: given.pop(option.name) for option in options})
             command(**given)
 
-        whole = [*(one.replace(kind=Parameter.KEYWORD_ONLY) for one in own), *chain(*added.values())]
+        whole = [*(parameter.replace(kind=Parameter.KEYWORD_ONLY) for parameter in own), *chain(*added.values())]
         run.__signature__ = inspect.Signature(whole)  # type: ignore[attr-defined]
-        run.__annotations__ = {one.name: one.annotation for one in whole}
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in whole}
         return run
 
     return shown
 
 
 def _parameters(record: type) -> list[Parameter]:
-    kinds = get_type_hints(record, include_extras=True)
-    usual = {one.name: Parameter.empty if one.required else one.default for one in msgspec.structs.fields(record)}
+    kinds, fields = get_type_hints(record, include_extras=True), msgspec.structs.fields(record)
+    usual = {field.name: Parameter.empty if field.required else field.default for field in fields}
     return [Parameter(name, Parameter.KEYWORD_ONLY, default=usual[name], annotation=kinds[name]) for name in usual]
 
 

@@ -29,77 +29,77 @@ _GONE: Final = {"absent": "gone", "settled": "running or ended"}  # Of a gang fo
 _STATES: Final = {"admitted": "green", "running": "green", "waiting": "yellow"}
 
 
-def queue_table(console: Console, found: Queue, wanted: Sequence[QueuedGang], *, wide: bool) -> RenderableType:
+def queue_table(console: Console, queue: Queue, wanted: Sequence[QueuedGang], *, wide: bool) -> RenderableType:
     """The queue, one line a gang, and the totals; `wide`: all that is known of each."""
-    rows, starts = [], any(one.expected_start is not None for one in wanted)
-    for one in wanted:
+    rows, starts = [], any(gang.expected_start is not None for gang in wanted)
+    for gang in wanted:
         cells = [
-            NONE if one.rank is None else str(one.rank),
-            one.gang,
-            one.state,
-            f"{one.members.running}/{one.members.min_available}",
-            NONE if one.waited_s is None else duration_text(one.waited_s),
+            NONE if gang.rank is None else str(gang.rank),
+            gang.gang,
+            gang.state,
+            f"{gang.members.running}/{gang.members.min_available}",
+            NONE if gang.waited_s is None else duration_text(gang.waited_s),
         ]
         if starts:
-            at_s = None if one.expected_start is None else one.expected_start.start_s
-            cells.append(NONE if at_s is None else moment_text(at_s, now_s=found.at_s))
+            at_s = None if gang.expected_start is None else gang.expected_start.start_s
+            cells.append(NONE if at_s is None else moment_text(at_s, now_s=queue.at_s))
         if wide:
-            left_s, ended = one.starves_in_s, one.members.succeeded + one.members.failed
+            left_s, ended = gang.starves_in_s, gang.members.succeeded + gang.members.failed
             cells.append(NONE if left_s is None else duration_text(left_s) if left_s else "now")
-            cells.append(f"{one.weight.omega_prime:.4g}" + (" (given)" if one.weight.given else ""))
-            cells += [str(one.members.pending), str(ended)]
-        said = _why(one, found.gangs if wide else ())
-        rows.append((*cells, "; ".join(said if wide else said[:1])))
+            cells.append(f"{gang.weight.omega_prime:.4g}" + (" (given)" if gang.weight.given else ""))
+            cells += [str(gang.members.pending), str(ended)]
+        reasons = _why(gang, queue.gangs if wide else ())
+        rows.append((*cells, "; ".join(reasons if wide else reasons[:1])))
     parts: list[RenderableType] = []
     if rows:
         names = ["RANK", "GANG", "STATE", "RUN", "WAITED", *(["STARTS"] if starts else [])]
         names += ["STARVES IN", "WEIGHT", "WAIT", "ENDED"] if wide else []
         parts.append(columns(console, [*names, "WHY"], rows, styles=COLOURS))
-    counts = ", ".join(f"{count} {name}" for name, count in sorted(found.counts.items()) if count)
-    parts.append(safe(console, f"{counts or 'no gangs'}; order: {found.order}"))
-    for share in found.shares:
+    counts = ", ".join(f"{count} {name}" for name, count in sorted(queue.counts.items()) if count)
+    parts.append(safe(console, f"{counts or 'no gangs'}; order: {queue.order}"))
+    for share in queue.shares:
         said_of = f"namespace {share.namespace}: {max(share.cpu, share.memory):.0%} of the cluster"
         parts.append(safe(console, f"{said_of}, of at most {share.cap:.0%}"))
     return Group(*parts)
 
 
-def _why(one: QueuedGang, gangs: Sequence[QueuedGang]) -> list[str]:
-    said = [f"leaves for {one.leaves_for}" if one.leaves_for else ""]
-    said.append(f"waits until {', '.join(one.makes_room)} left" if one.makes_room else "")
-    if one.held_nodes:
-        place = f" in zone {one.zone}" if one.zone else ""
-        said.append(f"{counted(len(one.held_nodes), 'node')} held for it{place}")
-    if one.queue == "WQ" and one.admitted:
-        said.append(f"admitted{f' to zone {one.zone}' if one.zone else ''}, starting")
-    elif one.queue == "WQ":
+def _why(gang: QueuedGang, gangs: Sequence[QueuedGang]) -> list[str]:
+    reasons = [f"leaves for {gang.leaves_for}" if gang.leaves_for else ""]
+    reasons.append(f"waits until {', '.join(gang.makes_room)} left" if gang.makes_room else "")
+    if gang.held_nodes:
+        place = f" in zone {gang.zone}" if gang.zone else ""
+        reasons.append(f"{counted(len(gang.held_nodes), 'node')} held for it{place}")
+    if gang.queue == "WQ" and gang.admitted:
+        reasons.append(f"admitted{f' to zone {gang.zone}' if gang.zone else ''}, starting")
+    elif gang.queue == "WQ":
         # Gangs ahead that have room of one that would fit without them; one that waits without room delays none.
-        before = [each for each in gangs if each.queue == "WQ" and (each.rank or math.inf) < (one.rank or 0)]
-        before = sorted((each for each in before if one.code == "BEHIND"), key=lambda each: each.rank or 0)
+        before = [each for each in gangs if each.queue == "WQ" and (each.rank or math.inf) < (gang.rank or 0)]
+        before = sorted((each for each in before if gang.code == "BEHIND"), key=lambda each: each.rank or 0)
         ahead = [each.gang for each in before if each.admitted or each.held_nodes or each.makes_room]
         more = f" and {len(ahead) - 1} more" if len(ahead) > 1 else ""
         behind = f"behind {ahead[0]}{more}" if ahead else ""
-        said += [one.detail, (one.reason or "").removeprefix("netgang: "), behind]
-    return [each for each in said if each]
+        reasons += [gang.detail, (gang.reason or "").removeprefix("netgang: "), behind]
+    return [each for each in reasons if each]
 
 
-def plan_table(console: Console, found: PlanOfFiles) -> RenderableType:
+def plan_table(console: Console, plan: PlanOfFiles) -> RenderableType:
     """A line for each gang, in the order of the queue: its nodes, or why it waits; then reserved nodes."""
-    rows, gangs = [], list[AdmittedGang | WaitingGang]((*found.admitted, *found.waiting))
-    for one in sorted(gangs, key=lambda one: (one.rank, one.gang)):
-        if isinstance(one, AdmittedGang):
-            nodes = ", ".join(f"{pod} → {node}" for pod, node in one.members.items())
-            score = NONE if one.score is None else f"{one.score:.1f}"
-            rows.append((str(one.rank), one.gang, "admitted", one.zone, score, nodes))
+    rows, gangs = [], list[AdmittedGang | WaitingGang]((*plan.admitted, *plan.waiting))
+    for gang in sorted(gangs, key=lambda gang: (gang.rank, gang.gang)):
+        if isinstance(gang, AdmittedGang):
+            nodes = ", ".join(f"{pod} → {node}" for pod, node in gang.members.items())
+            score = NONE if gang.score is None else f"{gang.score:.1f}"
+            rows.append((str(gang.rank), gang.gang, "admitted", gang.zone, score, nodes))
         else:
-            why = f"{one.reason.removeprefix('netgang: ')}{f' ({one.detail})' if one.detail else ''}"
-            rows.append((str(one.rank), one.gang, "waiting", NONE, NONE, why))
+            why = f"{gang.reason.removeprefix('netgang: ')}{f' ({gang.detail})' if gang.detail else ''}"
+            rows.append((str(gang.rank), gang.gang, "waiting", NONE, NONE, why))
     parts: list[RenderableType] = []
     if rows:
         names = ("RANK", "GANG", "PLAN", "ZONE", "SCORE", "NODES OR WHY")
         parts.append(columns(console, names, rows, styles=_STATES))
-    counts = f"{counted(len(found.admitted), 'gang')} admitted, {len(found.waiting)} waiting; order: {found.order}"
+    counts = f"{counted(len(plan.admitted), 'gang')} admitted, {len(plan.waiting)} waiting; order: {plan.order}"
     parts.append(Text(counts))
-    parts += [safe(console, f"held for {gang}: {', '.join(nodes)}") for gang, nodes in found.held.items()]
+    parts += [safe(console, f"held for {gang}: {', '.join(nodes)}") for gang, nodes in plan.held.items()]
     return Group(*parts)
 
 
@@ -107,69 +107,69 @@ def job_in_full(console: Console, job: JobInFull, *, wide: bool) -> RenderableTy
     """One job, with the history of its changes."""
     rows = [
         (
-            f"{datetime.fromtimestamp(one.decided_s, UTC):%Y-%m-%dT%H:%M:%SZ}",
-            f"{one.before} → {one.after}",
-            one.who,
-            one.stage,
-            NONE if one.took_s is None else f"{one.took_s:.1f} s",
-            NONE if one.lost_pod_s is None else f"{one.lost_pod_s:.0f}",
-            one.why,
+            f"{datetime.fromtimestamp(change.decided_s, UTC):%Y-%m-%dT%H:%M:%SZ}",
+            f"{change.before} → {change.after}",
+            change.who,
+            change.stage,
+            NONE if change.took_s is None else f"{change.took_s:.1f} s",
+            NONE if change.lost_pod_s is None else f"{change.lost_pod_s:.0f}",
+            change.why,
         )
-        for one in job.changes
+        for change in job.changes
     ]
     names = ("DECIDED", "WORKERS", "BY", "STAGE", "TOOK", "LOST POD-SECONDS", "WHY")
     history = columns(console, names, rows) if rows else Text("its worker count has not been changed")
     return Group(_lines(console, [job], wide=wide), "", history)
 
 
-def jobs_table(console: Console, found: JobList, *, wide: bool) -> RenderableType:
+def jobs_table(console: Console, jobs: JobList, *, wide: bool) -> RenderableType:
     """A line for each job."""
-    if not found.jobs:
+    if not jobs.jobs:
         return Text("no jobs of kinds that netgang resizes")
-    parts = [_lines(console, found.jobs, wide=wide)]
-    if len(found.jobs) < found.of:
-        parts.append(Text(f"{len(found.jobs)} of {found.of} jobs; see --namespace"))
+    parts = [_lines(console, jobs.jobs, wide=wide)]
+    if len(jobs.jobs) < jobs.of:
+        parts.append(Text(f"{len(jobs.jobs)} of {jobs.of} jobs; see --namespace"))
     return Group(*parts)
 
 
 def _lines(console: Console, listed: Sequence[Job], *, wide: bool) -> RenderableType:
     rows = []
-    for one in listed:
-        cells = [one.job, one.kind, one.state, *map(str, (one.workers.now, one.workers.min, one.workers.max))]
+    for job in listed:
+        cells = [job.job, job.kind, job.state, *map(str, (job.workers.now, job.workers.min, job.workers.max))]
         if wide:
-            last = one.reported
+            last = job.reported
             loss, speed = (None, None) if last is None else (last.loss, last.samples_per_second)
             cells += [
-                str(len(one.placement.nodes)),
-                ",".join(one.placement.zones) if one.placement.nodes else NONE,
-                NONE if one.weight is None else f"{one.weight.omega:.4f}",
-                NONE if one.network is None else f"{one.network:.1f}",
+                str(len(job.placement.nodes)),
+                ",".join(job.placement.zones) if job.placement.nodes else NONE,
+                NONE if job.weight is None else f"{job.weight.omega:.4f}",
+                NONE if job.network is None else f"{job.network:.1f}",
                 NONE if last is None else str(last.step),
                 NONE if loss is None else f"{loss:.4g}",
                 NONE if speed is None else f"{speed:.4g}",
                 NONE if last is None else f"{duration(last.age_s)} ago",
             ]
         asked = ""  # By its metrics
-        if (metrics := one.metrics) is not None and metrics.reason:
+        if (metrics := job.metrics) is not None and metrics.reason:
             by = f"{metrics.workers} by {metrics.policy}: " if isinstance(metrics.workers, int) else ""
             asked = f"{by}{metrics.reason}"
-        alone = one.refusal is not None
-        rows.append((*cells, f"left alone: {one.refusal}" if alone else "; ".join(filter(None, (asked, one.wish)))))
+        alone = job.refusal is not None
+        rows.append((*cells, f"left alone: {job.refusal}" if alone else "; ".join(filter(None, (asked, job.wish)))))
     names = ("JOB", "KIND", "STATE", "WORKERS", "MIN", "MAX", *(_WIDE_OF_JOB if wide else ()), "WHY")
     return columns(console, names, rows, styles=COLOURS)
 
 
-def health(console: Console, found: Network) -> RenderableType:
+def health(console: Console, network: Network) -> RenderableType:
     """How much is measured, what is bad, and how the probe does."""
     lines = [
-        f"{metric}: {one.known_pairs} pairs measured; {one.mapped_nodes} of {one.nodes} nodes have an endpoint"
-        for metric, one in found.metrics.items()
+        f"{metric}: {counts.known_pairs} pairs measured; {counts.mapped_nodes} of {counts.nodes} nodes have an endpoint"
+        for metric, counts in network.metrics.items()
     ]
-    for bad in found.degraded:
+    for bad in network.degraded:
         worst = f"{value_text(Metric(bad.metric), bad.worst)} ({bad.source} → {bad.target})"
         links = f"{bad.kind} {bad.name or '(none)'}: {bad.metric} of {bad.bad} of {bad.of} links is bad"
         lines.append(f"{links}, the worst {worst}")
-    if probe := found.probe:
+    if probe := network.probe:
         of = probe.reporting + probe.silent.count + probe.unanswered.count
         lines.append(f"probe: {probe.reporting} of {of} agents report and get answers")
         troubles = ((probe.silent, "silent"), (probe.unanswered, "without any answer"))
@@ -208,7 +208,7 @@ def links_table(console: Console, links: Sequence[NodeLink]) -> RenderableType:
             _amount(link.throughput_bps, "bit/s"),
             NONE if link.age_s is None else duration(link.age_s),
         )
-        for link in sorted(links, key=lambda one: (natural_key(one.source), natural_key(one.target)))
+        for link in sorted(links, key=lambda link: (natural_key(link.source), natural_key(link.target)))
     ]
     return columns(console, ("FROM", "TO", "LOSS", "DELAY", "THROUGHPUT", "AGE"), rows)
 
@@ -218,10 +218,10 @@ def link_table(console: Console, link: LinkInFull, *, wide: bool) -> RenderableT
     rows: list[tuple[str, ...]] = []
     for name, part in link.metrics.items():
         limit, cells = part.no_better_than, [name]
-        for one in (part.there, part.back):
-            cells.append(_amount(None if one is None else one.value, part.unit))
+        for reading in (part.there, part.back):
+            cells.append(_amount(None if reading is None else reading.value, part.unit))
             if wide:
-                cells += [NONE, NONE] if one is None else [duration(one.age_s), one.origin or NONE]
+                cells += [NONE, NONE] if reading is None else [duration(reading.age_s), reading.origin or NONE]
         counts = _amount(part.counts, part.unit) if limit is None else f"at best {_amount(limit, part.unit)}"
         rows.append((*cells, counts, part.basis, f"{part.points:.2f}"))
     rows.append(("sum", *[NONE] * (len(rows[0]) - 2 if rows else 4), f"{link.points:.2f}"))
@@ -258,63 +258,63 @@ def natural_key(name: str) -> tuple[tuple[str | int, ...], str]:
     return tuple(int(part) if place % 2 else part for place, part in enumerate(parts)), name
 
 
-def print_explanation(console: Console, found: Explained | ExplainedPod) -> None:
+def print_explanation(console: Console, explained: Explained | ExplainedPod) -> None:
     """Why a gang or pod is where it is."""
-    if isinstance(found, ExplainedPod):
-        _say(console, f"{found.pod.name} is a pod of no gang; node: {found.pod.node or 'none yet'}")
+    if isinstance(explained, ExplainedPod):
+        _say(console, f"{explained.pod.name} is a pod of no gang; node: {explained.pod.node or 'none yet'}")
         return
-    where = f" in zone {found.zone}" if found.zone else ""
-    where += "" if found.score is None else f", network score {found.score:.1f}"
-    _say(console, f"{found.gang}: {found.state}{where}", style=_STATES.get(found.state, ""))
-    if found.cause is not None:
-        _say(console, f"{found.cause.reason}: {' '.join(filter(None, (found.cause.message, found.cause.suggestion)))}")
-    if found.reason:
-        _say(console, f"{found.reason}{f' ({found.detail})' if found.detail else ''}")
-    if found.expected_start is not None:
-        _say(console, found.expected_start.text)
+    where = f" in zone {explained.zone}" if explained.zone else ""
+    where += "" if explained.score is None else f", network score {explained.score:.1f}"
+    _say(console, f"{explained.gang}: {explained.state}{where}", style=_STATES.get(explained.state, ""))
+    if (cause := explained.cause) is not None:
+        _say(console, f"{cause.reason}: {' '.join(filter(None, (cause.message, cause.suggestion)))}")
+    if explained.reason:
+        _say(console, f"{explained.reason}{f' ({explained.detail})' if explained.detail else ''}")
+    if explained.expected_start is not None:
+        _say(console, explained.expected_start.text)
     shown = ("on_nodes", "held", "planned", "waiting", "ended", "missing")
-    parts = [f"{found.counts[name]} {name.replace('_', ' ')}" for name in shown if found.counts.get(name)]
-    exist, needed = found.counts.get("exist", 0), found.counts.get("needed", 0)
+    parts = [f"{explained.counts[name]} {name.replace('_', ' ')}" for name in shown if explained.counts.get(name)]
+    exist, needed = explained.counts.get("exist", 0), explained.counts.get("needed", 0)
     _say(console, f"members: {exist} exist, {needed} needed; {', '.join(parts)}")
-    if found.network is not None:
-        _say(console, network_line(found.network))
-    for line in _turn(found.turn):
+    if explained.network is not None:
+        _say(console, network_line(explained.network))
+    for line in _turn(explained.turn):
         _say(console, line)
-    if found.admission_lapses_in_s is not None:
-        _say(console, f"it is admitted, and has {duration_text(found.admission_lapses_in_s)} to come to bind")
-    if found.admission_refused is not None:
-        _say(console, f"the API server refused to admit it: {found.admission_refused}", style="red")
-    members = found.members[:_MEMBERS]
+    if explained.admission_lapses_in_s is not None:
+        _say(console, f"it is admitted, and has {duration_text(explained.admission_lapses_in_s)} to come to bind")
+    if explained.admission_refused is not None:
+        _say(console, f"the API server refused to admit it: {explained.admission_refused}", style="red")
+    members = explained.members[:_MEMBERS]
     rows = [(member.pod, member.role, member.state, member.node or NONE, member.why) for member in members]
     _print_lines(console, ("POD", "ROLE", "STATE", "NODE", "WHY"), rows)
-    if len(found.members) > _MEMBERS:
-        _say(console, f"{len(found.members) - _MEMBERS} more members; see --json")
-    _zones(console, found.zones)
-    for note in found.notes:
+    if len(explained.members) > _MEMBERS:
+        _say(console, f"{len(explained.members) - _MEMBERS} more members; see --json")
+    _zones(console, explained.zones)
+    for note in explained.notes:
         _say(console, f"note: {note}")
-    for problem in found.problems:
+    for problem in explained.problems:
         _say(console, f"note: {problem}", style="yellow")
-    for one in found.decisions[:_DECISIONS]:
-        what = " · ".join(part for part in (one.what, one.reason or "yes", one.detail) if part)
-        _say(console, f"{datetime.fromtimestamp(one.at_s, UTC):%Y-%m-%d %H:%M:%S}Z {what}")
+    for decision in explained.decisions[:_DECISIONS]:
+        what = " · ".join(part for part in (decision.what, decision.reason or "yes", decision.detail) if part)
+        _say(console, f"{datetime.fromtimestamp(decision.at_s, UTC):%Y-%m-%d %H:%M:%S}Z {what}")
 
 
-def print_supposed(console: Console, found: Supposed) -> None:
+def print_supposed(console: Console, supposed: Supposed) -> None:
     """What would differ."""
-    _say(console, f"Supposed: {found.said}")
-    for one in (*found.admitted, *found.other):
-        if one.before.state == "absent":
-            _say(console, f"{one.gang}: {_submitted(one.after)}", style=_STATES.get(one.after.state, ""))
+    _say(console, f"Supposed: {supposed.said}")
+    for gang in (*supposed.admitted, *supposed.other):
+        if gang.before.state == "absent":
+            _say(console, f"{gang.gang}: {_submitted(gang.after)}", style=_STATES.get(gang.after.state, ""))
     rows = [
-        *(_turned(one, one.after.state) for one in found.admitted),
-        *(_turned(one, one.after.state) for one in found.refused),
-        *(_turned(one, "moved") for one in found.moved),
-        *(_turned(one, _GONE.get(one.after.state, one.after.state)) for one in found.other),
+        *(_turned(gang, gang.after.state) for gang in supposed.admitted),
+        *(_turned(gang, gang.after.state) for gang in supposed.refused),
+        *(_turned(gang, "moved") for gang in supposed.moved),
+        *(_turned(gang, _GONE.get(gang.after.state, gang.after.state)) for gang in supposed.other),
     ]
     _print_lines(console, ("GANG", "NOW", "THEN", "ZONE", "WHERE OR WHY"), rows)
     if not rows:
         _say(console, "nothing would be different for any gang")
-    admitted, waiting = found.gangs.get("admitted", 0), found.gangs.get("waiting", 0)
+    admitted, waiting = supposed.gangs.get("admitted", 0), supposed.gangs.get("waiting", 0)
     _say(console, f"then {counted(admitted, 'gang')} admitted, {waiting} waiting")
 
 
@@ -325,12 +325,12 @@ def network_line(network: GangNetwork) -> str:
     nodes = counted(network.of_nodes, "node")
     if network.score is None:
         return f"network: {zones}, {nodes}; no two members exchange data over a link that is scored"
-    said = [f"network: {zones}, {nodes}, score {network.score:.1f}"]
+    parts = [f"network: {zones}, {nodes}, score {network.score:.1f}"]
     if (worst := network.worst) is not None:
         values = zip(METRICS, (worst.loss_ratio, worst.delay_ms, worst.throughput_bps), strict=True)
-        known = (f"{metric} {'not known' if value is None else value_text(metric, value)}" for metric, value in values)
-        said.append(f"worst link {worst.source} → {worst.target}: {worst.points:.0f} points, {', '.join(known)}")
-    return "; ".join(said)
+        texts = (f"{metric} {'not known' if value is None else value_text(metric, value)}" for metric, value in values)
+        parts.append(f"worst link {worst.source} → {worst.target}: {worst.points:.0f} points, {', '.join(texts)}")
+    return "; ".join(parts)
 
 
 def _turn(turn: PlaceInQueue) -> list[str]:
@@ -344,10 +344,10 @@ def _turn(turn: PlaceInQueue) -> list[str]:
         lines.append(f"ahead of it wait {named}")
     if ahead.admitted_count or ahead.starting:
         lines.append(f"ahead of it were given room: {some([*ahead.admitted, *ahead.starting])}")
-    if (kept := turn.reservation) is not None:
-        what = f"nodes {some(kept.held_nodes)}" if kept.held_nodes else f"{len(kept.nodes)} places"
-        until = f" until {datetime.fromtimestamp(kept.until_s, UTC):%H:%M:%S}Z" if kept.until_s is not None else ""
-        lines.append(f"{kept.kind} for it: {what}{f' in zone {kept.zone}' if kept.zone else ''}{until}")
+    if (room := turn.reservation) is not None:
+        what = f"nodes {some(room.held_nodes)}" if room.held_nodes else f"{len(room.nodes)} places"
+        until = f" until {datetime.fromtimestamp(room.until_s, UTC):%H:%M:%S}Z" if room.until_s is not None else ""
+        lines.append(f"{room.kind} for it: {what}{f' in zone {room.zone}' if room.zone else ''}{until}")
     return lines
 
 
@@ -356,18 +356,18 @@ def _zones(console: Console, zones: Sequence[ZoneVerdict]) -> None:
         return
     rows = [
         (
-            one.zone or "(none)",
-            "yes" if one.allowed else "no",
-            str(one.nodes),
-            f"{min(one.room, one.wanted)} of {one.wanted}",
-            f"{min(one.room_when_empty, one.wanted)} of {one.wanted}",
-            NONE if one.score is None else f"{one.score:.1f}",
-            NONE if one.distance_ms is None else f"{one.distance_ms:.3g} ms",
-            "; ".join(f"{short.amount} {short.resource} on {some(short.nodes)}" for short in one.short)
-            + ("; " if one.short and one.homeless else "")
-            + (f"nodes for {one.homeless} members" if one.homeless else ""),
+            zone.zone or "(none)",
+            "yes" if zone.allowed else "no",
+            str(zone.nodes),
+            f"{min(zone.room, zone.wanted)} of {zone.wanted}",
+            f"{min(zone.room_when_empty, zone.wanted)} of {zone.wanted}",
+            NONE if zone.score is None else f"{zone.score:.1f}",
+            NONE if zone.distance_ms is None else f"{zone.distance_ms:.3g} ms",
+            "; ".join(f"{short.amount} {short.resource} on {some(short.nodes)}" for short in zone.short)
+            + ("; " if zone.short and zone.homeless else "")
+            + (f"nodes for {zone.homeless} members" if zone.homeless else ""),
         )
-        for one in sorted(zones, key=lambda zone: (not zone.allowed, -zone.room, zone.zone))
+        for zone in sorted(zones, key=lambda zone: (not zone.allowed, -zone.room, zone.zone))
     ]
     _print_lines(console, ("ZONE", "ALLOWED", "NODES", "ROOM", "WHEN EMPTY", "NETWORK", "DISTANCE", "SHORT OF"), rows)
 
@@ -384,11 +384,11 @@ def _submitted(after: Fate) -> str:
     return f"would wait{rank}{behind}: {why}"
 
 
-def _turned(one: Turned, then: str) -> tuple[str, ...]:
-    after = one.after
+def _turned(gang: Turned, then: str) -> tuple[str, ...]:
+    after = gang.after
     where = some([f"{pod} → {node}" for pod, node in after.members.items()])
-    now = NONE if one.before.state == "absent" else _GONE.get(one.before.state, one.before.state)
-    return one.gang, now, then, after.zone or NONE, where or (after.reason or "").removeprefix("netgang: ")
+    now = NONE if gang.before.state == "absent" else _GONE.get(gang.before.state, gang.before.state)
+    return gang.gang, now, then, after.zone or NONE, where or (after.reason or "").removeprefix("netgang: ")
 
 
 def _print_lines(console: Console, names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -59,15 +59,15 @@ def _some(names: Iterable[str]) -> str:
 
 
 def _minor(version: str) -> tuple[int, int] | None:
-    found = re.match(r"v?(\d+)\.(\d+)", version)
-    return (int(found[1]), int(found[2])) if found else None
+    numbers = re.match(r"v?(\d+)\.(\d+)", version)
+    return (int(numbers[1]), int(numbers[2])) if numbers else None
 
 
 def _rights(seen: Facts) -> Iterator[Finding]:
     if lost := sorted(needed(seen.settings).intersection(seen.denied or ())):
-        said = _some(f"{verb} {resource}{'.' + group if group else ''}" for verb, group, resource in lost)
+        rights = _some(f"{verb} {resource}{'.' + group if group else ''}" for verb, group, resource in lost)
         fix = "helm upgrade, or apply the file of manifests/ again"
-        yield error("rights-missing", f"{seen.account} may not: {said}", fix)
+        yield error("rights-missing", f"{seen.account} may not: {rights}", fix)
     absent = [] if seen.confined is None else [name for name in CONFINING if name not in seen.confined]
     if absent:
         what = f"{seen.account} is not confined by {' and '.join(absent)}: its token could change any pod, and any job"
@@ -82,11 +82,11 @@ def _running(seen: Facts) -> Iterator[Finding]:
         return
     leads = lease is not None and lease.holder != "" and lease.renewed
     led = leads or seen.settings.leader_election is LeaderElection.OFF
-    if seen.gated and not (led and any(one.ready for one in replicas)):
+    if seen.gated and not (led and any(replica.ready for replica in replicas)):
         what = f"{len(seen.gated)} pods wait at netgang's gate, and no netgang acts: {_some(seen.gated)}"
         fix = "bring netgang back; or netgang uninstall, which releases them (docs/start/install.md)"
         yield error("gates-stranded", what, fix)
-    if (seen.wanted or replicas) and not any(one.ready for one in replicas):
+    if (seen.wanted or replicas) and not any(replica.ready for replica in replicas):
         what = "no pod of netgang's is ready: gangs do not start, and gated pods stay where they are"
         fix = "kubectl -n NAMESPACE describe deployment netgang; kubectl logs deploy/netgang"
         yield error("not-running", what, fix)
@@ -101,7 +101,7 @@ def _running(seen: Facts) -> Iterator[Finding]:
     elif not lease.renewed:
         what = f"{lease.holder} holds the Lease {LEASE_NAME} and does not renew it: no replica acts"
         yield error("leader-missing", what, look)
-    labelled = [one.name for one in replicas if one.role == LEADER]
+    labelled = [replica.name for replica in replicas if replica.role == LEADER]
     if replicas and len(labelled) != 1:
         reached = "one that does not lead" if labelled else "none"
         what = f"{len(labelled)} pods have the label netgang.io/role=leader: kube-scheduler reaches {reached}"
@@ -125,18 +125,18 @@ def _versions(seen: Facts) -> Iterator[Finding]:
 
 
 def _answered(seen: Facts) -> Iterator[Finding]:
-    found = seen.answered
-    if found is not None and found.problem is not None:
+    answer = seen.answered
+    if answer is not None and answer.problem is not None:
         fix = "kubectl -n netgang-system port-forward deploy/netgang 8889, then --url http://127.0.0.1:8889"
-        yield error("service-unreachable", found.problem, fix)
-    elif found is not None and not found.ready:
-        what = f"{found.url} is not ready: {'; '.join(found.reasons) or 'it does not say why'}"
+        yield error("service-unreachable", answer.problem, fix)
+    elif answer is not None and not answer.ready:
+        what = f"{answer.url} is not ready: {'; '.join(answer.reasons) or 'it does not say why'}"
         yield error("service-not-ready", what, "wait, or look at its log: it must read the whole cluster first")
 
 
 def _policies(seen: Facts) -> Iterator[Finding]:
-    found, settings = seen.policies, seen.settings
-    policy, binding = (of.get(GATE_POLICY) for of in found) if found else (None, None)
+    policies, settings = seen.policies, seen.settings
+    policy, binding = (of.get(GATE_POLICY) for of in policies) if policies else (None, None)
     fix = "helm upgrade with gates.enabled: true"
     if (policy or binding) and (policy is None or spec_of(binding).get("policyName") != GATE_POLICY):
         what = f"of the policy {GATE_POLICY} and its binding one is missing: nothing is gated"
@@ -147,7 +147,8 @@ def _policies(seen: Facts) -> Iterator[Finding]:
     if (failing := spec.get("failurePolicy", "Fail")) != "Ignore":
         what = f"failurePolicy of {GATE_POLICY} is {failing}: if it cannot be evaluated, no pod is created"
         yield error("gate-policy-closed", what, "set spec.failurePolicy: Ignore")
-    ours = [str(one.get("expression")) for one in spec.get("variables") or () if one.get("name") == "ours"]
+    variables = spec.get("variables") or ()
+    ours = [str(variable.get("expression")) for variable in variables if variable.get("name") == "ours"]
     if (meant := set(re.findall(r"'([^']*)'", "".join(ours[:1])))) != set(settings.scheduler_names):
         wanted = _some(settings.scheduler_names)
         what = f"{GATE_POLICY} gates pods of {_some(meant) or 'no scheduler'}, the settings mean {wanted}"
@@ -217,31 +218,31 @@ def _scheduler(seen: Facts) -> Iterator[Finding]:
     if not settings.extender or config is None:
         return
     yield from _profiles(config, settings)
-    if not (entries := [one for one in config.get("extenders") or () if any(one.get(verb) for verb in _VERBS)]):
+    if not (entries := [entry for entry in config.get("extenders") or () if any(entry.get(verb) for verb in _VERBS)]):
         fix = "copy `extenders` from scheduler-config/, which has an entry for each verb"
         yield error("extender-missing", "no extender is configured: netgang is never asked", fix)
         return
-    if not (ours := [one for one in entries if _leads_to_us(one, settings, service)]):
-        found = ", ".join(sorted({str(one.get("urlPrefix")) for one in entries}))
+    if not (ours := [entry for entry in entries if _leads_to_us(entry, settings, service)]):
+        prefixes = ", ".join(sorted({str(entry.get("urlPrefix")) for entry in entries}))
         where = f"{service.name}.{service.namespace}.svc:{service.port}" if service else f"127.0.0.1:{settings.port}"
         where = f"{'https' if settings.tls.cert_file is not None else 'http'}://{where}"
-        yield error("extender-url", f"urlPrefix {found} does not lead to netgang", f"set urlPrefix: {where}")
+        yield error("extender-url", f"urlPrefix {prefixes} does not lead to netgang", f"set urlPrefix: {where}")
         ours = entries
     for verb, path in _VERBS.items():
-        offered = [str(one[verb]) for one in ours if one.get(verb)]
+        offered = [str(entry[verb]) for entry in ours if entry.get(verb)]
         if offered != [path]:
-            said = f"is {', '.join(offered)}" if offered else "is missing"
-            yield error("extender-verbs", f"{verb} {said}", f"set {verb}: {path} in exactly one entry of extenders")
-    if any(one.get("preemptVerb") for one in ours):
+            state = f"is {', '.join(offered)}" if offered else "is missing"
+            yield error("extender-verbs", f"{verb} {state}", f"set {verb}: {path} in exactly one entry of extenders")
+    if any(entry.get("preemptVerb") for entry in ours):
         what = "preemptVerb is set: netgang does not answer it, and every preemption fails"
         yield error("extender-verbs", what, "remove preemptVerb")
-    for one in ours:
-        yield from _entry(one, settings)
+    for entry in ours:
+        yield from _entry(entry, settings)
 
 
 def _profiles(config: Json, settings: Settings) -> Iterator[Finding]:
     profiles = config.get("profiles") or [{}]
-    names = [str(one.get("schedulerName") or DEFAULT) for one in profiles]
+    names = [str(profile.get("schedulerName") or DEFAULT) for profile in profiles]
     if absent := sorted(set(settings.scheduler_names) - set(names)):
         what = f"no profile is named {', '.join(absent)}, the profiles are {', '.join(names)}"
         fix = "write the same name in profiles[].schedulerName and in netgang's setting scheduler_names"
@@ -249,13 +250,13 @@ def _profiles(config: Json, settings: Settings) -> Iterator[Finding]:
     for name, profile in zip(names, profiles, strict=True):
         plugins = profile.get("plugins") or {}
         disabled = (plugins.get("multiPoint") or {}).get("disabled") or ()
-        off = any(one.get("name") in ("DefaultPreemption", "*") for one in disabled)
+        off = any(plugin.get("name") in ("DefaultPreemption", "*") for plugin in disabled)
         if name in settings.scheduler_names and name != DEFAULT and not off:
             what = f"profile {name}: DefaultPreemption is on, and evicts members of lighter gangs one by one"
             fix = "set profiles[].plugins.multiPoint.disabled: [{name: DefaultPreemption}]"
             yield error("preemption-on", what, fix)
-    shares = [config.get("percentageOfNodesToScore"), *(one.get("percentageOfNodesToScore") for one in profiles)]
-    if settings.sees_all_nodes and any(one != 100 for one in (shares[0], *filter(None, shares[1:]))):
+    shares = [section.get("percentageOfNodesToScore") for section in (config, *profiles)]
+    if settings.sees_all_nodes and any(share != 100 for share in (shares[0], *filter(None, shares[1:]))):
         what = "percentageOfNodesToScore is not 100: planned nodes are sampled away, and that is taken for a refusal"
         yield error("nodes-sampled", what, "set percentageOfNodesToScore: 100")
     lease = config.get("leaderElection") or {}
@@ -266,30 +267,30 @@ def _profiles(config: Json, settings: Settings) -> Iterator[Finding]:
         yield error("scheduler-lease", what, fix)
 
 
-def _entry(one: Json, settings: Settings) -> Iterator[Finding]:
-    verbs = "+".join(path for verb, path in _VERBS.items() if one.get(verb))
-    timeout_s = duration_s(one.get("httpTimeout")) or _EXTENDER_TIMEOUT_S
+def _entry(entry: Json, settings: Settings) -> Iterator[Finding]:
+    verbs = "+".join(path for verb, path in _VERBS.items() if entry.get(verb))
+    timeout_s = duration_s(entry.get("httpTimeout")) or _EXTENDER_TIMEOUT_S
     bind_s = longest_bind_s(hold_s=settings.hold_limit_s)
-    if one.get("bindVerb") and timeout_s <= bind_s:
+    if entry.get("bindVerb") and timeout_s <= bind_s:
         what = (
             f"httpTimeout of the entry with bindVerb is {timeout_s:g} s, and a bind may take {bind_s:g} s "
             f"(hold_limit_s + {COMMIT_TIMEOUT_S:g} + slowest Binding): kube-scheduler gives up before the gang is bound"
         )
         fix = f"set httpTimeout: {settings.http_timeout_s:g}s there, or lower hold_limit_s"
         yield error("bind-timeout", what, fix)
-    if (one.get("filterVerb") or one.get("prioritizeVerb")) and timeout_s > _FILTER_MOST_S:
+    if (entry.get("filterVerb") or entry.get("prioritizeVerb")) and timeout_s > _FILTER_MOST_S:
         what = f"entry {verbs}: httpTimeout is {timeout_s:g} s, for which one unanswered call stops the whole scheduler"
         fix = "give filter and prioritize an entry of their own with httpTimeout: 2s, apart from bind"
         yield warning("filter-timeout", what, fix)
-    if not one.get("nodeCacheCapable"):
+    if not entry.get("nodeCacheCapable"):
         what = f"entry {verbs}: without nodeCacheCapable whole Node objects are sent with every call"
         yield error("node-objects", what, "set nodeCacheCapable: true")
-    if one.get("ignorable"):
+    if entry.get("ignorable"):
         what = f"entry {verbs}: ignorable lets a refused member pass, and start alone"
         yield error("extender-ignorable", what, "set ignorable: false")
-    scheme, tls = urlsplit(str(one.get("urlPrefix"))).scheme, one.get("tlsConfig") or {}
+    scheme, tls = urlsplit(str(entry.get("urlPrefix"))).scheme, entry.get("tlsConfig") or {}
     wanted = "https" if settings.tls.cert_file is not None else "http"
-    if scheme != wanted or bool(one.get("enableHTTPS")) != (wanted == "https"):
+    if scheme != wanted or bool(entry.get("enableHTTPS")) != (wanted == "https"):
         what = f"the entry speaks {scheme}, netgang {wanted}"
         fix = f"write {wanted}:// in urlPrefix and enableHTTPS: {str(wanted == 'https').lower()} (docs/how-to/tls.md)"
         yield error("extender-scheme", what, fix)
@@ -299,8 +300,8 @@ def _entry(one: Json, settings: Settings) -> Iterator[Finding]:
         yield error("extender-authority", what, fix)
 
 
-def _leads_to_us(one: Json, settings: Settings, service: ServiceAddress | None) -> bool:
-    parts = urlsplit(str(one.get("urlPrefix")))
+def _leads_to_us(entry: Json, settings: Settings, service: ServiceAddress | None) -> bool:
+    parts = urlsplit(str(entry.get("urlPrefix")))
     try:
         port = parts.port
     except ValueError:
@@ -320,12 +321,12 @@ _BY_SETTINGS = (_scheduler, _policies, _rights, _running, _probe, _network)
 def examine(seen: Facts) -> tuple[Finding, ...]:
     """All findings, the worst first; with settings that are refused or not known, little is checked."""
     fix = "name the file (--config, --scheduler-config), or run the doctor with an administrator's kubeconfig"
-    found = {Finding("not-seen", what, fix, Severity.NOTE) for what in seen.unseen}
+    findings = {Finding("not-seen", what, fix, Severity.NOTE) for what in seen.unseen}
     for problem in seen.settings_problems:
         what = f"settings of {seen.settings_from}: {problem}"
-        found.add(error("settings-invalid", what, "docs/reference/settings.md says what is accepted"))
+        findings.add(error("settings-invalid", what, "docs/reference/settings.md says what is accepted"))
     judged = seen.settings_seen and not seen.settings_problems
     for check in (*_ALWAYS, *(_BY_SETTINGS if judged else ())):
-        found.update(check(seen))
+        findings.update(check(seen))
     ranks = list(Severity)
-    return tuple(sorted(found, key=lambda one: (ranks.index(one.severity), one.id, one.what)))
+    return tuple(sorted(findings, key=lambda finding: (ranks.index(finding.severity), finding.id, finding.what)))

@@ -109,9 +109,9 @@ class Facts(msgspec.Struct, frozen=True):
     unseen: tuple[str, ...] = ()
 
 
-def spec_of(one: Json | None) -> Json:
+def spec_of(resource: Json | None) -> Json:
     """The object's spec; empty: none."""
-    return (one or {}).get("spec") or {}
+    return (resource or {}).get("spec") or {}
 
 
 def needed(settings: Settings) -> frozenset[calls.Right]:
@@ -187,15 +187,16 @@ class Look(msgspec.Struct):
     async def _settings(self, deployment: Json | None) -> Facts:
         if self.where.config is not None:
             return self.files
-        missing, found = f"Deployment {self.where.namespace}/{NAME}", None
+        missing, entry = f"Deployment {self.where.namespace}/{NAME}", None
         if deployment is not None:
             missing = f"ConfigMap of {missing}"
-            found = await self._tried("settings", self._mounted(deployment, "netgang.yaml"), None)
-        if deployment is None or found is None:
+            entry = await self._tried("settings", self._mounted(deployment, "netgang.yaml"), None)
+        if deployment is None or entry is None:
             self.unseen.append(f"settings: no {missing} can be read, and nothing was checked against them")
             return replace(self.files, settings_from="nowhere", settings_seen=False)
-        plain = {one["name"]: str(one["value"]) for one in _container_of(deployment).get("env") or () if "value" in one}
-        return settings_of(found[0], plain, origin=found[1])
+        variables = _container_of(deployment).get("env") or ()
+        plain = {variable["name"]: str(variable["value"]) for variable in variables if "value" in variable}
+        return settings_of(entry[0], plain, origin=entry[1])
 
     async def _scheduler(self, seen: Facts) -> Facts:
         looking = self._installed("deployments", SCHEDULER, group="/apis/apps/v1")
@@ -203,18 +204,18 @@ class Look(msgspec.Struct):
         config, origin = self.files.scheduler, self.files.scheduler_from
         if config is None and beside is not None:
             looked = self._mounted(beside, "scheduler.yaml")
-            if (found := await self._tried("kube-scheduler's configuration", looked, None)) is not None:
-                config, origin = scheduler_of(found[0], where=found[1]), found[1]
+            if (entry := await self._tried("kube-scheduler's configuration", looked, None)) is not None:
+                config, origin = scheduler_of(entry[0], where=entry[1]), entry[1]
         if config is None and seen.settings.extender:
             self.unseen.append("kube-scheduler's configuration: it was not checked")
         version = version_of(str(_container_of(beside or {}).get("image", "")))
         return replace(seen, scheduler=config, scheduler_from=origin, scheduler_version=version)
 
     async def _service(self) -> ServiceAddress | None:
-        if (found := await self._installed("services", NAME)) is None:
+        if (service := await self._installed("services", NAME)) is None:
             return None
-        spec = found["spec"]
-        port = next((one["port"] for one in spec["ports"] if one.get("name") in ("http", None)), 0)
+        spec = service["spec"]
+        port = next((entry["port"] for entry in spec["ports"] if entry.get("name") in ("http", None)), 0)
         return ServiceAddress(NAME, self.where.namespace, port, str(spec.get("clusterIP", "")))
 
     async def _running(self, settings: Settings) -> tuple[tuple[Replica, ...] | None, LeaseSeen | None]:
@@ -223,7 +224,7 @@ class Look(msgspec.Struct):
         replicas: tuple[Replica, ...] = ()
         for pod in await self.api.listed(base, {"labelSelector": f"app.kubernetes.io/name={NAME}"}):
             meta, states = pod["metadata"], (pod.get("status") or {}).get("conditions") or ()
-            ready = any(one["type"] == "Ready" and one["status"] == "True" for one in states)
+            ready = any(state["type"] == "Ready" and state["status"] == "True" for state in states)
             replicas += (Replica(meta["name"], ready=ready, role=(meta.get("labels") or {}).get(ROLE_LABEL, "")),)
         look = partial(self._installed, "leases", LEASE_NAME, group="/apis/coordination.k8s.io/v1")
         if (first := await look()) is None:
@@ -243,13 +244,13 @@ class Look(msgspec.Struct):
         def confines(name: str) -> bool:
             conditions, binding = spec_of(policies.get(name)).get("matchConditions") or (), spec_of(bindings.get(name))
             refuses = binding.get("policyName") == name and "Deny" in (binding.get("validationActions") or ())
-            return refuses and any(f"'{account}'" in str(one.get("expression")) for one in conditions)
+            return refuses and any(f"'{account}'" in str(condition.get("expression")) for condition in conditions)
 
         return frozenset(filter(confines, CONFINING))
 
     async def _by_name(self, version: str, kind: str) -> list[dict[str, Json]]:
         paths = (f"{_POLICIES}/{version}/{kind}{ending}" for ending in ("policies", "policybindings"))
-        return [{one["metadata"]["name"]: one for one in await self.api.listed(path)} for path in paths]
+        return [{item["metadata"]["name"]: item for item in await self.api.listed(path)} for path in paths]
 
     async def _nodes(self, settings: Settings) -> tuple[Node, ...]:
         label = settings.zone_label
@@ -268,10 +269,10 @@ def of_files(where: Where) -> Facts:
     if where.scheduler_config is None:
         return seen
     name = f"file {where.scheduler_config}"
-    found = scheduler_of(_text_of(where.scheduler_config), where=name)
+    config = scheduler_of(_text_of(where.scheduler_config), where=name)
     second = "default-scheduler" not in seen.settings.scheduler_names
     service = ServiceAddress(NAME, where.namespace, seen.settings.port) if second else None
-    return replace(seen, scheduler=found, scheduler_from=name, service=service)
+    return replace(seen, scheduler=config, scheduler_from=name, service=service)
 
 
 def settings_of(text: str, environment: Mapping[str, str], *, origin: str) -> Facts:
@@ -282,8 +283,8 @@ def settings_of(text: str, environment: Mapping[str, str], *, origin: str) -> Fa
     """
     problems: tuple[str, ...]
     try:
-        found = yaml.safe_load(text) or {}
-        return Facts(Settings().changed(merge(found, from_environment(environment))), origin)
+        values = yaml.safe_load(text) or {}
+        return Facts(Settings().changed(merge(values, from_environment(environment))), origin)
     except ConfigError as error:
         problems = tuple(str(error).splitlines())
     except (yaml.YAMLError, RecursionError, TypeError, AttributeError):
@@ -294,12 +295,12 @@ def settings_of(text: str, environment: Mapping[str, str], *, origin: str) -> Fa
 def scheduler_of(text: str, *, where: str) -> Json:
     """The document with a kube-scheduler's configuration. Errors: ConfigError if it is no YAML mapping."""
     try:
-        found = yaml.safe_load(text)
+        document = yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError) as error:
         raise ConfigError(f"{where}: not YAML") from error
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise ConfigError(f"{where}: holds no KubeSchedulerConfiguration")
-    return found
+    return document
 
 
 def _text_of(file: Path) -> str:
@@ -335,8 +336,9 @@ def version_of(image: str) -> str | None:
 async def ask_sources(seen: Facts, clock: Clock) -> Facts:
     """With what each source gives, asked once from here, but for files of the pod, which are not here."""
     settings = seen.settings
-    there = [one for one in settings.network.sources if not isinstance(one, FileSource) or one.path.exists()]
-    if settings.network.sources and not there:
+    sources = settings.network.sources
+    there = [source for source in sources if not isinstance(source, FileSource) or source.path.exists()]
+    if sources and not there:
         return seen
     chosen = replace(settings, network=replace(settings.network, sources=tuple(there)))
     problems: dict[str, str | None] = {}
@@ -356,7 +358,7 @@ async def ask_sources(seen: Facts, clock: Clock) -> Facts:
                 problems[name] = f"no answer within {_FETCH_S:g} s"
     if not batches:
         return replace(seen, sources=problems, endpoints=None)
-    tables = [MeasurementTable.from_measurements(one.measurements) for one in batches]
+    tables = [MeasurementTable.from_measurements(batch.measurements) for batch in batches]
     ends = (end for batch in batches for end in batch.endpoints)
     mapping = map_nodes(seen.nodes or (), ends, settings.network, tables)
     measured = [metric for metric in METRICS if any(table.measured_ends(metric) for table in tables)]
@@ -375,7 +377,7 @@ async def ask_running(seen: Facts, url: str) -> Facts:
         return replace(seen, answered=Answered(url, str(error)))
     network = document.detail.network or NetworkSources(())
     answered = Answered(url, None, document.ready, document.reasons, network.probe or None)
-    sources = {one.name: one.error for one in network.sources}
+    sources = {source.name: source.error for source in network.sources}
     endpoints = Endpoints(network.mapping.nodes) if network.mapping else None
     return replace(seen, answered=answered, sources=sources, endpoints=endpoints)
 

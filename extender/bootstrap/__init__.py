@@ -47,7 +47,7 @@ async def live(settings: Settings, *, limits: Limits = LIMITS) -> AsyncIterator[
         reviews = None
         if settings.reports.port is not None:
             reviews = await stack.enter_async_context(KubeReviews(server, concurrency=FEW))
-        sources = [await stack.enter_async_context(closing(one)) for one in sources_of(settings)]
+        sources = [await stack.enter_async_context(closing(polled)) for polled in sources_of(settings)]
         stands = await stack.enter_async_context(
             candidacy(settings, server, rng, environment=os.environ, host=socket.gethostname())
         )
@@ -90,7 +90,7 @@ def reflectors_of(
     )
     return {
         name: follow(
-            path=newest.collection(), other_versions=[one.collection() for one in older],
+            path=newest.collection(), other_versions=[version.collection() for version in older],
             reduce=reduce, sink=sink, unreadable=unreadable.of_kind(newest.api_version, kind),
         )
         for name, (newest, *older), kind, reduce, sink in kinds
@@ -100,14 +100,14 @@ def reflectors_of(
 def sources_of(settings: Settings) -> list[Polled]:
     """The adapters for the configured sources; the first of a kind has the kind's name, others a number behind it."""
     seen: Counter[str] = Counter()
-    found = []
-    for one in settings.network.sources:
-        seen[one.kind] += 1
-        name = one.kind if seen[one.kind] == 1 else f"{one.kind}-{seen[one.kind]}"
+    adapters = []
+    for source in settings.network.sources:
+        seen[source.kind] += 1
+        name = source.kind if seen[source.kind] == 1 else f"{source.kind}-{seen[source.kind]}"
         # One `stat` of a file costs nothing.
-        interval_s = 5.0 if isinstance(one, network.FileSource) else one.interval_s
-        found.append(Polled(source_of(one, name), interval_s))
-    return found
+        interval_s = 5.0 if isinstance(source, network.FileSource) else source.interval_s
+        adapters.append(Polled(source_of(source, name), interval_s))
+    return adapters
 
 
 @asynccontextmanager
@@ -147,9 +147,8 @@ async def embedded(settings: Settings) -> AsyncIterator[Service]:
     assert settings.snapshot is not None
     saved = read_cluster(settings.snapshot, zone_label=settings.zone_label)
     async with AsyncExitStack() as stack:
-        yield in_memory(
-            settings, saved, sources=[await stack.enter_async_context(closing(one)) for one in sources_of(settings)]
-        )
+        sources = [await stack.enter_async_context(closing(polled)) for polled in sources_of(settings)]
+        yield in_memory(settings, saved, sources=sources)
 
 
 def in_memory(settings: Settings, saved: ClusterFile, *, sources: Sequence[Polled] = ()) -> Service:

@@ -123,12 +123,12 @@ class Probing:
 
 def zones_of_waiting(snapshot: Snapshot, policy: Policy) -> AbstractSet[ZoneName]:
     """Zones that gangs with pods to place may use. Cost: O(pods of gangs)."""
-    found: set[ZoneName] = set()
+    usable: set[ZoneName] = set()
     for gang in snapshot.gangs.values():
         if gang.actionable and gang.pending:
             zones = gang_options(dict(gang.options), policy).zones
-            found.update(snapshot.table.zones if zones is None else zones)
-    return found
+            usable.update(snapshot.table.zones if zones is None else zones)
+    return usable
 
 
 def nodes_of_gangs(snapshot: Snapshot, *, foreign: bool = False) -> AbstractSet[NodeName]:

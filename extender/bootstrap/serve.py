@@ -156,9 +156,9 @@ class _Crowded(H11Protocol):
 
 
 @asynccontextmanager
-async def running(made: AbstractAsyncContextManager[Service]) -> AsyncIterator[Service]:
+async def running(context: AbstractAsyncContextManager[Service]) -> AsyncIterator[Service]:
     """The service with its tasks running; a task that fails ends the process, so that it is restarted."""
-    async with made as service, asyncio.TaskGroup() as group:
+    async with context as service, asyncio.TaskGroup() as group:
         work = group.create_task(service.run(), name="service")
         try:
             yield service

@@ -116,7 +116,7 @@ class Service:
         started, resizing = controllers.started, controllers.resizing
         sync = partial(_statuses, common.followed)
         tasks: dict[str, Any] = {
-            **{f"follow {name}": one.run for name, one in common.followed.items()},
+            **{f"follow {name}": reflector.run for name, reflector in common.followed.items()},
             "plan": self._plan_once_synced,
             "report plans": common.planner.report.run,
             "wake": common.wakes.run,

@@ -136,24 +136,24 @@ class Election:
         self._renewed_s, self._outdated = _NEVER, True
         return None if mine is None else Write(replace(self._renewal(wall_us), holder="", duration_s=1), mine)
 
-    def was_read(self, found: Lease | None, *, sent_s: float, now_s: float) -> None:
+    def was_read(self, lease: Lease | None, *, sent_s: float, now_s: float) -> None:
         """The Lease was read; `None`: there is none."""
-        led, before, self._lease = self.leading(now_s), self._lease, found
+        led, before, self._lease = self.leading(now_s), self._lease, lease
         for write, sent_s in self._unanswered:
-            if found is not None and found.spec == write.spec:
+            if lease is not None and lease.spec == write.spec:
                 self._renewed_s = max(sent_s, self._renewed_s)
-        version = found and found.version
-        self._unanswered = [one for one in self._unanswered if (one[0].over and one[0].over.version) == version]
+        version = lease and lease.version
+        self._unanswered = [sent for sent in self._unanswered if (sent[0].over and sent[0].over.version) == version]
         if not self._is_mine:
             self._renewed_s = _NEVER
-        if found is None:
+        if lease is None:
             if led:
                 self._free_at_s = _NEVER
             elif before is not None:  # its holder may have renewed it just before
                 self._free_at_s = now_s + (before.spec.duration_s or self.times.duration_s)
-        elif before is None or before.spec != found.spec:
-            waits = found.spec.holder not in ("", self.identity)
-            self._free_at_s = now_s + (found.spec.duration_s or self.times.duration_s) if waits else _NEVER
+        elif before is None or before.spec != lease.spec:
+            waits = lease.spec.holder not in ("", self.identity)
+            self._free_at_s = now_s + (lease.spec.duration_s or self.times.duration_s) if waits else _NEVER
         self._outdated = False
         later_s = now_s if self._is_mine else sent_s + self.times.look_period_s
         self.due_s = max(now_s, min(later_s, self._free_at_s))

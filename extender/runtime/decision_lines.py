@@ -129,7 +129,7 @@ class RecentDecisions:
             return
         gang = GangKey(decision.gang)
         before = self._of.get(gang, ())
-        if what == _REASON and [one.what for one in before[:MOST_REASONS]] == [_REASON] * MOST_REASONS:
+        if what == _REASON and [past.what for past in before[:MOST_REASONS]] == [_REASON] * MOST_REASONS:
             before = before[: MOST_REASONS - 1] + before[MOST_REASONS:]
         where = " on ".join(filter(None, (decision.pod, decision.node)))
         self._of[gang] = (Past(now_s, what, decision.reason, where), *before[: MOST_EACH - 1])

@@ -70,9 +70,9 @@ async def collect_when_grown(memory_bytes: Callable[[], int] = resident_bytes) -
         now_bytes = memory_bytes()
         base_bytes = min(base_bytes, now_bytes)
         if now_bytes >= GROWTH_RATIO * base_bytes:
-            found = gc.collect()
+            collected = gc.collect()
             base_bytes = memory_bytes()
-            _log.info("memory grew to %d MiB: collected %d objects", now_bytes >> 20, found)
+            _log.info("memory grew to %d MiB: collected %d objects", now_bytes >> 20, collected)
 
 
 _libc = cache(partial(ctypes.CDLL, None))  # once: each has a type of its own, which is garbage in a cycle

@@ -34,8 +34,8 @@ async def next_slice() -> None:
 
 async def in_slices(steps: Steps[_T]) -> _T:
     """The result of the work; others have a turn at the first pause after each slice."""
-    made, _ = await in_timed_slices(steps)
-    return made
+    result, _ = await in_timed_slices(steps)
+    return result
 
 
 async def in_timed_slices(steps: Steps[_T]) -> tuple[_T, float]:
@@ -47,8 +47,8 @@ async def in_timed_slices(steps: Steps[_T]) -> tuple[_T, float]:
         try:
             next(steps)
         except StopIteration as done:
-            made: _T = done.value
-            return made, spent_s + loop.time() - began_s
+            result: _T = done.value
+            return result, spent_s + loop.time() - began_s
         if loop.time() - began_s >= SLICE_S:
             spent_s += loop.time() - began_s
             await next_slice()

@@ -128,11 +128,11 @@ class VerbsApp:
         self._unready_until_s = asyncio.get_running_loop().time() + UNREADY_AFTER_ERROR_S
 
     def _readiness(self) -> Readiness:
-        found = self.views.readiness()
+        readiness = self.views.readiness()
         if asyncio.get_running_loop().time() >= self._unready_until_s:
-            return found
-        reasons = (*found.reasons, "an internal error happened a moment ago, the log says more")
-        return msgspec.structs.replace(found, ready=False, reasons=reasons)
+            return readiness
+        reasons = (*readiness.reasons, "an internal error happened a moment ago, the log says more")
+        return msgspec.structs.replace(readiness, ready=False, reasons=reasons)
 
     async def _answer(self, verb: str, body: bytes, receive: Receive, *, looks: bool) -> VerbReply:
         """The reply to a whole body, which may only be a look. Errors: BadRequestError: it cannot be read."""

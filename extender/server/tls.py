@@ -76,9 +76,9 @@ class _Connection(ssl.SSLObject):
             raise self._failure
         try:
             super().do_handshake()
-            found = names_of(self.getpeercert() or {}) if self.allowed else self.allowed
-            if self.allowed and not found & self.allowed:
-                named = ", ".join(sorted(found)) or "no client"
+            names = names_of(self.getpeercert() or {}) if self.allowed else self.allowed
+            if self.allowed and not names & self.allowed:
+                named = ", ".join(sorted(names)) or "no client"
                 why = f"the client's certificate names {named}, which tls.client_names does not allow"
                 raise ssl.SSLError(ssl.SSL_ERROR_SSL, why)
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
@@ -117,14 +117,14 @@ class Loaded(msgspec.Struct, frozen=True):
 
 def marks_of(settings: TlsSettings) -> Sequence[object]:
     """The present version of the files; one that cannot be looked at counts as a version, too. Blocks: file system."""
-    found: list[object] = []
+    marks: list[object] = []
     for path in filter(None, (settings.cert_file, settings.key_file, settings.client_ca_file)):
         try:
             about = path.stat()
-            found.append((about.st_dev, about.st_ino, about.st_mtime_ns, about.st_size))
+            marks.append((about.st_dev, about.st_ino, about.st_mtime_ns, about.st_size))
         except OSError as error:
-            found.append(error.errno)
-    return found
+            marks.append(error.errno)
+    return marks
 
 
 def load(settings: TlsSettings, *, now_s: float) -> Loaded:
@@ -199,12 +199,12 @@ def _load_authorities(context: ssl.SSLContext, ca_file: Path, *, now_s: float) -
         what = f"{field}: OpenSSL cannot use it: {words_of(error)}"
         raise ConfigError(f"{what}; accepted: a PEM file with {holds}") from error
     context.verify_mode = ssl.CERT_REQUIRED
-    ends_s = [ssl.cert_time_to_seconds(str(one["notAfter"])) for one in context.get_ca_certs()]
+    ends_s = [ssl.cert_time_to_seconds(str(certificate["notAfter"])) for certificate in context.get_ca_certs()]
     if not ends_s:
         raise ConfigError(f"{field}: holds no certificate of an authority (CA:TRUE); accepted: a PEM file with {holds}")
     if max(ends_s) <= now_s:
         raise ConfigError(f"{field}: every certificate in it has expired; renew it")
-    return min(one for one in ends_s if one > now_s)
+    return min(end_s for end_s in ends_s if end_s > now_s)
 
 
 def _must_be_readable(field: str, path: Path, holds: str) -> None:

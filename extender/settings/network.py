@@ -185,7 +185,7 @@ class MaddashSettings(HttpSource, frozen=True):
 
 def _listed(names: Any) -> Any:
     if isinstance(names, Mapping):
-        return {metric: _listed(one) for metric, one in names.items()}
+        return {metric: _listed(value) for metric, value in names.items()}
     return [names] if isinstance(names, str) else names
 
 

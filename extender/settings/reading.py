@@ -66,14 +66,14 @@ class _Reader:
         bare, inner = _bare(kind), get_args(_bare(kind))
         origin = get_origin(bare)
         if origin in (Union, UnionType):
-            others = [one for one in inner if one is not NoneType]
+            others = [variant for variant in inner if variant is not NoneType]
             if value is None and len(others) < len(inner):
                 return None
             if len(others) == 1:
                 return self.value(others[0], value, base, place)
             if isinstance(value, tuple(others)):
                 return value
-            kinds = {get_args(get_type_hints(one)["kind"])[0]: one for one in others}
+            kinds = {get_args(get_type_hints(variant)["kind"])[0]: variant for variant in others}
             chosen = kinds.get(str(value.get("kind"))) if isinstance(value, Mapping) else None
             if chosen is None:
                 return self._refuse(place, value, f"kind must be one of {', '.join(kinds)}")
@@ -94,20 +94,20 @@ class _Reader:
                 return given
             if not isinstance(given, Mapping):
                 return self._refuse(place, value, "must be names and values")
-            own, hints = {one.name: one for one in fields(kind)}, get_type_hints(kind, include_extras=True)
+            own, hints = {field.name: field for field in fields(kind)}, get_type_hints(kind, include_extras=True)
             hidden: frozenset[str] = frozenset() if self._fixed else getattr(kind, "fixed", frozenset())
-            made = {}
-            for name, one in given.items():
+            values = {}
+            for name, raw in given.items():
                 if name not in own or name in hidden:
                     self._refuse((*place, name), msgspec.UNSET, unknown(name, own.keys() - hidden))
                 else:
                     old = own[name].default if base is None else getattr(base, name)
                     old = old if isinstance(old, msgspec.Struct) else None
-                    made[name] = self.value(hints[name], one, old, (*place, name))
-            for name in (one.name for one in own.values() if base is None and one.required and one.name not in given):
+                    values[name] = self.value(hints[name], raw, old, (*place, name))
+            for name in (name for name, field in own.items() if base is None and field.required and name not in given):
                 self._refuse((*place, name), msgspec.UNSET, "must be given")
             if len(self.mistakes) == before:
-                return replace(base, **made) if base is not None else kind(**made)
+                return replace(base, **values) if base is not None else kind(**values)
         except ValueError as error:
             name, _, why = str(error).partition(": ")
             if name in kind.__struct_fields__:
@@ -122,12 +122,12 @@ class _Reader:
         if not isinstance(value, list | tuple | set | frozenset):
             self._refuse(place, value, "must be a list")
             return []
-        for bounds in (one for one in get_args(kind) if isinstance(one, msgspec.Meta)):
+        for bounds in (meta for meta in get_args(kind) if isinstance(meta, msgspec.Meta)):
             if len(value) < (bounds.min_length or 0):
                 self._refuse(place, value, f"must have at least {bounds.min_length} entries")
             if len(value) > (bounds.max_length or len(value)):
                 self._refuse(place, value, f"must have at most {bounds.max_length} entries")
-        return [self.value(entry, one, None, (*place, number)) for number, one in enumerate(value)]
+        return [self.value(entry, raw, None, (*place, number)) for number, raw in enumerate(value)]
 
     def _mapping(self, key: Any, entry: Any, value: Any, place: Place) -> dict[Any, Any]:
         """One value in place of a mapping whose keys are a closed set stands for all of them; null is no value."""
@@ -140,9 +140,9 @@ class _Reader:
         for name in value.keys() - set(key) if closed else ():
             self._refuse((*place, name), msgspec.UNSET, unknown(name, key))
         return {
-            self.value(key, name, None, place): self.value(entry, one, None, (*place, str(name)))
-            for name, one in value.items()
-            if not closed or (name in set(key) and one is not None)
+            self.value(key, name, None, place): self.value(entry, raw, None, (*place, str(name)))
+            for name, raw in value.items()
+            if not closed or (name in set(key) and raw is not None)
         }
 
     def _leaf(self, kind: Any, bare: Any, value: Any, place: Place) -> Any:
@@ -154,15 +154,15 @@ class _Reader:
         if value != value:  # NaN, which is beyond no bound
             return self._refuse(place, value, "must be a finite number")
         try:
-            made = msgspec.convert(value, kind, strict=False, dec_hook=_path)
+            converted = msgspec.convert(value, kind, strict=False, dec_hook=_path)
         except msgspec.ValidationError as error:
-            accepted = [repr(str(one)) for one in bare] if closed else []
+            accepted = [repr(str(member)) for member in bare] if closed else []
             one_of = " or ".join(part for part in (", ".join(accepted[:-1]), accepted[-1]) if part) if closed else ""
-            said = [one.extra["must"] for one in get_args(kind) if isinstance(one, msgspec.Meta) and one.extra]
-            return self._refuse(place, value, f"must {[*said, f'be {one_of}'][0]}" if said or closed else _why(error))
-        if isinstance(made, float) and not isfinite(made):
+            rules = [meta.extra["must"] for meta in get_args(kind) if isinstance(meta, msgspec.Meta) and meta.extra]
+            return self._refuse(place, value, f"must {[*rules, f'be {one_of}'][0]}" if rules or closed else _why(error))
+        if isinstance(converted, float) and not isfinite(converted):
             return self._refuse(place, value, "must be a finite number")
-        return made
+        return converted
 
     def _refuse(self, place: Place, value: Any, text: str) -> None:
         if place:

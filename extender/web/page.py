@@ -58,20 +58,20 @@ def version(views: Views) -> tuple[object, ...]:
 
 async def sections_of(views: Views) -> Sections:
     """Every section as JSON. Cost: as /v1/queue, and O(nodes)."""
-    made: dict[str, bytes] = {}
+    sections: dict[str, bytes] = {}
     snapshot = views.planner.snapshot or views.context.cache.snapshot()
     for name, section in {"status": _status, "zones": _zones, "gates": _gates, "network": _network}.items():
-        made[name] = msgspec.json.encode(section(views, snapshot))
+        sections[name] = msgspec.json.encode(section(views, snapshot))
         await next_slice()
     told = ("what", "gang", "pod", "node", "reason")
-    decisions = [{"at_s": at_s, **_shown(one, *told)} for at_s, one in views.recent.changes()]
-    made["decisions"] = msgspec.json.encode({"rows": decisions})
+    decisions = [{"at_s": at_s, **_shown(decision, *told)} for at_s, decision in views.recent.changes()]
+    sections["decisions"] = msgspec.json.encode({"rows": decisions})
     if views.jobs is not None:
         jobs = await views.jobs.listed(limit=MOST_JOBS)
         shown = ("job", "kind", "state", "workers", "network", "refusal", "wish", "last_change")
-        made["jobs"] = msgspec.json.encode({"rows": [_shown(one, *shown) for one in jobs.jobs], "of": jobs.of})
-    made["queue"] = msgspec.json.encode(queue_section(await views.queue()))
-    return made
+        sections["jobs"] = msgspec.json.encode({"rows": [_shown(job, *shown) for job in jobs.jobs], "of": jobs.of})
+    sections["queue"] = msgspec.json.encode(queue_section(await views.queue()))
+    return sections
 
 
 def _shown(source: object, *names: str) -> Document:
@@ -101,7 +101,7 @@ def _zones(views: Views, snapshot: Snapshot) -> Document:
     usable = _usable(snapshot)
     spread = (table.allocatable > 0).sum(axis=0)
     usual = (CPU, MEMORY, PODS, "ephemeral-storage")
-    extended = [one for one in np.argsort(-spread, kind="stable").tolist() if table.axis[one] not in usual]
+    extended = [column for column in np.argsort(-spread, kind="stable").tolist() if table.axis[column] not in usual]
     plain = [column for column, name in enumerate(table.axis) if name in (CPU, MEMORY)]
     shown = [*plain, *extended][:4]  # cpu, memory, and the two extended resources that most nodes have
     free = np.maximum(table.allocatable - snapshot.used, 0)
@@ -160,25 +160,25 @@ def _letter(pod: Pod, held: Container[PodUid]) -> str:
 
 
 def _network(views: Views, _: Snapshot) -> Document:
-    status, kept = views.network_status(), ("name", "last_success_s", "error", "measurements")
+    status, fields = views.network_status(), ("name", "last_success_s", "error", "measurements")
     sources = status.sources if status is not None else ()
-    shown = [{**_shown(one, *kept), "problems": len(one.problems)} for one in sources]
+    shown = [{**_shown(source, *fields), "problems": len(source.problems)} for source in sources]
     return {"sources": shown, "degraded": views.alarms.bad_now(), "agents": views.probe_agents()}
 
 
 def queue_section(queue: Queue) -> Document:
     """The first gangs of the queue, with the planner's reason; the cause is in the document of /v1/explain."""
-    kept = ("gang", "state", "rank", "priority", "waiting_since_s", "running_since_s", "admitted", "zone", "reason")
+    fields = ("gang", "state", "rank", "priority", "waiting_since_s", "running_since_s", "admitted", "zone", "reason")
     rows = []
-    for one in queue.gangs[:MOST_GANGS]:
+    for gang in queue.gangs[:MOST_GANGS]:
         more = {
-            "detail": one.detail[:300],
-            "weight": float(f"{one.weight.omega_prime:.4g}"),
-            "members": list(_shown(one.members, "min_available", "pending", "running", "succeeded").values()),
-            "starves": one.starves_in_s is not None and one.state == "WAITING",
-            "expected": None if one.expected_start is None else _shown(one.expected_start, "start_s", "after"),
+            "detail": gang.detail[:300],
+            "weight": float(f"{gang.weight.omega_prime:.4g}"),
+            "members": list(_shown(gang.members, "min_available", "pending", "running", "succeeded").values()),
+            "starves": gang.starves_in_s is not None and gang.state == "WAITING",
+            "expected": None if gang.expected_start is None else _shown(gang.expected_start, "start_s", "after"),
         }
-        rows.append(_shown(one, *kept) | more)
+        rows.append(_shown(gang, *fields) | more)
     return {"order": queue.order, "counts": queue.counts, "rows": rows, "of": len(queue.gangs)}
 
 
@@ -221,7 +221,7 @@ def mesh_document(
         "soft_ttl_s": soft_s,
         "hard_ttl_s": hard_s,
         "grades": _letters(cells, bounds),
-        "stale": ["".join("1" if one else "0" for one in row) for row in stale.tolist()],
+        "stale": ["".join("1" if cell else "0" for cell in row) for row in stale.tolist()],
         "values": _shortened(values),
         "ages_s": [[None if age != age else round(age) for age in row] for row in ages.tolist()],
         "worst": _worst(cells, metric),
@@ -252,8 +252,8 @@ def _of_zones(snapshot: Snapshot, metric: Metric) -> _Cells:
     zone_of = np.array([*(number.get(node.zone, -1) for node in table.nodes), -1], np.int64)
     sources, targets, values, ages_s = network.measured_values(metric)
     a, b = row_of[sources], row_of[targets]
-    known = (zone_of[a] >= 0) & (zone_of[b] >= 0)
-    a, b, values, ages_s = a[known], b[known], values[known], ages_s[known]
+    inside = (zone_of[a] >= 0) & (zone_of[b] >= 0)
+    a, b, values, ages_s = a[inside], b[inside], values[inside], ages_s[inside]
     shape, size = (len(zones), len(zones)), len(zones) ** 2
     cell = zone_of[a] * len(zones) + zone_of[b]
     counts = np.bincount(cell, minlength=size) if size else np.zeros(0, np.int64)
@@ -280,13 +280,13 @@ def _worst_nodes(
     snapshot: Snapshot, cell: Ints, a: Ints, b: Ints, poor: Bools, shape: tuple[int, int]
 ) -> list[list[str | None]]:
     """Per cell the node with most bad pairs, of equal ones the first; None: there is none. Cost: O(bad pairs)."""
-    found: list[list[str | None]] = [[None] * shape[1] for _ in range(shape[0])]
+    names: list[list[str | None]] = [[None] * shape[1] for _ in range(shape[0])]
     nodes = max(len(snapshot.table.names), 1)
     keys, counts = np.unique(np.concatenate([cell[poor] * nodes + ends[poor] for ends in (a, b)]), return_counts=True)
     for at in np.argsort(counts, kind="stable").tolist():  # the last that is written has most
         of_cell, row = divmod(int(keys[at]), nodes)
-        found[of_cell // shape[1]][of_cell % shape[1]] = snapshot.table.names[row]
-    return found
+        names[of_cell // shape[1]][of_cell % shape[1]] = snapshot.table.names[row]
+    return names
 
 
 def _letters(cells: _Cells, bounds: GradeBounds) -> list[str]:
@@ -365,7 +365,7 @@ def page_router(views: Views) -> APIRouter:
     """The routes. Heat-maps are made once for all that look: of very large meshes one takes tens of milliseconds."""
     router = APIRouter(tags=["page"])
     shown = Shown(partial(sections_of, views), partial(version, views))
-    made: dict[tuple[Metric, str | None], tuple[object, object, bytes | None]] = {}
+    cached: dict[tuple[Metric, str | None], tuple[object, object, bytes | None]] = {}
 
     @router.get("/", include_in_schema=False)
     async def page() -> Response:
@@ -388,14 +388,14 @@ def page_router(views: Views) -> APIRouter:
     @router.get("/v1/page/mesh", summary="One metric as a heat-map: zone by zone, or node by node in one zone")
     async def heat_map(metric: Metric = Metric.LOSS, zone: _Zone = None) -> Response:
         snapshot = views.planner.snapshot or views.context.cache.snapshot()
-        network, table, body = made.get((metric, zone), (None, None, None))
+        network, table, body = cached.get((metric, zone), (None, None, None))
         if network is not snapshot.network or table is not snapshot.table:
             score = views.planner.policy.score
-            found = await asyncio.to_thread(mesh_document, snapshot, score, metric=metric, zone=zone)
-            body = None if found is None else msgspec.json.encode(found)
-            while len(made) >= 8:
-                del made[next(iter(made))]
-            made[metric, zone] = snapshot.network, snapshot.table, body
+            document = await asyncio.to_thread(mesh_document, snapshot, score, metric=metric, zone=zone)
+            body = None if document is None else msgspec.json.encode(document)
+            while len(cached) >= 8:
+                del cached[next(iter(cached))]
+            cached[metric, zone] = snapshot.network, snapshot.table, body
         if body is None:
             return problem_response(HTTPStatus.NOT_FOUND, "no node is in that zone")
         return Response(body, media_type="application/json")

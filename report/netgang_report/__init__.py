@@ -67,7 +67,7 @@ class Reporter:
         try:
             values = {name: float(value) for name, value in more.items() if value is not None}
             values["loss"] = float(loss)
-            finite = all(abs(one) < 1e300 for one in values.values())  # not so for NaN
+            finite = all(abs(value) < 1e300 for value in values.values())  # not so for NaN
             if finite and self._setting("NETGANG_REPORT_URL"):
                 self._pending.append({**values, "step": int(step), "time": time.time()})  # noqa: TID251 - the job's clock
                 self._ensure_sender()
@@ -151,9 +151,9 @@ flush = DEFAULT.flush
 @atexit.register
 def _end() -> None:
     # A process that ends while OpenSSL works in another thread crashes; a second is enough for its work.
-    for one in list(_reporters):
-        one._pending.clear()
-        one._hurry.set()
+    for reporter in list(_reporters):
+        reporter._pending.clear()
+        reporter._hurry.set()
     for thread in threading.enumerate():
         if thread.name == _THREAD:
             thread.join(1.0)
