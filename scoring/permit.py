@@ -225,14 +225,14 @@ def handle(state: PermitState, event: Event, quorum: Quorum) -> tuple[PermitStat
 
     >>> two = Quorum(2, None, frozenset("ab"), frozenset(), frozenset(), started=False)
     >>> state = PermitState(partial_timeout_s=600.0)
-    >>> state, said = handle(state, BindRequested("a", "n1", 1, 0.0, 30.0), two)
-    >>> said
+    >>> state, instructions = handle(state, BindRequested("a", "n1", 1, 0.0, 30.0), two)
+    >>> instructions
     (Hold(request=1, deadline_s=30.0), Nudge(uids=('b',)))
-    >>> state, said = handle(state, BindRequested("b", "n2", 2, 1.0, 31.0), two)
-    >>> said
+    >>> state, instructions = handle(state, BindRequested("b", "n2", 2, 1.0, 31.0), two)
+    >>> instructions
     (PostBinding(uid='a', node='n1'), PostBinding(uid='b', node='n2'))
-    >>> state, said = handle(state, MemberBound("b", "n2", 1.1), two)
-    >>> said
+    >>> state, instructions = handle(state, MemberBound("b", "n2", 1.1), two)
+    >>> instructions
     (Answer(request=2, error=None),)
     """
     out: list[Instruction] = []

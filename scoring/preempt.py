@@ -71,24 +71,24 @@ def candidates(
     mine = level_of_waiting(gang.key, snapshot, service)
     busy = {*spared, *snapshot.commitments, *snapshot.claims}
     busy.update(key for claim in snapshot.claims.values() for key in claim.givers)
-    found: list[Candidate] = []
+    leavers: list[Candidate] = []
     for key, other in snapshot.gangs.items():
         if other.priority > gang.priority or key in busy or other is gang:
             continue
         if key not in freed:
             freed[key] = _candidate(other, snapshot.table, policy)
-        if (one := freed[key]) is None or one.priority > gang.priority:
+        if (candidate := freed[key]) is None or candidate.priority > gang.priority:
             continue
-        if one.priority == gang.priority:
+        if candidate.priority == gang.priority:
             suspendable = by_level and gang_options(dict(other.options), policy).suspendable
-            if not suspendable or now_s < one.started_s + policy.min_run_s:
+            if not suspendable or now_s < candidate.started_s + policy.min_run_s:
                 continue
             hours = hours_of(other, snapshot, now_s=now_s, total=total)
             if level(hours, service) <= mine:
                 continue
-            one = replace(one, attained_h=hours)
-        found.append(one)
-    return sorted(found, key=lambda one: set_key((one,)))
+            candidate = replace(candidate, attained_h=hours)
+        leavers.append(candidate)
+    return sorted(leavers, key=lambda candidate: set_key((candidate,)))
 
 
 def set_key(some: Iterable[Candidate]) -> SetKey:
@@ -100,11 +100,11 @@ def set_key(some: Iterable[Candidate]) -> SetKey:
     listed = tuple(some)
     return (
         len(listed),
-        tuple(sorted((one.priority for one in listed), reverse=True)),
-        tuple(sorted(-one.attained_h for one in listed)),
-        sum(len(one.pods) for one in listed),
-        tuple(sorted(-one.started_s for one in listed)),
-        tuple(sorted(one.gang for one in listed)),
+        tuple(sorted((candidate.priority for candidate in listed), reverse=True)),
+        tuple(sorted(-candidate.attained_h for candidate in listed)),
+        sum(len(candidate.pods) for candidate in listed),
+        tuple(sorted(-candidate.started_s for candidate in listed)),
+        tuple(sorted(candidate.gang for candidate in listed)),
     )
 
 
@@ -141,10 +141,10 @@ def smallest(without: Without, candidates: Sequence[Candidate], limits: SearchLi
     groups: list[tuple[Group, list[Candidate]]] = []
     for group in without.groups[-1:] if without.spread else without.groups:
         reached = without.reached & np.isin(without.zone_of, group)
-        able = [one for one in candidates if reached[one.rows].any()]
+        able = [candidate for candidate in candidates if reached[candidate.rows].any()]
         if able and not _missing(without, group, able):
             groups.append((group, able))
-    all_able = {one.gang: one for _, able in groups for one in able}
+    all_able = {candidate.gang: candidate for _, able in groups for candidate in able}
     if not groups or _chosen(without, tuple(all_able.values())) is None:
         return None
     sets, placed = limits.sets, limits.placed
@@ -162,12 +162,13 @@ def smallest(without: Without, candidates: Sequence[Candidate], limits: SearchLi
                 return chosen
         placed -= len(best)
     ways = ((group, _added(without, group, able)) for group, able in groups)
-    found = [(group, way) for group, way in ways if way is not None]
-    if not found:
+    choices = [(group, way) for group, way in ways if way is not None]
+    if not choices:
         return None
-    group, least = min(found, key=lambda one: set_key(one[1][0]))
-    for one in sorted(least[0], key=lambda one: set_key((one,)), reverse=True):  # the least preferred may stay first
-        rest = tuple(other for other in least[0] if other.gang != one.gang)
+    group, least = min(choices, key=lambda choice: set_key(choice[1][0]))
+    # the least preferred may stay first
+    for candidate in sorted(least[0], key=lambda candidate: set_key((candidate,)), reverse=True):
+        rest = tuple(other for other in least[0] if other.gang != candidate.gang)
         if rest and not _missing(without, group, rest):
             least = _chosen(without, rest) or least
     return least
@@ -178,7 +179,7 @@ def _added(without: Without, group: Group, candidates: Sequence[Candidate]) -> C
 
     While counting says "perhaps" and no place is found the number of gangs is doubled, so that few are tried.
     """
-    order = sorted(candidates, key=lambda one: _missing(without, group, (one,)))
+    order = sorted(candidates, key=lambda candidate: _missing(without, group, (candidate,)))
     sizes = range(1, len(order) + 1)  # more gangs free more: the first size that counting allows is looked up
     most = 1 + bisect_left(sizes, True, key=lambda size: not _missing(without, group, order[:size]))
     while (chosen := _chosen(without, tuple(order[:most]))) is None and most < len(order):
@@ -188,7 +189,7 @@ def _added(without: Without, group: Group, candidates: Sequence[Candidate]) -> C
 
 def _missing(without: Without, group: Group, some: Sequence[Candidate]) -> int:
     """How many members would have no place in the group without these, at least. Cost: O(nodes of theirs)."""
-    rows, amounts = (np.concatenate([getattr(one, what) for one in some]) for what in ("rows", "amounts"))
+    rows, amounts = (np.concatenate([getattr(candidate, what) for candidate in some]) for what in ("rows", "amounts"))
     if len(some) > 1:
         rows, at = np.unique(rows, return_inverse=True)
         apart, amounts = amounts, np.zeros((len(rows), amounts.shape[1]), np.int64)
@@ -197,7 +198,7 @@ def _missing(without: Without, group: Group, some: Sequence[Candidate]) -> int:
 
 
 def _chosen(without: Without, some: Some) -> Chosen | None:
-    placed = without.place([pod for one in some for pod in one.pods])
+    placed = without.place([pod for candidate in some for pod in candidate.pods])
     return None if placed is None else (some, placed)
 
 
@@ -242,12 +243,12 @@ def preemption(
     levels = policy.preemption is Preempting.LEVELS
     hopeless: set[object] = set()  # What gangs ask for, to which the answer was no
     freed: dict[GangKey, Candidate | None] = {}
-    for waiting in sorted(plan.waiting.values(), key=lambda one: one.rank):
+    for waiting in sorted(plan.waiting.values(), key=lambda waiting: waiting.rank):
         gang, seen = snapshot.gangs.get(waiting.gang), snapshot
         if gang is None or not gang.actionable or gang.key in passed_over or waiting.reason not in WANTS_ROOM:
             continue
         if gang.key in continued:  # which gangs give it room now is to be found out
-            seen = replace(snapshot, claims={key: one for key, one in snapshot.claims.items() if key != gang.key})
+            seen = replace(snapshot, claims={key: claim for key, claim in snapshot.claims.items() if key != gang.key})
         if gang.key in seen.commitments or gang.key in seen.claims or any(pod.never_preempts for pod in gang.pending):
             continue
         if gang.key not in continued and plan.starts_in_s(gang.key, now_s=now_s) <= RESTART_S:
@@ -265,11 +266,11 @@ def preemption(
             return Preemption(
                 gang=gang.key,
                 priority=gang.priority,
-                victims=tuple(sorted(one.gang for one in leaving)),
-                pods=frozenset(pod.uid for one in leaving for pod in one.pods),
+                victims=tuple(sorted(victim.gang for victim in leaving)),
+                pods=frozenset(pod.uid for victim in leaving for pod in victim.pods),
                 assignment=placed.nodes,
                 zones=placed.zones,
-                attained_h={one.gang: one.attained_h for one in leaving if one.attained_h > 0.0},
+                attained_h={victim.gang: victim.attained_h for victim in leaving if victim.attained_h > 0.0},
             )
         hopeless.add(kind)
     return None

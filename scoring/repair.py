@@ -82,14 +82,15 @@ def observe(
     whole = quorum.whole
     if before is None:
         before = Crew(_traces(gang, quorum) if quorum.started and not whole else {})
-    ended = {seat: replace(one, finished=True) for seat, one in before.members.items() if one.uid in quorum.finished}
-    before = replace(before, members={**before.members, **ended})
+    seated = before.members
+    ended = {seat: replace(member, finished=True) for seat, member in seated.items() if member.uid in quorum.finished}
+    before = replace(before, members={**seated, **ended})
     uids = {member.uid for member in before.members.values()}
     alive = uids & quorum.placed
     if not alive and not any(pod.uid in uids and not pod.terminal and not pod.deleting for pod in gang.members):
         return Crew(_seated(gang, quorum)) if whole else None
-    lost = [seat for seat, one in before.members.items() if one.uid not in quorum.placed and not one.finished]
-    collected = any(one.finished and one.uid not in quorum.placed for one in before.members.values())
+    lost = [seat for seat, member in before.members.items() if member.uid not in quorum.placed and not member.finished]
+    collected = any(member.finished and member.uid not in quorum.placed for member in before.members.values())
     unbroken = not lost or collected or quorum.reached_by(alive)
     if whole and (unbroken or mends):
         return Crew(_seated(gang, quorum))
@@ -210,7 +211,7 @@ def stranded(
     classes, and one placement for each that waits whole.
     """
     look = _Places(snapshot, plan, policy, cache or PlannerCache())
-    found: dict[GangKey, dict[PodUid, PlaceLoss]] = {}
+    by_gang: dict[GangKey, dict[PodUid, PlaceLoss]] = {}
     for key in sorted({*plan.waiting, *plan.admitted}):
         gang = snapshot.gangs.get(key)
         if gang is None or not gang.actionable:
@@ -222,8 +223,8 @@ def stranded(
         if PlaceLoss.REFUSED in losses.values() and not look.has_room_elsewhere(gang):
             losses = {uid: loss for uid, loss in losses.items() if loss is not PlaceLoss.REFUSED}
         if losses:
-            found[key] = losses
-    return found
+            by_gang[key] = losses
+    return by_gang
 
 
 def is_pinned(pod: Pod) -> bool:
@@ -264,7 +265,7 @@ class _Places(msgspec.Struct):
         table, constraints = self.snapshot.table, member_class.constraints
         if constraints not in self._named:
             named = named_only(constraints)
-            rows = (table.index[one] for one in (table.index if named is None else named) if one in table.index)
+            rows = (table.index[name] for name in (table.index if named is None else named) if name in table.index)
             self._named[constraints] = any(node_allows(table.nodes[row].at_best, constraints) for row in rows)
         return PlaceLoss.FULL if self._named[constraints] else PlaceLoss.GONE
 
@@ -280,7 +281,7 @@ class _Places(msgspec.Struct):
             return {}
         if outcome.reason not in _WANT_ROOM:
             return {}
-        loss = PlaceLoss.REFUSED if any(self.snapshot.excluded(one) for one, _ in ask.need) else PlaceLoss.FULL
+        loss = PlaceLoss.REFUSED if any(self.snapshot.excluded(kind) for kind, _ in ask.need) else PlaceLoss.FULL
         needed = {pod.uid for _, pods in ask.need for pod in pods}
         return {pod.uid: loss for pod in unplaced if pod.uid in needed}
 

@@ -113,16 +113,17 @@ def what_if(
     `gangs`, `policy`: what pods and settings of `what` were read as; `cache`: for this question alone. Errors:
     MisfitError names the field that does not fit the cluster.
     """
-    made = supposed(base, what, gangs=gangs, policy=policy)
-    after = plan(made.snapshot, made.policy, now_s=made.now_s, previous=before, cache=cache)
+    situation = supposed(base, what, gangs=gangs, policy=policy)
+    after = plan(situation.snapshot, situation.policy, now_s=situation.now_s, previous=before, cache=cache)
     lists: dict[str, list[Turned]] = {"admitted": [], "refused": [], "moved": [], "other": []}
-    for key in sorted({*base.snapshot.gangs, *made.snapshot.gangs, *before.waiting, *before.admitted}):
-        turned = Turned(key, _fate(base.snapshot.gangs.get(key), before), _fate(made.snapshot.gangs.get(key), after))
+    old, new = base.snapshot.gangs, situation.snapshot.gangs
+    for key in sorted({*old, *new, *before.waiting, *before.admitted}):
+        turned = Turned(key, _fate(old.get(key), before), _fate(new.get(key), after))
         if (kind := _kind(turned)) is not None:
             lists[kind].append(replace(turned, after=replace(turned.after, behind=_behind(key, after))))
     return Supposed(
         said=supposed_text(what),
-        at_s=made.now_s,
+        at_s=situation.now_s,
         gangs={"admitted": len(after.admitted), "waiting": len(after.waiting)},
         **{kind: tuple(turned) for kind, turned in lists.items()},
     )
@@ -154,11 +155,11 @@ def supposed(base: Situation, what: WhatIf, *, gangs: Sequence[Gang] = (), polic
         if unknown := next((name for name in names if name not in table.index), None):
             raise MisfitError(f"{field}: there is no node {unknown}")
     if cordoned := dict.fromkeys(what.cordon, True) | dict.fromkeys(what.uncordon, False):  # in both: not cordoned
-        nodes = (replace(one, unschedulable=cordoned.get(one.name, one.unschedulable)) for one in table.nodes)
+        nodes = (replace(node, unschedulable=cordoned.get(node.name, node.unschedulable)) for node in table.nodes)
         table = replace(table, version=_VERSION, nodes=tuple(nodes))
     assignments = {
-        key: {uid: node for uid, node in one.assignment.items() if uid not in gone}
-        for key, one in before.commitments.items()
+        key: {uid: node for uid, node in reservation.assignment.items() if uid not in gone}
+        for key, reservation in before.commitments.items()
     }
     snapshot = replace(
         before.without([pod for pod in gone.values() if not pod.terminal], ports=True),
@@ -174,7 +175,7 @@ def supposed(base: Situation, what: WhatIf, *, gangs: Sequence[Gang] = (), polic
 
 def supposed_text(what: WhatIf) -> str:
     """What is supposed, in one sentence's worth of words, such as "team/a gone, node n1 cordoned, 4 min later"."""
-    parts = [counted(sum(one.count for one in what.pods), "more pod")] if what.pods else []
+    parts = [counted(sum(pod_set.count for pod_set in what.pods), "more pod")] if what.pods else []
     parts += [f"{some(what.remove_jobs)} gone"] if what.remove_jobs else []
     for names, how in ((what.cordon, "cordoned"), (what.uncordon, "uncordoned")):
         parts += [f"{'node' if len(names) == 1 else 'nodes'} {some(names)} {how}"] if names else []
@@ -199,14 +200,14 @@ def _fate(gang: Gang | None, plan: Plan) -> Fate:
 def _behind(key: GangKey, plan: Plan) -> tuple[GangKey, ...]:
     if (waiting := plan.waiting.get(key)) is None or waiting.reason is not Reason.BEHIND:
         return ()
-    ahead = {one.gang: one.rank for one in plan.admitted.values() if one.rank < waiting.rank}
+    ahead = {admission.gang: admission.rank for admission in plan.admitted.values() if admission.rank < waiting.rank}
     ahead |= {gang: plan.waiting[gang].rank for gang in plan.reservations if gang in plan.waiting and gang != key}
     return tuple(sorted(ahead, key=lambda gang: (ahead[gang], gang))[:MOST_BEHIND])
 
 
-def _kind(one: Turned) -> str | None:
+def _kind(turned: Turned) -> str | None:
     """The list to which it belongs; `None`: nothing that matters differs. A rank alone does not matter."""
-    before, after = one.before, one.after
+    before, after = turned.before, turned.after
     if before.state == after.state:
         return "moved" if before.members != after.members else "other" if before.code != after.code else None
     if after.state == "admitted":

@@ -269,10 +269,10 @@ def cause_of(
         case Reason.FILTERED | Reason.UNCOUNTED | Reason.BACKING_OFF:
             return _refused(run, ask, reason, detail, refusals)
         case Reason.NO_ALLOWED_ZONE:
-            named, known = ask.options.zones or (), sorted(str(zone) for zone in run.zones if zone)
+            named, zone_names = ask.options.zones or (), sorted(str(zone) for zone in run.zones if zone)
             rows = (run.table.index.get(NodeName(zone)) for zone in named)
             node = next((run.table.nodes[row] for row in rows if row is not None), None)
-            meant = next((found for zone in named if (found := nearest(zone, known, like=LIKE_VALUE))), "")
+            meant = next((near for zone in named if (near := nearest(zone, zone_names, like=LIKE_VALUE))), "")
             hint = f" (did you mean {meant}?)" if meant else ""
             hint = hint if node is None else f" ({node.name} is a node of zone {node.zone})"
             advice = "Correct annotation netgang.io/zones, or give nodes the zone label."
@@ -284,9 +284,9 @@ def cause_of(
                 return _behind(turn)
         case _:
             pass
-    said = reason.removeprefix("netgang: ")
+    text = reason.removeprefix("netgang: ")
     own = f": {detail}" if detail and reason in _ADVICE else ""
-    return WaitingCause(camel_case(reason), f"{said[0].upper()}{said[1:]}{own}.", _ADVICE.get(reason, ""))
+    return WaitingCause(camel_case(reason), f"{text[0].upper()}{text[1:]}{own}.", _ADVICE.get(reason, ""))
 
 
 def _no_room(
@@ -387,12 +387,12 @@ def _refused(run: Run, ask: GangDemand, reason: Reason, detail: str, refusals: M
 def _scheduler_words(ask: GangDemand, refusals: Mapping[PodUid, str]) -> tuple[tuple[str, int], ...]:
     """What kube-scheduler's FailedScheduling says of the pods that wait, and of how many, the most frequent first."""
     words = Counter((refusals.get(pod.uid) or pod.refusal)[:_WORDS_CHARS] for pod in ask.gang.pending)
-    return tuple(sorted(((text, pods) for text, pods in words.items() if text), key=lambda said: (-said[1], said[0])))
+    return tuple(sorted(((text, pods) for text, pods in words.items() if text), key=lambda pair: (-pair[1], pair[0])))
 
 
 def _uncounted_names(run: Run, ask: GangDemand) -> list[str]:
     """What waiting members ask for that no node's allocatable shows, each with the resource that was perhaps meant."""
-    names = {name for one, _ in (*ask.need, *ask.more) for name in run.table.uncounted(one.requests)}
+    names = {name for member_class, _ in (*ask.need, *ask.more) for name in run.table.uncounted(member_class.requests)}
     meant = {name: nearest(name, run.table.axis, like=LIKE_VALUE) for name in sorted(names)}
     named = [f"{shown(name)} (did you mean {like}?)" if like else shown(name) for name, like in meant.items()]
     claims = any(DEVICE_CLAIMS in pod.unmodelled for _, pods in (*ask.need, *ask.more) for pod in pods)

@@ -72,14 +72,14 @@ class ZoneRoom(msgspec.Struct, frozen=True):
     @property
     def hidden(self) -> int:
         """Members for which there would be room without the obstacles."""
-        return sum(one.members for one in self.obstacles)
+        return sum(obstacle.members for obstacle in self.obstacles)
 
     @property
     def promise(self) -> tuple[int, bool, int, int, ZoneName]:
         """The zone with the most would hold most members: on nodes with the pods' labels first, for those are meant."""
-        unlabelled = [one for one in self.obstacles if one.kind == "label"]
-        labelled = self.room + self.hidden - sum(one.members for one in unlabelled)
-        selected = sum(len(one.at) for one in unlabelled) < self.nodes
+        unlabelled = [obstacle for obstacle in self.obstacles if obstacle.kind == "label"]
+        labelled = self.room + self.hidden - sum(obstacle.members for obstacle in unlabelled)
+        selected = sum(len(obstacle.at) for obstacle in unlabelled) < self.nodes
         return min(labelled, self.wanted), selected, min(self.room + self.hidden, self.wanted), self.room, self.zone
 
     def text(self) -> str:
@@ -195,8 +195,8 @@ def _best_zone(
             NodeObstacle(kind, what, tuple(run.table.names[row] for row in at), int(fits[at].sum()))
             for (kind, what), at in barred.items()
         ]
-        obstacles.sort(key=lambda one: (-one.members, one.kind, one.what))
-        room = int(fits[rows].sum()) - sum(one.members for one in obstacles)
+        obstacles.sort(key=lambda obstacle: (-obstacle.members, obstacle.kind, obstacle.what))
+        room = int(fits[rows].sum()) - sum(obstacle.members for obstacle in obstacles)
         rooms.append(ZoneRoom(zone, len(rows), count, each, room, tuple(obstacles)))
     return max(rooms, key=lambda room: room.promise)
 
@@ -225,9 +225,9 @@ def _ports_text(constraints: Constraints) -> str:
 
 def _of_room(room: ZoneRoom, zones: Sequence[ZoneVerdict], reason: Reason) -> WaitingCause | None:
     """What keeps the pods off the zone's nodes, if they would have room there; else that there is too little."""
-    short = next((one.short for one in zones if one.zone == room.zone), ())
+    short = next((verdict.short for verdict in zones if verdict.zone == room.zone), ())
     names = {PODS: "places for pods"}  # A node has as many pods as it may have
-    needed = some([f"{one.amount} more {names.get(one.resource, one.resource)}" for one in short])
+    needed = some([f"{lack.amount} more {names.get(lack.resource, lack.resource)}" for lack in short])
     if room.room >= room.wanted and reason is not Reason.IMPOSSIBLE:
         if not needed:
             return None
@@ -245,7 +245,7 @@ def _of_room(room: ZoneRoom, zones: Sequence[ZoneVerdict], reason: Reason) -> Wa
         advice = "Lower the minimum or the requests, add nodes, or set netgang.io/zone-policy to preferred."
         return WaitingCause(CauseReason.ZONE_TOO_SMALL, f"Even empty, {text}{besides}.", advice)
     more = f", {needed} would do" if needed else ""
-    full = bool(short) and all(one.resource == PODS for one in short)
+    full = bool(short) and all(lack.resource == PODS for lack in short)
     advice = "Wait until pods end, or raise maxPods of the kubelets." if full else ""
     return WaitingCause(CauseReason.NO_ROOM, f"Too little room is free: {room.text()}{more}{besides}.", advice)
 
@@ -289,29 +289,29 @@ def _missing_label(run: Run, constraints: Constraints, rows: Iterable[int]) -> M
 
 
 def _missing_in(term: NodeSelectorTerm, nodes: Sequence[Node]) -> MissingLabel | None:
-    for one in term.expressions[:_MOST_LINES]:
-        key, values = one.key, Counter(value for node in nodes for name, value in node.labels if name == one.key)
-        alone = Constraints(affinity=(NodeSelectorTerm((one,)),))
-        if (one.operator in ("NotIn", "DoesNotExist") and values.total() < len(nodes)) or any(
+    for line in term.expressions[:_MOST_LINES]:
+        key, values = line.key, Counter(value for node in nodes for name, value in node.labels if name == line.key)
+        alone = Constraints(affinity=(NodeSelectorTerm((line,)),))
+        if (line.operator in ("NotIn", "DoesNotExist") and values.total() < len(nodes)) or any(
             node_allows(Node(NodeName("any"), NO_ZONE, Resources(), ((key, value),)), alone) for value in values
         ):
             continue
         listed = sorted(values)[:_MOST_KNOWN]
-        near = nearest(one.values[0], listed, like=LIKE_VALUE) if one.values else None
+        near = nearest(line.values[0], listed, like=LIKE_VALUE) if line.values else None
         meant = f"{key}={near}" if near else ""
         if not values:  # it is the key, then
             keys = sorted({name for node in nodes[:_MOST_KNOWN] for name, _ in node.labels})[:_MOST_KNOWN]
             meant = nearest(key, keys, like=LIKE_VALUE) or ""
-        return MissingLabel(_line(one), meant, tuple(f"{key}={value}" for value in listed))
-    for one in term.fields[:_MOST_LINES]:
-        if one.operator == "In" and not any(node.name in one.values for node in nodes):
+        return MissingLabel(_line(line), meant, tuple(f"{key}={value}" for value in listed))
+    for line in term.fields[:_MOST_LINES]:
+        if line.operator == "In" and not any(node.name in line.values for node in nodes):
             names = [node.name for node in nodes[:_MOST_KNOWN]]
-            return MissingLabel(_line(one), (one.values and nearest(one.values[0], names, like=LIKE_VALUE)) or "")
+            return MissingLabel(_line(line), (line.values and nearest(line.values[0], names, like=LIKE_VALUE)) or "")
     return None
 
 
-def _line(one: Requirement) -> str:
-    if one.operator == "In" and len(one.values) == 1:
-        return shown(f"{one.key}={one.values[0]}")
-    values = f" ({', '.join(one.values)})" if one.values else ""
-    return shown(f"{one.key} {one.operator}{values}")
+def _line(requirement: Requirement) -> str:
+    if requirement.operator == "In" and len(requirement.values) == 1:
+        return shown(f"{requirement.key}={requirement.values[0]}")
+    values = f" ({', '.join(requirement.values)})" if requirement.values else ""
+    return shown(f"{requirement.key} {requirement.operator}{values}")

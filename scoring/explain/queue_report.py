@@ -112,15 +112,15 @@ def report(
     turns = QueueOrder(run, now_s=now_s)
     gangs = [gang for gang in snapshot.gangs.values() if gang.own and gang.source is not GangSource.NATIVE]
     asks = sorted(map(run.view.demand, gangs), key=turns.key)
-    ranks = {ask.gang.key: rank for rank, ask in enumerate((one for one in asks if one.pending), start=1)}
+    ranks = {ask.gang.key: rank for rank, ask in enumerate((ask for ask in asks if ask.pending), start=1)}
     queued: list[QueuedGang] = []
     for ask in asks:
         entry = queued_gang(run, plan, turns, ask, ranks.get(ask.gang.key), now_s=now_s)
         if entry.reason is not None and (start := expected(entry.gang)) is not None:
             entry = replace(entry, expected_start=replace(start, text=expected_text(start, now_s=now_s)))
         queued.append(entry)
-    queued.sort(key=lambda one: (_ORDER[one.state], one.rank if one.rank is not None else len(asks), one.gang))
-    counts = Counter(one.state for one in queued)
+    queued.sort(key=lambda gang: (_ORDER[gang.state], gang.rank if gang.rank is not None else len(asks), gang.gang))
+    counts = Counter(gang.state for gang in queued)
     states: dict[str, int] = {state: counts[state] for state in JobState}
     return Queue(now_s, policy.queue.order, states, tuple(queued), _shares(snapshot, gangs, policy))
 
@@ -170,7 +170,7 @@ def queued_gang(
 def leaving(snapshot: Snapshot, key: GangKey) -> tuple[tuple[GangKey, ...], GangKey | None]:
     """The gangs that leave for this one, and the gang for which it leaves."""
     claim = snapshot.claims.get(key)
-    leaves_for = next((other for other, one in sorted(snapshot.claims.items()) if key in one.givers), None)
+    leaves_for = next((other for other, claim in sorted(snapshot.claims.items()) if key in claim.givers), None)
     return claim.givers if claim is not None else (), leaves_for
 
 
@@ -249,9 +249,9 @@ def place_of(run: Run, plan: Plan, ask: GangDemand, allowed: tuple[ZoneName, ...
     entry = queued_gang(run, plan, QueueOrder(run, now_s=now_s), ask, mine.rank if mine else None, now_s=now_s)
     starves = entry.starves_in_s is not None and mine is not None
     ranked: list[Waiting | Admission] = [*plan.waiting.values(), *plan.admitted.values()]
-    before = sorted((one for one in ranked if mine and one.rank < mine.rank), key=lambda one: one.rank)
-    waiting = tuple(one.gang for one in before if isinstance(one, Waiting))
-    admitted = tuple(one.gang for one in before if isinstance(one, Admission) and {*one.zones}.intersection(allowed))
+    before = sorted((fate for fate in ranked if mine and fate.rank < mine.rank), key=lambda fate: fate.rank)
+    waiting = tuple(fate.gang for fate in before if isinstance(fate, Waiting))
+    admitted = tuple(fate.gang for fate in before if isinstance(fate, Admission) and {*fate.zones} & {*allowed})
     starting = tuple(sorted(other for other in run.snapshot.commitments if other != key))
     return PlaceInQueue(
         **{name: value for name, value in asdict(entry).items() if name in PlaceInQueue.__struct_fields__},
@@ -335,23 +335,23 @@ def planned_gangs(plan: Plan, snapshot: Snapshot, queue: Queue | None = None) ->
     """The plan for people; with `queue` each gang has its state and weight. Cost: O(members of admitted gangs)."""
     started = [snapshot.gangs[key] for key in plan.admitted if key in snapshot.gangs]
     pod_name = {pod.uid: str(pod.name) for gang in started for pod in gang.members}
-    ranked = {one.gang: (one.state, one.weight) for one in queue.gangs} if queue is not None else {}
+    ranked = {gang.gang: (gang.state, gang.weight) for gang in queue.gangs} if queue is not None else {}
     return PlannedGangs(
         version=plan.version,
         admitted=tuple(
             AdmittedGang(
-                one.gang,
-                one.rank,
-                ",".join(one.zones),
-                None if one.score is None else round(one.score, 3),
-                one.committed,
-                dict(sorted((pod_name.get(uid, uid), node) for uid, node in one.members.items())),
-                *ranked.get(one.gang, ()),
+                admission.gang,
+                admission.rank,
+                ",".join(admission.zones),
+                None if admission.score is None else round(admission.score, 3),
+                admission.committed,
+                dict(sorted((pod_name.get(uid, uid), node) for uid, node in admission.members.items())),
+                *ranked.get(admission.gang, ()),
             )
-            for one in sorted(plan.admitted.values(), key=lambda one: one.rank)
+            for admission in sorted(plan.admitted.values(), key=lambda admission: admission.rank)
         ),
         waiting=tuple(
-            WaitingGang(one.gang, one.rank, one.reason.name, one.reason, one.detail, *ranked.get(one.gang, ()))
-            for one in sorted(plan.waiting.values(), key=lambda one: one.rank)
+            WaitingGang(wait.gang, wait.rank, wait.reason.name, wait.reason, wait.detail, *ranked.get(wait.gang, ()))
+            for wait in sorted(plan.waiting.values(), key=lambda wait: wait.rank)
         ),
     )

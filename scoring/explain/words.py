@@ -109,7 +109,7 @@ def value_text(metric: Metric, value: float) -> str:
     return f"{value:.3g} ms" if metric is Metric.DELAY else f"{value / 1e6:.4g} Mbit/s"
 
 
-def expected_text(one: ExpectedStart, *, now_s: float, seen_from: str | None = None) -> str:
+def expected_text(start: ExpectedStart, *, now_s: float, seen_from: str | None = None) -> str:
     """The sentence; `seen_from`: the namespace whose people read it; gangs of others are not named.
 
     >>> start = ExpectedStart(3600.0, "team-b/resnet")
@@ -120,11 +120,11 @@ def expected_text(one: ExpectedStart, *, now_s: float, seen_from: str | None = N
     >>> expected_text(ExpectedStart(after="a/h", unknown=Unknown.LENGTH), now_s=0.0)
     'when it starts is not known: how long a/h runs is not known'
     """
-    after = gangs_seen_from(seen_from, [one.after]) if one.after and seen_from is not None else one.after or ""
-    if one.start_s is not None:
-        at = moment_text(one.start_s, now_s=now_s)
+    after = gangs_seen_from(seen_from, [start.after]) if start.after and seen_from is not None else start.after or ""
+    if start.start_s is not None:
+        at = moment_text(start.start_s, now_s=now_s)
         return f"expected to start about {at}{f', after {after} ends' if after else ''}"
-    why = _NOT_KNOWN[one.unknown or Unknown.OTHERS].format(after=after or "a gang that is in its way")
+    why = _NOT_KNOWN[start.unknown or Unknown.OTHERS].format(after=after or "a gang that is in its way")
     return f"when it starts is not known: {why}"
 
 

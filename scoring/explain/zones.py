@@ -60,14 +60,14 @@ def verdicts(run: Run, ask: GangDemand, *, closest: int | None = None) -> tuple[
     distances = zone_distances(near, run.table, run.snapshot.network, run.policy) if near is not None else {}
     order = sorted(range(len(run.zones)), key=lambda i: (run.zones[i] not in allowed, -int(now[i]), -i))
     looked_at = frozenset(order[:closest])
-    found: list[ZoneVerdict] = []
+    zone_verdicts: list[ZoneVerdict] = []
     for i, zone in enumerate(run.zones):
         look = members.size and i in looked_at
         short, homeless = _lack_of(run, members.classes, run.table.zones[zone]) if look else ((), 0)
         fits = look and not short and not homeless and pairs > 0 and zone in allowed
         total = run.search.estimate(members, zone, score=score) if fits else None
         distance = distances.get(zone, UNKNOWN_DISTANCE_MS)
-        found.append(
+        zone_verdicts.append(
             ZoneVerdict(
                 zone=zone,
                 allowed=zone in allowed,
@@ -81,7 +81,7 @@ def verdicts(run: Run, ask: GangDemand, *, closest: int | None = None) -> tuple[
                 distance_ms=distance if distance < UNKNOWN_DISTANCE_MS else None,
             )
         )
-    return tuple(found)
+    return tuple(zone_verdicts)
 
 
 def pairs_of(member_set: MemberSet) -> int:
@@ -142,12 +142,12 @@ def _lack_of(run: Run, classes: Sequence[tuple[MemberClass, int]], rows: Ints) -
                 free[i] += short[at] - request
                 ports[i] |= single
                 left -= 1
-    found: list[Shortage] = []
+    shortages: list[Shortage] = []
     for column, resource in sorted(enumerate(axis), key=itemgetter(1)):
         if at := np.flatnonzero(more[:, column]).tolist():
             nodes = {run.table.names[int(rows[i])]: quantity(resource, int(more[i, column])) for i in at}
-            found.append(Shortage(resource, quantity(resource, int(more[:, column].sum())), nodes))
-    return tuple(found), homeless
+            shortages.append(Shortage(resource, quantity(resource, int(more[:, column].sum())), nodes))
+    return tuple(shortages), homeless
 
 
 MOST_NODES: Final = 64  # Of a gang on more nodes the first ones by name are looked at: 2,016 links are about 10 ms
@@ -195,8 +195,8 @@ def gang_network(run: Run, plan: Plan, gang: Gang) -> GangNetwork | None:
     zones = {run.table.nodes[run.table.index[name]].zone for name in names}
     best = run.scores.links((next(iter(zones)),), score) if len(zones) == 1 else None
     reference = (best.reference_bps or None) if best is not None else None  # 0: every known rate is none
-    found = pair_scores(network.block(names, names), None, score, reference_bps=reference)
-    points = found.points
+    scores = pair_scores(network.block(names, names), None, score, reference_bps=reference)
+    points = scores.points
     if best is not None:
         at = {name: i for i, name in enumerate(run.view.names(tuple(zones)))}
         points = best.points_among(np.array([at[name] for name in names], np.int64))
@@ -209,9 +209,9 @@ def gang_network(run: Run, plan: Plan, gang: Gang) -> GangNetwork | None:
         first = np.lexsort((tos, froms, -pairs[froms, tos], points[froms, tos]))[0]
         i, j = int(froms[first]), int(tos[first])
         both = ((names[i], names[j]), (names[j], names[i]))
-        known = [network.known(*ends, metric) for metric in METRICS for ends in both]
-        oldest_s = max((one.age_s for one in known if one is not None), default=None)
-        values = (float(found.values[metric][i, j]) for metric in METRICS)
+        readings = [network.known(*ends, metric) for metric in METRICS for ends in both]
+        oldest_s = max((reading.age_s for reading in readings if reading is not None), default=None)
+        values = (float(scores.values[metric][i, j]) for metric in METRICS)
         loss_ratio, delay_ms, rate_bps = (None if np.isnan(value) else value for value in values)
         age_s = None if oldest_s is None else round(oldest_s, 1)
         worst_points = round(float(points[i, j]), 3)

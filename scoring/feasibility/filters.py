@@ -43,8 +43,9 @@ def allowed_nodes(table: NodeTable, constraints: Constraints) -> NDArray[np.bool
 def node_allows(node: Node, constraints: Constraints) -> bool:
     """Whether a pod with `constraints` may run on `node`, leaving aside room and host ports."""
     taints = (*node.taints, _UNSCHEDULABLE) if node.unschedulable else node.taints
+    tolerations = constraints.tolerations
     for taint in taints:
-        if taint.effect in _KEEPS_OUT and not any(_tolerates(one, taint) for one in constraints.tolerations):
+        if taint.effect in _KEEPS_OUT and not any(_tolerates(toleration, taint) for toleration in tolerations):
             return False
     if not node.ready or node.leaving:
         return False
@@ -74,24 +75,24 @@ def widened(terms: Sequence[NodeSelectorTerm], *, zone_label: str) -> tuple[Node
 
     Added were whole terms by name, or the last line of each term.
 
-    >>> one = NodeSelectorTerm(fields=(Requirement("metadata.name", "In", ("n1",)),))
+    >>> by_name = NodeSelectorTerm(fields=(Requirement("metadata.name", "In", ("n1",)),))
     >>> ssd, zone = Requirement("ssd", "Exists"), Requirement("zone", "In", ("a",))
-    >>> widened((one,), zone_label="zone"), widened((NodeSelectorTerm((zone,)),), zone_label="zone")
+    >>> widened((by_name,), zone_label="zone"), widened((NodeSelectorTerm((zone,)),), zone_label="zone")
     (None, None)
     >>> widened((NodeSelectorTerm((ssd, zone)),), zone_label="zone") == (NodeSelectorTerm((ssd,)),)
     True
     """
-    if terms and all(not term.expressions and [one.key for one in term.fields] == ["metadata.name"] for term in terms):
+    if terms and all(not term.expressions and [r.key for r in term.fields] == ["metadata.name"] for term in terms):
         return None
-    kept: list[NodeSelectorTerm] = []
+    wide: list[NodeSelectorTerm] = []
     for term in terms:
         lines = term.expressions
         if lines and lines[-1].operator == "In" and lines[-1].key in (HOSTNAME_LABEL, zone_label):
             lines = lines[:-1]
         if not lines and not term.fields and term.expressions:
             return None  # only the zone was asked for, and by us
-        kept.append(NodeSelectorTerm(lines, term.fields))
-    return tuple(kept)
+        wide.append(NodeSelectorTerm(lines, term.fields))
+    return tuple(wide)
 
 
 def as_written(pod: Pod, *, zone_label: str) -> MemberClass:
@@ -106,7 +107,7 @@ def as_written(pod: Pod, *, zone_label: str) -> MemberClass:
 def ports_conflict(wanted: Iterable[HostPort], taken: Iterable[HostPort]) -> bool:
     """Whether a wanted host port is taken: same protocol and port, and equal addresses or one of them all addresses."""
     pairs = ((a, b) for a, b in product(wanted, taken) if a.port == b.port and a.protocol == b.protocol)
-    return any(one.ip == other.ip or _ANY_IP in (one.ip, other.ip) for one, other in pairs)
+    return any(port.ip == other.ip or _ANY_IP in (port.ip, other.ip) for port, other in pairs)
 
 
 def _tolerates(toleration: Toleration, taint: Taint) -> bool:

@@ -96,15 +96,15 @@ class Quorums:
 
     def of_gang(self, gang: Gang, *, lost_nodes: frozenset[NodeName] = frozenset()) -> Quorum:
         """As `quorum_of`. Cost: O(1) for the record and lost nodes asked for last."""
-        known = self._known.get(gang.key)
-        if known is None or known[0] is not gang or known[1] != lost_nodes:
-            known = self._known[gang.key] = gang, lost_nodes, quorum_of(gang, lost_nodes=lost_nodes)
-        return known[2]
+        cached = self._known.get(gang.key)
+        if cached is None or cached[0] is not gang or cached[1] != lost_nodes:
+            cached = self._known[gang.key] = gang, lost_nodes, quorum_of(gang, lost_nodes=lost_nodes)
+        return cached[2]
 
     def keep_only(self, exists: Callable[[GangKey], object]) -> None:
         """Forget gangs that do not exist any more (`exists` gives None or False); O(gangs) once in many calls."""
         if len(self._known) >= self._prune_at:
-            self._known = {key: known for key, known in self._known.items() if exists(key)}
+            self._known = {key: cached for key, cached in self._known.items() if exists(key)}
             self._prune_at = len(self._known) + _GONE_AT_MOST
 
 

@@ -120,11 +120,11 @@ def overcommits(nodes: Collection[Node], pods: Iterable[Pod]) -> tuple[Overcommi
     for pod in pods:
         if pod.node in on and not pod.terminal:
             on[pod.node].append(pod)
-    found = []
-    for node in sorted(nodes, key=lambda one: one.name):
+    overcommitted = []
+    for node in sorted(nodes, key=lambda node: node.name):
         requested = _sums(on[node.name])
         offered = [(name, amount, requested.get(name, 0)) for name, amount in node.allocatable if amount > 0]
         excess = tuple(Excess(name, asked, amount) for name, amount, asked in offered if asked > amount)
         if excess:
-            found.append(Overcommit(node.name, excess, tuple(sorted(on[node.name], key=lambda pod: pod.key))))
-    return tuple(found)
+            overcommitted.append(Overcommit(node.name, excess, tuple(sorted(on[node.name], key=lambda pod: pod.key))))
+    return tuple(overcommitted)

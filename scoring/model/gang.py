@@ -232,11 +232,11 @@ def _split(pods: Sequence[Pod], parts: Sequence[_Part], small: frozenset[str]) -
     earlier: set[str] = set()
     later: set[str] = set()
     for part in parts[1:]:
-        joins = not any(_are_rivals(part, one, small) for one in taken)
+        joins = not any(_are_rivals(part, other, small) for other in taken)
         whole = part.run.whole if part.run is not None else ""
         if not part.lives and whole:
             goes = all(pod.deleting for pod in part.pods)
-            joins = joins and not goes and any(one.run is not None and one.run.whole == whole for one in taken)
+            joins = joins and not goes and any(other.run is not None and other.run.whole == whole for other in taken)
         elif not part.lives:
             joins = joins and begun_s <= part.bound_s
         if not joins:
@@ -252,15 +252,15 @@ def _split(pods: Sequence[Pod], parts: Sequence[_Part], small: frozenset[str]) -
     )
 
 
-def _are_rivals(one: _Part, other: _Part, small: frozenset[str]) -> bool:
-    a, b = one.run, other.run
+def _are_rivals(part: _Part, other: _Part, small: frozenset[str]) -> bool:
+    a, b = part.run, other.run
     if a is None or b is None or a.kind != b.kind:
         return False
     if a.name == b.name or a.whole or b.whole:
         return a.name == b.name or a.whole != b.whole
-    if one.jobs == other.jobs or {a.uid, b.uid} <= small:
+    if part.jobs == other.jobs or {a.uid, b.uid} <= small:
         return False
-    return a.kind != "Job.batch" or not one.roles.isdisjoint(other.roles)
+    return a.kind != "Job.batch" or not part.roles.isdisjoint(other.roles)
 
 
 def _once_each(runs: Runs) -> Runs:
@@ -283,5 +283,5 @@ def _once_each(runs: Runs) -> Runs:
             holds[place] = pod
         elif pod.phase is Phase.SUCCEEDED:
             again.add(pod.uid)
-    kept = tuple(pod for pod in runs.current if pod.uid not in again)
-    return runs._replace(current=kept, earlier=(*runs.earlier, *(pod for pod in runs.current if pod.uid in again)))
+    current = tuple(pod for pod in runs.current if pod.uid not in again)
+    return runs._replace(current=current, earlier=(*runs.earlier, *(pod for pod in runs.current if pod.uid in again)))

@@ -22,20 +22,20 @@ LIKE_VALUE: Final = 0.6  # For values of labels, of which few are known: "sdd" i
 _CHARS: Final = 128  # Longer ones are not compared: it costs their product
 
 
-def nearest(name: str, known: Iterable[str], *, like: float = _LIKE) -> str | None:
-    """The one of `known` that `name` is most like, at least `like` as difflib counts it (1: the same); remembered.
+def nearest(name: str, choices: Iterable[str], *, like: float = _LIKE) -> str | None:
+    """The one of `choices` that `name` is most like, at least `like` as difflib counts it (1: the same); remembered.
 
     >>> nearest("nmae", ["name", "min-available"]), nearest("zone", ["zones", "near"]), nearest("x", ["zones"])
     ('name', 'zones', None)
     >>> nearest("sdd", ["ssd", "nvme"]), nearest("sdd", ["ssd", "nvme"], like=LIKE_VALUE)
     (None, 'ssd')
     """
-    return _nearest(name, tuple(sorted(known)), like) if len(name) <= _CHARS else None
+    return _nearest(name, tuple(sorted(choices)), like) if len(name) <= _CHARS else None
 
 
 @lru_cache(maxsize=256)
-def _nearest(name: str, known: tuple[str, ...], like: float) -> str | None:
-    return next(iter(get_close_matches(name, known, n=1, cutoff=like)), None)
+def _nearest(name: str, choices: tuple[str, ...], like: float) -> str | None:
+    return next(iter(get_close_matches(name, choices, n=1, cutoff=like)), None)
 
 
 Positive: TypeAlias = Annotated[float, msgspec.Meta(gt=0.0)]
@@ -318,8 +318,8 @@ def _field(name: str, text: str, policy: Policy, namespace: str | None) -> dict[
                 loss, delay, bandwidth = map(float, value.split(":"))
                 return {"ratios": _in_steps(Ratios(loss, delay, bandwidth))}
             except ValueError:
-                said = f"{_shown(value)} is not three numbers such as 20:40:40; the default is used"
-                raise ValueError(said) from None
+                message = f"{_shown(value)} is not three numbers such as 20:40:40; the default is used"
+                raise ValueError(message) from None
         case "weight" if namespace is not None:
             if policy.queue.weight_namespaces.isdisjoint({namespace, "*"}):
                 raise ValueError(f"namespace {namespace} may not set weights; the computed one is used")

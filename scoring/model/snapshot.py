@@ -266,7 +266,7 @@ class Room:
             now_at[row_of[row_of >= 0]] = np.flatnonzero(row_of >= 0)
             changed, was = now_at[changed], was[row_of]
             counts = {key: (there[row_of], seen) for key, (there, seen) in counts.items() if seen >= 0}
-        room._counts = {key: known for key, known in counts.items() if known[1] >= 0}  # what `before` was asked for
+        room._counts = {key: entry for key, entry in counts.items() if entry[1] >= 0}  # what `before` was asked for
         room._changed = [*changed.tolist(), *new.tolist(), *rows_with(was != room.free).tolist()]
         room._begun = len(room._changed)
         before._counts = {}
@@ -302,16 +302,16 @@ class Room:
     def counts(self, request: Ints) -> Ints:
         """`fit_counts` of the room now; not to be written. Cost: O(nodes) first, O(changed rows) afterwards."""
         key, now = request.tobytes(), len(self._changed)
-        known = self._counts.get(key)
-        if known is None:
+        cached = self._counts.get(key)
+        if cached is None:
             counts = fit_counts(self.free, request)
-        elif known[1] == now:
-            return known[0]
+        elif cached[1] == now:
+            return cached[0]
         elif self._asked == now:
-            self._count_again(known[1])
+            self._count_again(cached[1])
             return self._counts[key][0]
         else:
-            counts, seen = known
+            counts, seen = cached
             rows = self.changed_since(seen)
             counts[rows] = fit_counts(self.free[rows], request)
         self._asked = now
@@ -321,7 +321,7 @@ class Room:
     def _count_again(self, seen: int) -> None:
         """Count together what was counted at the same time: nothing was taken between two questions, so more come."""
         rows, now = self.changed_since(seen), len(self._changed)
-        free, keys = np.maximum(self.free[rows], 0), [key for key, known in self._counts.items() if known[1] == seen]
+        free, keys = np.maximum(self.free[rows], 0), [key for key, entry in self._counts.items() if entry[1] == seen]
         step = max(_MOST_CELLS // free.size, 1)
         for some in (keys[at : at + step] for at in range(0, len(keys), step)):
             asked = np.frombuffer(b"".join(some), np.int64).reshape(len(some), 1, -1)

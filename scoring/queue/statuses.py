@@ -100,15 +100,15 @@ class AdmittedCondition(msgspec.Struct, frozen=True):
         return f"{self.status}/{self.reason}"
 
 
-def admitted_condition(pod: Pod, cause: str | None, why: str, *, said: str) -> AdmittedCondition | None:
+def admitted_condition(pod: Pod, cause: str | None, why: str, *, last: str) -> AdmittedCondition | None:
     """What a member of a gang should say now; `None`: nothing new.
 
     `cause`: why its gang waits, in CamelCase (`scoring.explain.gang`); `None`: unknown. `why`: a sentence.
-    `said`: the `key` of what it said last; empty: nothing yet.
+    `last`: the `key` of what it said last; empty: nothing yet.
     """
     if pod.terminal or pod.deleting:
         return None
-    if pod.node is not None and said:
+    if pod.node is not None and last:
         return AdmittedCondition("True", "Admitted", "The gang was admitted and the pod has its node.")
     if pod.node is not None or cause is None:
         return None

@@ -80,7 +80,7 @@ def scale_out(
     changes: list[Change] = []
     refusals: dict[JobKey, JobRefusal] = {}
     growing: list[tuple[ElasticJob, Gang, int]] = []  # With how many workers each may have
-    for job in sorted(jobs, key=lambda one: one.key):
+    for job in sorted(jobs, key=lambda job: job.key):
         gang, target = snapshot.gangs.get(job.gang), job.target(demands.get(job.key))
         refusal = resizable(job, gang, options, now_s=now_s)
         if gang is None or refusal is not None:
@@ -95,7 +95,7 @@ def scale_out(
                 growing.append((job, gang, target))
             else:  # Until every worker that is wanted has a node the job neither wants nor measures more
                 refusals[job.key] = JobRefusal(job.key, No.STILL_STARTING)
-    if levels and any(one.reason in WANTS_ROOM for one in plan.waiting.values()):
+    if levels and any(waiting.reason in WANTS_ROOM for waiting in plan.waiting.values()):
         return Scaling(None, tuple(changes), reason=No.GANGS_WAIT, refusals=tuple(sorted(refusals.values())))
     run = begin_run(snapshot, policy, cache)
     take_commitments(run)
@@ -103,7 +103,7 @@ def scale_out(
     growth = _Growth(run, _keep_for_waiting(run, plan, jobs, now_s=now_s), refusals)
     turns = QueueOrder(run, now_s=now_s)
     weights = {job.key: turns.weight(run.view.demand(gang)).key for job, gang, _ in growing}
-    growing.sort(key=lambda one: (-one[1].priority, weights[one[0].key], one[1].created_s, one[0].key))
+    growing.sort(key=lambda entry: (-entry[1].priority, weights[entry[0].key], entry[1].created_s, entry[0].key))
     for job, gang, target in growing:
         growth.grow(job, gang, min(job.grow_back_to or 0, target))
     for job, gang, target in growing:
@@ -122,10 +122,10 @@ def scale_out(
 
 
 class _Growth:
-    """What each job got of the room that is not `kept` (nodes, resources), or why it got none."""
+    """What each job got of the room that is not `withheld` (nodes, resources), or why it got none."""
 
-    def __init__(self, run: Run, kept: Ints, refusals: dict[JobKey, JobRefusal]) -> None:
-        self._run, self._kept, self._refusals = run, kept, refusals
+    def __init__(self, run: Run, withheld: Ints, refusals: dict[JobKey, JobRefusal]) -> None:
+        self._run, self._kept, self._refusals = run, withheld, refusals
         self._shares = NamespaceQuota(run)
         self.new: dict[JobKey, tuple[ElasticJob, Mapping[PodUid, NodeName]]] = {}  # In the order of turns
 
@@ -167,7 +167,7 @@ def _keep_for_waiting(run: Run, plan: Plan, jobs: Sequence[ElasticJob], *, now_s
         take_commitments(then)
         take_admissions(then, plan.admitted.values())
         refused: set[int] = set()  # Kinds of which one found no room: room only shrinks during a run
-        for waiting in sorted(plan.waiting.values(), key=lambda one: (one.rank, one.gang)):
+        for waiting in sorted(plan.waiting.values(), key=lambda waiting: (waiting.rank, waiting.gang)):
             gang = run.snapshot.gangs.get(waiting.gang)
             if gang is None or waiting.gang in run.snapshot.claims or waiting.reason not in WANTS_ROOM:
                 continue

@@ -339,11 +339,11 @@ class ReportHistory:
         if self._series is None:
             points = self.points()
             self._series = Series(
-                step=np.array([one.step for one in points], np.int64),
-                time_s=np.array([one.time_s for one in points], np.float64),
-                loss=np.array([one.loss for one in points], np.float64),  # None becomes NaN
-                samples_per_second=np.array([one.samples_per_second for one in points], np.float64),
-                workers=np.array([one.workers or 0 for one in points], np.int64),
+                step=np.array([point.step for point in points], np.int64),
+                time_s=np.array([point.time_s for point in points], np.float64),
+                loss=np.array([point.loss for point in points], np.float64),  # None becomes NaN
+                samples_per_second=np.array([point.samples_per_second for point in points], np.float64),
+                workers=np.array([point.workers or 0 for point in points], np.int64),
                 top_step=self.top_step,
             )
         return self._series

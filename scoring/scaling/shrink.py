@@ -76,7 +76,7 @@ def scale_in(
 
     Cost: at most about fifty placements of one gang, and one run of the planner where workers go.
     """
-    waiting = sorted((one.rank, one.gang) for one in plan.waiting.values() if one.reason in WANTS_ROOM)
+    waiting = sorted((wait.rank, wait.gang) for wait in plan.waiting.values() if wait.reason in WANTS_ROOM)
     keys = [key for _, key in waiting[: None if options.condition is ElasticCondition.LEVELS else 1]]
     gangs = [snapshot.gangs[key] for key in keys if key in snapshot.gangs]
     if (claimed := next((gang.key for gang in gangs if gang.key in snapshot.claims), None)) is not None:
@@ -96,10 +96,10 @@ def scale_in(
             first = first or Scaling(gang.key, reason=No.STARTS_SOON, detail=f"in {wait_s:.0f} s")
             continue
         without = without_workers(snapshot, plan, gang, policy, now_s=now_s, cache=cache, leaving=gone, whole=whole)
-        found = _for_one(without, plan, jobs, options, going=len(gone))
-        if found.changes or (gone and found.reason is No.ROOM_IS_COMING):
-            return found
-        first = first or found
+        scaling = _for_one(without, plan, jobs, options, going=len(gone))
+        if scaling.changes or (gone and scaling.reason is No.ROOM_IS_COMING):
+            return scaling
+        first = first or scaling
     return first or Scaling(None, reason=No.NOBODY_WAITS)
 
 
@@ -116,7 +116,7 @@ def without_workers(
 ) -> Without:
     """What the gang would find without some workers, beside what gangs before it in the queue are given."""
     ask, waiting = cache.demands.of_gang(gang, policy, snapshot.table.index), plan.waiting.get(gang.key)
-    ahead = [one for one in plan.admitted.values() if waiting is not None and one.rank < waiting.rank]
+    ahead = [admission for admission in plan.admitted.values() if waiting is not None and admission.rank < waiting.rank]
     wanted = whole_of(ask) if whole else ask
     return Without(snapshot, policy, wanted, cache, now_s=now_s, planned=ahead, leaving=leaving)
 
@@ -131,21 +131,21 @@ def _for_one(without: Without, plan: Plan, jobs: Sequence[ElasticJob], options: 
     by_level = options.condition is ElasticCondition.LEVELS and not turns.starving(ask)
     if by_level and is_wide(ask.gang, run.table, run.policy.service):
         return Scaling(key, reason=No.TOO_WIDE)
-    others = sorted((job for job in jobs if job.gang != key), key=lambda one: one.key)
+    others = sorted((job for job in jobs if job.gang != key), key=lambda job: job.key)
     total = run.table.allocatable.sum(axis=0)
     offers = [_offer(without, job, turns, options, total) for job in others]
-    near = [one for one in offers if isinstance(one, Giver)]
-    refusals = [one for one in offers if isinstance(one, JobRefusal)]
+    near = [offer for offer in offers if isinstance(offer, Giver)]
+    refusals = [offer for offer in offers if isinstance(offer, JobRefusal)]
     if not near:
         return Scaling(key, reason=No.NO_JOB, refusals=tuple(sorted(refusals)))
-    everything = _pods(near, [len(one.pods) for one in near])
+    everything = _pods(near, [len(giver.pods) for giver in near])
     best = without.place(everything) if without.may_fit(everything) else None
     if best is None:
         offered = f"{len(everything)} workers of {len(near)} jobs at most"
         return Scaling(key, reason=No.NOT_ENOUGH, detail=offered, refusals=tuple(sorted(refusals)))
     ordered = _in_order(run, near, best)
     taken, placed = _chosen(without, ordered, best)
-    some = [(one.job, one.pods[:number]) for one, number in zip(ordered, taken, strict=True)]
+    some = [(giver.job, giver.pods[:number]) for giver, number in zip(ordered, taken, strict=True)]
     refusals += [JobRefusal(job.key, No.NOT_NEEDED) for job, pods in some if not pods]
     then = run.snapshot.without(_pods(ordered, taken))
     after = planned(then, run.policy, now_s=now_s, previous=plan, cache=run.cache)
@@ -192,17 +192,17 @@ def _chosen(without: Without, ordered: Sequence[Giver], best: Placed) -> tuple[T
     def passes(taken: Taken) -> Placed | None:
         return without.place(_pods(ordered, taken))
 
-    limits, table = [len(one.pods) for one in ordered], without.run.table
-    freed = [[(without.row(pod), table.vector(pod.requests).tolist()) for pod in one.pods] for one in ordered]
+    limits, table = [len(giver.pods) for giver in ordered], without.run.table
+    freed = [[(without.row(pod), table.vector(pod.requests).tolist()) for pod in giver.pods] for giver in ordered]
     gathered = [way for group in without.groups if (way := _Gathering(without, group, freed).way()) is not None]
     gathered.sort(key=lambda taken: (sum(taken), [-number for number in taken]))
     by_counting = ((way, there) for way in gathered if (there := passes(way)) is not None)
-    found = next(by_counting, None) or enough(limits, best, passes)
-    return fewer(limits, sum(found[0]), lambda taken: without.may_fit(_pods(ordered, taken)), passes) or found
+    choice = next(by_counting, None) or enough(limits, best, passes)
+    return fewer(limits, sum(choice[0]), lambda taken: without.may_fit(_pods(ordered, taken)), passes) or choice
 
 
 def _pods(givers: Sequence[Giver], taken: Sequence[int]) -> list[Pod]:
-    return [pod for one, number in zip(givers, taken, strict=True) for pod in one.pods[:number]]
+    return [pod for giver, number in zip(givers, taken, strict=True) for pod in giver.pods[:number]]
 
 
 def _in_order(run: Run, near: Sequence[Giver], best: Placed) -> list[Giver]:
@@ -213,15 +213,15 @@ def _in_order(run: Run, near: Sequence[Giver], best: Placed) -> list[Giver]:
     """
     wanted = frozenset(best.nodes.values())
 
-    def worth(one: Giver) -> tuple[Any, ...]:
-        leaders = {pod.node for pod in one.gang.placed if pod.role in (Role.PS, Role.CHIEF)}
-        nodes = [pod.node for pod in one.pods if pod.node is not None]
-        points = link_points(run, one.gang, nodes)
-        return tuple((node not in wanted, node in leaders, points.get(node, 0.0)) for node in nodes), one.job.key
+    def worth(giver: Giver) -> tuple[Any, ...]:
+        leaders = {pod.node for pod in giver.gang.placed if pod.role in (Role.PS, Role.CHIEF)}
+        nodes = [pod.node for pod in giver.pods if pod.node is not None]
+        points = link_points(run, giver.gang, nodes)
+        return tuple((node not in wanted, node in leaders, points.get(node, 0.0)) for node in nodes), giver.job.key
 
     ordered = sorted(near, key=worth)
-    ordered.sort(key=lambda one: one.weight, reverse=True)  # A smaller key is a heavier job; equal ones stay in order
-    ordered.sort(key=lambda one: one.gang.priority)
+    ordered.sort(key=lambda giver: giver.weight, reverse=True)  # A small key is a heavy job; equal ones stay in order
+    ordered.sort(key=lambda giver: giver.gang.priority)
     return ordered
 
 
@@ -250,11 +250,11 @@ class _Gathering:
         self._start, self._jobs = without.free, jobs
         self._inside = np.isin(without.zone_of, group)
         self._asked = [
-            (one.allowed, [(column, amount) for column, amount in enumerate(one.request.tolist()) if amount > 0])
-            for one in without.classes
+            (kind.allowed, [(column, amount) for column, amount in enumerate(kind.request.tolist()) if amount > 0])
+            for kind in without.classes
         ]
         # Members of each class that find no place; below 0: places beyond what is wanted
-        self._short = [one.wanted - int(one.sums[list(group)].sum()) for one in without.classes]
+        self._short = [kind.wanted - int(kind.sums[list(group)].sum()) for kind in without.classes]
         self._free: dict[int, list[int]] = {}  # Row → what is free there by now, where a pod left
         self._taken = [0] * len(jobs)
         self._offers: dict[int, tuple[float, int]] = {}  # Job → (gain per pod, pods) of its best next pods
@@ -271,7 +271,7 @@ class _Gathering:
         while self._lacking():
             if not self._offers:
                 return None
-            number = min(self._offers, key=lambda one: (-self._offers[one][0], one))
+            number = min(self._offers, key=lambda job: (-self._offers[job][0], job))
             begin, pods = self._taken[number], self._offers[number][1]
             chosen = self._jobs[number][begin : begin + pods]
             for pod in chosen:
@@ -349,10 +349,10 @@ def enough(limits: Sequence[int], result: T, passes: Callable[[Taken], T | None]
     while number - too_few > 1:
         middle = (number + too_few) // 2
         taken = (*limits[:middle], *[0] * (len(limits) - middle))
-        if (found := passes(taken)) is None:
+        if (answer := passes(taken)) is None:
             too_few = middle
         else:
-            number, best, result = middle, taken, found
+            number, best, result = middle, taken, answer
     return best, result
 
 

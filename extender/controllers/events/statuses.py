@@ -247,7 +247,7 @@ class PodConditions(StatusWriter[PodUid]):
         if not self.context.cache.is_own(pod):
             return None
         written = self._written.get(pod.uid)  # The watch may not show it yet, and does not make the gang a new one
-        return admitted_condition(pod, *(told.why or (None, "")), said=pod.told or (written.key if written else ""))
+        return admitted_condition(pod, *(told.why or (None, "")), last=pod.told or (written.key if written else ""))
 
     async def _write(self, key: PodUid) -> bool:
         pod = self.context.cache.pod(key)
