@@ -60,9 +60,9 @@ def decoded(decoder: msgspec.json.Decoder[_T], body: bytes | bytearray | memoryv
 def merged(described: Iterable[EndpointInfo]) -> tuple[EndpointInfo, ...]:
     """Each endpoint once, by id, with the other names that any description gives it, in their order."""
     aliases: dict[EndpointId, dict[str, None]] = {}
-    for one in described:
-        aliases.setdefault(one.id, {}).update(dict.fromkeys(one.aliases))
-    return tuple(EndpointInfo(one, tuple(n for n in names if n != one)) for one, names in sorted(aliases.items()))
+    for endpoint in described:
+        aliases.setdefault(endpoint.id, {}).update(dict.fromkeys(endpoint.aliases))
+    return tuple(EndpointInfo(end, tuple(n for n in names if n != end)) for end, names in sorted(aliases.items()))
 
 
 class SourceAnswer(msgspec.Struct, frozen=True):
@@ -103,11 +103,11 @@ class Found:
             self.rejected[NEGATIVE_DELAY] += 1
             value = 0.0
         try:
-            one = Measurement(*pair, metric, value, min(at_s, self._now_s))
+            measurement = Measurement(*pair, metric, value, min(at_s, self._now_s))
         except ValueError:
             self.rejected[OUT_OF_RANGE] += 1
             return
-        (self.round_trips if round_trip else self.measurements).append(one)
+        (self.round_trips if round_trip else self.measurements).append(measurement)
         self.rejected[FUTURE_TIME] += at_s > self._now_s + TOLERANCE_S
 
     def answer(self, *problems: str) -> SourceAnswer:
@@ -165,38 +165,38 @@ class LastAnswers:
         self._answers = answers
         if len(failures) == len(questions):
             raise NetworkSourceError(f"{self._source}: {'; '.join(dict.fromkeys((*failures.values(), *problems)))}")
-        kept = dict.fromkeys(answers, ", its last values stay")
-        said = [f"{name} failed{kept.get(name, '')}: {text}" for name, text in failures.items()]
-        said += [problem for name in questions if name in answers for problem in answers[name].problems]
-        reported = ((*problems, *said), dict(answers))
+        note_of = dict.fromkeys(answers, ", its last values stay")
+        sentences = [f"{name} failed{note_of.get(name, '')}: {text}" for name, text in failures.items()]
+        sentences += [problem for name in questions if name in answers for problem in answers[name].problems]
+        reported = ((*problems, *sentences), dict(answers))
         if reported == self._reported:
             return None
         self._reported = reported
-        size = sum(len(one.table) + len(one.round_trips) for one in answers.values())
+        size = sum(len(answer.table) + len(answer.round_trips) for answer in answers.values())
         return await off_loop(size, partial(_batch, answers, reported[0], now_s))
 
 
 def _batch(answers: Mapping[str, SourceAnswer], problems: Sequence[str], now_s: float) -> Batch:
-    rejected = sum((Counter(one.rejected) for one in answers.values()), Counter[str]())
+    rejected = sum((Counter(answer.rejected) for answer in answers.values()), Counter[str]())
     best: dict[tuple[EndpointId, EndpointId, Metric], Measurement] = {}  # One of each pair and metric
-    one_way = any(one.table.measured_ends(Metric.DELAY) for one in answers.values())
-    for one in (row for _, answer in sorted(answers.items()) for row in answer.table):
-        if (before := best.setdefault((one.source, one.target, one.metric), one)) is not one:
+    one_way = any(answer.table.measured_ends(Metric.DELAY) for answer in answers.values())
+    for row in (row for _, answer in sorted(answers.items()) for row in answer.table):
+        if (before := best.setdefault((row.source, row.target, row.metric), row)) is not row:
             rejected[DUPLICATE] += 1
-            younger_s = one.measured_at_s - before.measured_at_s
-            worse = one.value < before.value if one.metric is Metric.THROUGHPUT else one.value > before.value
+            younger_s = row.measured_at_s - before.measured_at_s
+            worse = row.value < before.value if row.metric is Metric.THROUGHPUT else row.value > before.value
             if younger_s > TWIN_WINDOW_S or (worse and younger_s >= -TWIN_WINDOW_S):
-                best[one.source, one.target, one.metric] = one
-    for one in (row for _, answer in sorted(answers.items()) for row in answer.round_trips):
-        if one.metric is Metric.DELAY and one_way:
+                best[row.source, row.target, row.metric] = row
+    for row in (row for _, answer in sorted(answers.items()) for row in answer.round_trips):
+        if row.metric is Metric.DELAY and one_way:
             rejected["round_trip"] += 1
         else:
-            best.setdefault((one.source, one.target, one.metric), one)
+            best.setdefault((row.source, row.target, row.metric), row)
     table = MeasurementTable.from_measurements(best.values())
-    ends = merged(EndpointInfo(end, one.aliases.get(end, ())) for one in answers.values() for end in table.ends)
-    said = [*dict.fromkeys(problems), *(text for reason, text in _SENTENCES.items() if rejected[reason])]
-    more = len(said) - _MAX_PROBLEMS
-    shown = said if more <= 0 else [*said[:_MAX_PROBLEMS], f"and {more} more"]
+    ends = merged(EndpointInfo(end, answer.aliases.get(end, ())) for answer in answers.values() for end in table.ends)
+    sentences = [*dict.fromkeys(problems), *(text for reason, text in _SENTENCES.items() if rejected[reason])]
+    more = len(sentences) - _MAX_PROBLEMS
+    shown = sentences if more <= 0 else [*sentences[:_MAX_PROBLEMS], f"and {more} more"]
     return Batch(table, ends, now_s, tuple(shown), dict(+rejected))
 
 
@@ -205,7 +205,7 @@ def _with_last(answer: SourceAnswer, last: SourceAnswer, *, since_s: float) -> S
     tables = []
     for new, old in ((answer.table, last.table), (answer.round_trips, last.round_trips)):
         if silent:
-            old = old.where(np.array([(one.source, one.target) not in silent for one in old], np.bool_))
+            old = old.where(np.array([(row.source, row.target) not in silent for row in old], np.bool_))
         tables.append(carried(new, old, since_s=since_s))
     table, round_trips = tables
     ends = {*table.ends, *round_trips.ends}

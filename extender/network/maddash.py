@@ -113,18 +113,18 @@ def read_message(text: str | None, *, status: int) -> Reading | Rejection:
         return Rejection.EMPTY
     if len(text) > MAX_MESSAGE_CHARS:
         return Rejection.OVER_LONG
-    found = _SENTENCE.fullmatch(text)
-    if found is None:
+    match = _SENTENCE.fullmatch(text)
+    if match is None:
         return Rejection.COMPARISON if _COMPARISON.search(text) else Rejection.NOT_NUMERIC
-    written = found["unit"] or ""
+    written = match["unit"] or ""
     if _BYTES.fullmatch(written):
         return Rejection.WRONG_UNIT
     unit = written.lower()
     if unit.startswith("packets"):
         return Rejection.PACKETS_NOT_RATIO
-    if found["stat"].lower() == "total":
+    if match["stat"].lower() == "total":
         return Rejection.NOT_AVERAGE
-    kind = _kind_of(found["metric"])
+    kind = _kind_of(match["metric"])
     if kind is None:
         return Rejection.OTHER_METRIC
     metric, is_round_trip, scale, lowest, highest = kind
@@ -133,7 +133,7 @@ def read_message(text: str | None, *, status: int) -> Reading | Rejection:
             unit = spelling.sub(usual, unit)
     if unit not in scale:
         return Rejection.WRONG_UNIT
-    value = float(Decimal(found["number"]) * scale[unit])
+    value = float(Decimal(match["number"]) * scale[unit])
     if not lowest <= value <= highest:
         return Rejection.OUT_OF_RANGE
     return Reading(metric, is_round_trip, value + 0.0)  # −0.0 becomes 0.0
@@ -179,7 +179,7 @@ def read_grid(body: bytes | bytearray, *, counts: _Counts, now_s: float, ahead_s
     """Parse a grid. Cost: O(checks). Errors: NetworkSourceError when it is no grid document, or no cell makes sense."""
     whole = memoryview(body)[3:] if body.startswith(_BYTE_ORDER_MARK) else body
     document = decoded(_DOCUMENT, whole, "the answer is not a grid document")
-    found = Found(now_s)
+    entries = Found(now_s)
     columns: dict[int, EndpointId] = {}  # column number → id
     cells, nonsense = 0, ""
     for raw in document.grid:
@@ -188,25 +188,25 @@ def read_grid(body: bytes | bytearray, *, counts: _Counts, now_s: float, ahead_s
                 continue
             cells += 1
             if isinstance(check, _Check):
-                refusal = _read_check(check, number, found, columns, counts=counts, ahead_s=ahead_s)
+                refusal = _read_check(check, number, entries, columns, counts=counts, ahead_s=ahead_s)
             else:
                 refusal, nonsense = Rejection.BAD_CELL, nonsense or check
             if refusal is not None:
-                found.rejected[refusal.value] += 1
-    if nonsense and found.rejected[Rejection.BAD_CELL] == cells:
+                entries.rejected[refusal.value] += 1
+    if nonsense and entries.rejected[Rejection.BAD_CELL] == cells:
         raise NetworkSourceError(f"the answer is not a grid document: {nonsense}")
     for raw in document.rows:
         with suppress(*UNREADABLE):  # its cells are read all the same, only its label is lost
             row = _ROW.decode(raw)
             if encoded := row.uri.rsplit("/", 1)[-1]:
-                found.end(unquote_plus(encoded), *_names(row.name, row.props))
+                entries.end(unquote_plus(encoded), *_names(row.name, row.props))
     labels, props = _any_list(document.column_names), _any_list(document.column_props)
     for number, column in columns.items():
         label = labels[number] if number < len(labels) else None
-        found.end(column, *_names(label, props[number] if number < len(props) else None))
-    halved = any(one.metric is Metric.DELAY for one in found.round_trips)
-    said = ("some delays are round-trip times: half of each is used where no one-way delay is known",) if halved else ()
-    return found.answer(*said)
+        entries.end(column, *_names(label, props[number] if number < len(props) else None))
+    halved = any(row.metric is Metric.DELAY for row in entries.round_trips)
+    note = ("some delays are round-trip times: half of each is used where no one-way delay is known",) if halved else ()
+    return entries.answer(*note)
 
 
 def _checks(raw: msgspec.Raw, *, depth: int = 2, number: int = 0) -> Iterator[tuple[int, _Check | str | None]]:
@@ -227,7 +227,7 @@ _decode = lru_cache(maxsize=1 << 14)(unquote_plus)  # Part of a uri → name; on
 
 
 def _read_check(
-    check: _Check, number: int, found: Found, columns: dict[int, EndpointId], *, counts: _Counts, ahead_s: float
+    check: _Check, number: int, entries: Found, columns: dict[int, EndpointId], *, counts: _Counts, ahead_s: float
 ) -> Rejection | None:
     parts = check.uri.rsplit("/", 3)
     if len(parts) < 4 or not all(parts[1:]):
@@ -240,14 +240,14 @@ def _read_check(
     reading = read_message(check.message, status=check.status)
     if isinstance(reading, Rejection):
         if reading is not Rejection.NOT_RUN:  # made anew by a reload
-            found.silent.add((source, target))
+            entries.silent.add((source, target))
         return reading
     if (checked_at_s := check.prev_check_time or 0.0) <= 0.0:
         return Rejection.NEVER_CHECKED
     if counts(reading.metric, check=name):
         value = reading.value / 2.0 if reading.is_round_trip else reading.value
         at_s = checked_at_s - ahead_s
-        found.add((source, target), reading.metric, value, at_s, round_trip=reading.is_round_trip)
+        entries.add((source, target), reading.metric, value, at_s, round_trip=reading.is_round_trip)
     return None
 
 
@@ -266,20 +266,20 @@ def is_reverse(check: str) -> bool:
 def _any_list(raw: msgspec.Raw) -> list[Any]:
     """A list of whatever; nothing where it is no list, since labels are only other names."""
     try:
-        found = msgspec.json.decode(raw)
+        value = msgspec.json.decode(raw)
     except UNREADABLE:
         return []
-    return found if isinstance(found, list) else []
+    return value if isinstance(value, list) else []
 
 
 def _names(label: object, props: object) -> tuple[str, ...]:
     """Label, and every address that the properties name: the usual one and those for single peers."""
-    known = props if isinstance(props, Mapping) else {}
-    found = [label, known.get("label")]
-    peers = known.get("map")
+    properties = props if isinstance(props, Mapping) else {}
+    names = [label, properties.get("label")]
+    peers = properties.get("map")
     if isinstance(peers, Mapping):
-        found += [of_peer.get("address") for of_peer in peers.values() if isinstance(of_peer, Mapping)]
-    return tuple(name.strip() for name in found if isinstance(name, str) and name.strip())
+        names += [of_peer.get("address") for of_peer in peers.values() if isinstance(of_peer, Mapping)]
+    return tuple(name.strip() for name in names if isinstance(name, str) and name.strip())
 
 
 MAX_GRIDS: Final = 500
@@ -313,7 +313,7 @@ class MaddashSource:
         batch = await self._answers.ask(questions, now_s=now_s, problems=problems)
         if batch is None:
             return None
-        there = {one.metric for one in batch.measurements}
+        there = {row.metric for row in batch.measurements}
         absent = (f"no grid gives a value of {metric}" for metric in METRICS if metric not in there)
         return replace(batch, problems=(*batch.problems, *absent))
 
@@ -352,12 +352,12 @@ class MaddashSource:
         counts = partial(self._counts, grid=name)
         work = partial(read_grid, reply.body, counts=counts, now_s=now_s, ahead_s=ahead_s)
         answer = await off_loop(len(reply.body) // _VALUE_BYTES, work)
-        said = f"the server's clock is about {ahead_s / 60.0:.0f} min ahead of ours: its times are moved back"
-        return replace(answer, problems=(*answer.problems, said)) if ahead_s else answer
+        problem = f"the server's clock is about {ahead_s / 60.0:.0f} min ahead of ours: its times are moved back"
+        return replace(answer, problems=(*answer.problems, problem)) if ahead_s else answer
 
 
-def _matches(name: str, one: str, present: Collection[str]) -> bool:
-    return name == one or (name not in present and fnmatchcase(one, name))
+def _matches(pattern: str, name: str, present: Collection[str]) -> bool:
+    return pattern == name or (pattern not in present and fnmatchcase(name, pattern))
 
 
 def read_grids(body: bytes | bytearray, *, where: str) -> tuple[str, ...]:

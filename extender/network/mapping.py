@@ -54,8 +54,8 @@ def ruled(rules: Sequence[EndpointRule], node: NodeName, metric: Metric) -> tupl
 @lru_cache(maxsize=1 << 16)
 def matching(pattern: str, endpoint: str, node: str) -> str | None:
     """What `endpoint` becomes for the node; `None`: the pattern, which the settings bound, does not match all of it."""
-    found = re.compile(pattern).fullmatch(node)  # re keeps compiled patterns
-    return None if found is None else found.expand(endpoint).strip()
+    match = re.compile(pattern).fullmatch(node)  # re keeps compiled patterns
+    return None if match is None else match.expand(endpoint).strip()
 
 
 @lru_cache(maxsize=1 << 17)
@@ -89,7 +89,7 @@ class NodeMapping(msgspec.Struct, frozen=True):
 
     def document(self, *, most: int = MOST_NAMED) -> MappedNodes:
         """Counts of nodes, and of each list its first `most` entries. Cost: O(ambiguous + most)."""
-        doubtful = Counter(one.metric for one in self.ambiguous)
+        doubtful = Counter(node.metric for node in self.ambiguous)
         unmapped = {metric.value: self.unmapped[metric] for metric in METRICS}
         nodes = {
             m.value: {"mapped": len(self.endpoint_of[m]), "unmapped": len(unmapped[m]), "ambiguous": doubtful[m]}
@@ -120,16 +120,16 @@ def map_nodes(
     searches = []
     for metric in METRICS:
         measured = {end for table in tables or () for end in table.measured_ends(metric)}
-        candidates = [one for one in described if tables is None or one.id in measured]
+        candidates = [endpoint for endpoint in described if tables is None or endpoint.id in measured]
         searches.append(_Search(metric, candidates, config))
         searches[-1].run(named)
     used = {endpoint for search in searches for endpoint in search.found.values()}
     return NodeMapping(
         endpoint_of={search.metric: dict(sorted(search.found.items())) for search in searches},
         unmapped={search.metric: search.unmapped for search in searches},
-        ambiguous=tuple(one for search in searches for _, one in sorted(search.doubtful.items())),
+        ambiguous=tuple(node for search in searches for _, node in sorted(search.doubtful.items())),
         unknown=tuple(dict.fromkeys(sentence for search in searches for sentence in search.unknown)),
-        unused=tuple(sorted({one.id for one in described} - used)),
+        unused=tuple(sorted({endpoint.id for endpoint in described} - used)),
     )
 
 
@@ -148,11 +148,11 @@ class _Search:
         self._config = config
         by_name: defaultdict[str, set[EndpointId]] = defaultdict(set)
         by_host: defaultdict[tuple[str, bool], set[EndpointId]] = defaultdict(set)
-        self._ids = {one.id: frozenset((one.id,)) for one in endpoints}
-        for one in endpoints:
-            for name in {canonical(name) for name in (one.id, *one.aliases)}:
-                by_name[name].add(one.id)
-                by_host[host_of(name)].add(one.id)
+        self._ids = {endpoint.id: frozenset((endpoint.id,)) for endpoint in endpoints}
+        for endpoint in endpoints:
+            for name in {canonical(name) for name in (endpoint.id, *endpoint.aliases)}:
+                by_name[name].add(endpoint.id)
+                by_host[host_of(name)].add(endpoint.id)
         self._by_name = {name: frozenset(ids) for name, ids in by_name.items()}  # shared by thousands of nodes
         self._by_host = {host: frozenset(ids) for host, ids in by_host.items()}  # (host, had a domain) → endpoints
 
@@ -167,21 +167,21 @@ class _Search:
             if not candidates:
                 rest.append((node, names))
         self._same_host(rest)
-        known = self.found.keys() | self.doubtful.keys()
-        self.unmapped = tuple([node.name for node, _ in nodes if node.name not in known])
+        settled = self.found.keys() | self.doubtful.keys()
+        self.unmapped = tuple([node.name for node, _ in nodes if node.name not in settled])
 
     def _stated(self, node: Node) -> bool:
         """Whether an operator says where the node is measured: what is said first counts."""
         metric, config = self.metric, self._config
         annotations, labels = dict(node.annotations), dict(node.labels)
         keys = (f"{ENDPOINT_KEY}-{metric}", ENDPOINT_KEY)
-        said = [("table", config.mapping.get(node.name, {}).get(metric))]
-        said += [(f"annotation {key}", annotations.get(key)) for key in keys]
-        said += [(f"label {key}", labels.get(key)) for key in keys]
-        if made := ruled(config.rules, node.name, metric):
-            said.append((f"rule {made[0]}", made[1]))
-        said.append(("zone table", config.zone_mapping.get(node.zone, {}).get(metric)))
-        where, text = next(((where, text.strip()) for where, text in said if text and text.strip()), ("", ""))
+        statements = [("table", config.mapping.get(node.name, {}).get(metric))]
+        statements += [(f"annotation {key}", annotations.get(key)) for key in keys]
+        statements += [(f"label {key}", labels.get(key)) for key in keys]
+        if rule := ruled(config.rules, node.name, metric):
+            statements.append((f"rule {rule[0]}", rule[1]))
+        statements.append(("zone table", config.zone_mapping.get(node.zone, {}).get(metric)))
+        where, text = next(((where, text.strip()) for where, text in statements if text and text.strip()), ("", ""))
         if not text:
             return False
         shown = repr(text) if len(text) <= NAME_LIMIT else f"{text[:NAME_LIMIT]!r}…"  # an annotation may have 256 kB
@@ -237,7 +237,7 @@ def with_probe(
 ) -> tuple[MeasurementTable, NodeMapping]:
     """The probe's rows that count, under the nodes' endpoints, and where nodes are measured then. Cost: O(m log m)."""
     probed, others = given.tables[PROBE], [table for name, table in given.tables.items() if name != PROBE]
-    known = {node.name for node in given.nodes}
+    node_names = {node.name for node in given.nodes}
     endpoint_of = dict(mapping.endpoint_of)
     table = MeasurementTable()
     for metric in METRICS:
@@ -250,13 +250,13 @@ def with_probe(
         for end in probed.ends:
             node = NodeName(end)
             alone = nodes_at[of[node]] == 1 if node in of else not nodes_at[end]
-            if node in known and alone:
+            if node in node_names and alone:
                 name_of[end] = of.setdefault(node, end)
         endpoint_of[metric] = of
         table = table.joined(rows.renamed(name_of))
     soft_s = np.array([np.inf if (age_s := soft_ttl_s.for_metric(m.value)) is None else age_s for m in METRICS])
-    number = {end: i for i, end in enumerate({end for one in (table, *others) for end in one.ends})}
-    fresh = [one.keys(number)[now_s - one.measured_at_s < soft_s[one.metric]] for one in others]
+    number = {end: i for i, end in enumerate({end for measured in (table, *others) for end in measured.ends})}
+    fresh = [other.keys(number)[now_s - other.measured_at_s < soft_s[other.metric]] for other in others]
     if fresh:
         table = table.where(~np.isin(table.keys(number), np.concatenate(fresh)))
     unmapped = {
@@ -280,7 +280,7 @@ def build(given: Given, last: Built | None, config: NetworkSettings, *, zone_fal
     same = last is not None and given.tables == last.given.tables
     if last is not None and same and given.endpoints == last.given.endpoints:
         both = zip(given.nodes, last.given.nodes, strict=False)
-        alike = (one is other or _LOOKED_AT(one) == _LOOKED_AT(other) for one, other in both)
+        alike = (node is before or _LOOKED_AT(node) == _LOOKED_AT(before) for node, before in both)
         if len(given.nodes) == len(last.given.nodes) and all(alike):
             return replace(last, given=given)
     tables = {name: table for name, table in given.tables.items() if name != PROBE}

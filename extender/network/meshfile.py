@@ -133,10 +133,10 @@ def _links(body: bytes, name: str) -> Iterator[_Link]:
         except UNREADABLE as error:
             what, _, place = str(error).partition(" - at `$")  # "Expected `float` <= 1.0 - at `$.loss_ratio`"
             field = place.rstrip("`").lstrip(".")
-            said = f"{what}; accepted: an object with {', '.join(_ACCEPTED)}"
+            reason = f"{what}; accepted: an object with {', '.join(_ACCEPTED)}"
             if field in _ACCEPTED:
-                said = f"{field}: {what}; accepted: {_ACCEPTED[field]}"
-            raise ConfigError(f"{name}: entry {index}: {said}") from error
+                reason = f"{field}: {what}; accepted: {_ACCEPTED[field]}"
+            raise ConfigError(f"{name}: entry {index}: {reason}") from error
 
 
 class MeshFileSource:

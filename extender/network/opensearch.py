@@ -125,7 +125,7 @@ class OpenSearchSource:
 
     async def _ask(self, kind: str, now_s: float) -> SourceAnswer:
         path = f"/pscheduler_{kind}*/_search?ignore_unavailable=true&allow_no_indices=true"
-        found = Found(now_s)
+        entries = Found(now_s)
         problems = []
         after: dict[str, str | None] | None = None
         for _ in range(MAX_PAGES):
@@ -138,27 +138,27 @@ class OpenSearchSource:
                 raise NetworkSourceError(f"{where} incomplete: {failed} of {page.shards.get('total')} shards failed")
             pairs = page.aggregations["pairs"] if page.aggregations else _PairBuckets([])
             for bucket in pairs.buckets:
-                _add(found, bucket, kind)
+                _add(entries, bucket, kind)
             if pairs.after_key is None or not pairs.buckets or pairs.after_key == after:
                 break
             after = pairs.after_key
         else:
             most = MAX_PAGES * PAGE_PAIRS
             problems.append(f"{self.name}: more than {most} pairs of {kind} tests: the rest is not read")
-        if found.rejected[MIXED_WIDTHS]:
+        if entries.rejected[MIXED_WIDTHS]:
             problems.append("some pairs have latency tests of different bucket widths: their delay is not used")
-        return await off_loop(len(found.measurements), partial(found.answer, *problems))
+        return await off_loop(len(entries.measurements), partial(entries.answer, *problems))
 
 
-def _add(found: Found, bucket: _PairBucket, kind: str) -> None:
+def _add(entries: Found, bucket: _PairBucket, kind: str) -> None:
     """Take over one pair's values in our units, or count why not. Ends have the names of the test, if it says any."""
     hits = bucket.last.get("hits", _HitList()).hits
     meta = hits[0].found.get("meta", {}) if hits else {}
     key, here, there = bucket.key, meta.get("source", {}), meta.get("destination", {})
-    source = found.end(key.get("source"), key.get("source_host"), here.get("hostname"), here.get("ip"))
-    target = found.end(key.get("target"), key.get("target_host"), there.get("hostname"), there.get("ip"))
+    source = entries.end(key.get("source"), key.get("source_host"), here.get("hostname"), here.get("ip"))
+    target = entries.end(key.get("target"), key.get("target_host"), there.get("hostname"), there.get("ip"))
     if source is None or target is None or bucket.at.value is None:
-        found.rejected["no_ends"] += 1
+        entries.rejected["no_ends"] += 1
         return
     loss, delay = bucket.loss.value, bucket.delay.value
     if bucket.sent.value:
@@ -168,13 +168,13 @@ def _add(found: Found, bucket: _PairBucket, kind: str) -> None:
     if delay is not None and kind == "rtt":
         delay *= 1000.0 / 2.0
     elif delay is not None and bucket.narrowest.value != bucket.widest.value:
-        found.rejected[MIXED_WIDTHS] += 1
+        entries.rejected[MIXED_WIDTHS] += 1
         delay = None
     elif delay is not None:
         delay = delay * (bucket.widest.value or DEFAULT_WIDTH_S) * 1000.0
     values = {Metric.THROUGHPUT: next(iter(bucket.throughput.get("values", {}).values()), None)}
     values |= {Metric.LOSS: loss, Metric.DELAY: delay}
-    found.rejected[NO_VALUE] += all(value is None for value in values.values())
+    entries.rejected[NO_VALUE] += all(value is None for value in values.values())
     for metric, value in values.items():
         if value is not None:
-            found.add((source, target), metric, value, bucket.at.value / 1000.0, round_trip=kind == "rtt")
+            entries.add((source, target), metric, value, bucket.at.value / 1000.0, round_trip=kind == "rtt")

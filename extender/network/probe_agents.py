@@ -65,10 +65,10 @@ class AgentPods:
         if not uid or not name or not caller.username.startswith(_ACCOUNT):
             return None
         now_s = self._clock.monotonic_s()
-        known = self._known.get(uid)
-        if known is not None:
+        cached = self._known.get(uid)
+        if cached is not None:
             # A pod keeps its uid over a reboot of its node, and may get another address: read it again.
-            began_s, read_s, pod = known
+            began_s, read_s, pod = cached
             if (began_s == since_s and pod is not None and pod.address) or now_s - read_s < _AGAIN_S:
                 self._known.move_to_end(uid)
                 return pod
@@ -141,15 +141,15 @@ def refusal_of(report: ProbeReport, pod: AgentPod, agent: AgentState | None, *, 
         return ReportRefusal(HTTPStatus.BAD_REQUEST, "links: a node does not measure itself")
     for i, link in enumerate(report.links):
         if max(link.lost, (link.lost_out or 0) + (link.lost_back or 0)) > link.sent:
-            said = f"links[{i}].lost: more packets than were sent ({link.sent})"
-            return ReportRefusal(HTTPStatus.BAD_REQUEST, said)
+            detail = f"links[{i}].lost: more packets than were sent ({link.sent})"
+            return ReportRefusal(HTTPStatus.BAD_REQUEST, detail)
     if agent is None or agent.pod.uid != pod.uid:
         return None
     if report.since_s in agent.ended:
         return ReportRefusal(HTTPStatus.CONFLICT, "since_s: this agent has started again since then")
     if report.since_s == agent.since_s and report.sequence <= agent.sequence:
-        said = f"sequence: {report.sequence} is not above {agent.sequence}, the last one of this agent"
-        return ReportRefusal(HTTPStatus.CONFLICT, said)
+        detail = f"sequence: {report.sequence} is not above {agent.sequence}, the last one of this agent"
+        return ReportRefusal(HTTPStatus.CONFLICT, detail)
     wait_s = agent.attendance.last_s + _LEAST_S - now_s
     if wait_s > 0.0:
         return ReportRefusal(HTTPStatus.TOO_MANY_REQUESTS, f"at most one report in {_LEAST_S:g} s", wait_s)
@@ -207,8 +207,8 @@ class Agents:
         if agent is None or agent.pod.uid != pod.uid or agent.since_s != report.since_s:
             resumed, links = agent is not None, agent.links if agent is not None else {}
             ended = (*agent.ended, agent.since_s) if agent is not None and agent.pod.uid == pod.uid else ()
-            for known in links.values():
-                known.waiting = None
+            for link_reports in links.values():
+                link_reports.waiting = None
             agent = AgentState(
                 pod, report.since_s, report.sequence, report.reflector_port, now_s, Attendance(now_s, now_s)
             )
@@ -247,8 +247,8 @@ class Agents:
             for peer in [peer for peer in agent.links if peer not in zone_of]:
                 del agent.links[peer]
         gone_s = _GONE_INTERVALS * self.interval_s
-        there = {node: zone_of[node] for node, one in self._agents.items() if now_s - one.attendance.last_s < gone_s}
-        return there, PeerTurn(int(now_s // EPOCH_S), seed), wanted & there.keys()
+        live = {node: zone_of[node] for node, agent in self._agents.items() if now_s - agent.attendance.last_s < gone_s}
+        return live, PeerTurn(int(now_s // EPOCH_S), seed), wanted & live.keys()
 
     @property
     def names(self) -> Sequence[NodeName]:
@@ -282,15 +282,15 @@ class Agents:
         """Nodes whose agent is silent, and whose agent gets no answers, each → since when. Cost: O(agents)."""
         since_s = self._clock.now_s() - self.silent_after_s
         agents = sorted(self._agents.items())
-        silent = {node: one.attendance.last_s for node, one in agents if one.attendance.last_s < since_s}
-        measuring = [(node, one) for node, one in agents if node not in silent and one.measured]
-        return silent, {node: one.answered_s for node, one in measuring if one.answered_s < since_s}
+        silent = {node: agent.attendance.last_s for node, agent in agents if agent.attendance.last_s < since_s}
+        measuring = [(node, agent) for node, agent in agents if node not in silent and agent.measured]
+        return silent, {node: agent.answered_s for node, agent in measuring if agent.answered_s < since_s}
 
     def with_iperf3(self, *, has_it: bool) -> AbstractSet[NodeName]:
         """Nodes whose agent reports and says that it has iperf3, or that it has not. Cost: O(agents)."""
         since_s = self._clock.now_s() - self.silent_after_s
         agents = self._agents.items()
-        return {node for node, one in agents if one.iperf3 is has_it and one.attendance.last_s >= since_s}
+        return {node for node, agent in agents if agent.iperf3 is has_it and agent.attendance.last_s >= since_s}
 
     def reset(self) -> None:
         """Forget everything: another replica leads now, or we begin to."""
@@ -299,9 +299,9 @@ class Agents:
         if self.bursts is not None:
             self.bursts.reset()
 
-    def _hear(self, agent: AgentState, said: ProbedLink, *, began_s: float, now_s: float, late: bool) -> None:
+    def _hear(self, agent: AgentState, probed: ProbedLink, *, began_s: float, now_s: float, late: bool) -> None:
         """One link of a report, and what was said of it before, if the peer's agent has reported since."""
-        peer = NodeName(said.peer)
+        peer = NodeName(probed.peer)
         if peer not in agent.measures and peer not in agent.measured:
             return
         other = self._agents.get(peer)
@@ -310,19 +310,19 @@ class Agents:
         if link.waiting is not None and other is not None and other.attendance.covers(link.waiting):
             link.state = (link.state or LinkState(link.waiting.ended_s)).with_window(link.waiting)
         link.waiting = None
-        blocked = said.lost == said.sent and not (agent.answered and other is not None and other.answered)
-        if said.sent > 0 and not blocked and not late:
-            rtt_ms = said.rtt_ms[0] if said.rtt_ms is not None else None
-            counts = (said.sent, said.lost, said.lost_out, said.lost_back)
-            link.waiting = LinkWindow(began_s, now_s, *counts, rtt_ms, said.one_way_ms)
+        blocked = probed.lost == probed.sent and not (agent.answered and other is not None and other.answered)
+        if probed.sent > 0 and not blocked and not late:
+            rtt_ms = probed.rtt_ms[0] if probed.rtt_ms is not None else None
+            counts = (probed.sent, probed.lost, probed.lost_out, probed.lost_back)
+            link.waiting = LinkWindow(began_s, now_s, *counts, rtt_ms, probed.one_way_ms)
 
-    def _resume(self, agent: AgentState, known: Sequence[KnownLink], *, now_s: float) -> float:
+    def _resume(self, agent: AgentState, last_links: Sequence[KnownLink], *, now_s: float) -> float:
         """Take what the last leader knew, once; when what the agent reports with it began, in Unix seconds."""
         agent.resumed = True
-        for one in known:
-            if one.known[0] <= _KNOWN_S and one.peer != agent.pod.node:
-                state = read_figures(one.known, now_s)
-                agent.links.setdefault(NodeName(one.peer), LinkReports(state, heard_s=now_s))
+        for last in last_links:
+            if last.known[0] <= _KNOWN_S and last.peer != agent.pod.node:
+                state = read_figures(last.known, now_s)
+                agent.links.setdefault(NodeName(last.peer), LinkReports(state, heard_s=now_s))
         at_s = {peer: link.state.at_s for peer, link in agent.links.items() if link.state is not None}
         if not at_s:
             return agent.attendance.last_s
@@ -339,24 +339,24 @@ class Agents:
         if not agent.resumed or (is_new and agent.measures and not self.peers.get(node)):
             return ProbeOrders(often_s, _PACKET_S, (), (), resend=True, throughput=self.bursts is not None)
         assigned = [(peer, self._agents[peer]) for peer in self.peers.get(node, ()) if peer in self._agents]
-        answers = {one.pod.address for _, one in assigned}
+        answers = {other.pod.address for _, other in assigned}
         answers |= {self._agents[peer].pod.address for peer in agent.measured_by if peer in self._agents}
         agent.answers = frozenset(answers)
-        ready = [(peer, one) for peer, one in assigned if agent.pod.address in one.answers]
+        ready = [(peer, other) for peer, other in assigned if agent.pod.address in other.answers]
         agent.measured, agent.measures = agent.measures, frozenset(peer for peer, _ in ready)
         for peer in agent.measured - agent.measures:
             if peer in self._agents:
                 self._agents[peer].measured_by.discard(node)
-        for _, one in ready:
-            one.measured_by.add(node)
+        for _, other in ready:
+            other.measured_by.add(node)
         learning = is_new and (len(ready) < len(assigned) or not self.peers.get(node))
         per_s = _MANY_PER_S if len(self.peers) <= SMALL else _FEW_PER_S
         states = {peer: link.state for peer, _ in ready if (link := agent.links.get(peer)) is not None}
-        known = {peer: state.figures(now_s) for peer, state in states.items() if state is not None}
+        figures = {peer: state.figures(now_s) for peer, state in states.items() if state is not None}
         orders = ProbeOrders(
             interval_s=often_s if learning else self.interval_s,
             packet_interval_s=max(_PACKET_S, math.ceil(1000.0 * len(ready) / per_s) / 1000.0),
-            peers=tuple(ProbePeer(peer, one.pod.address, one.port, known.get(peer)) for peer, one in ready),
+            peers=tuple(ProbePeer(peer, other.pod.address, other.port, figures.get(peer)) for peer, other in ready),
             reflect_for=tuple(sorted(agent.answers)),
         )
         if (bursts := self.bursts) is None:

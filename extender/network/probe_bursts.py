@@ -68,36 +68,36 @@ class BurstRecords:
 
     def since(self, node: NodeName, number: int, now_s: float) -> tuple[KnownBurst, ...]:
         """Bursts of a node after this number, the newest `MOST_LINKS`, oldest first. Cost: O(bursts after it)."""
-        found: list[KnownBurst] = []
+        bursts: list[KnownBurst] = []
         for at, burst in reversed(self._ended):
-            if at <= number or len(found) == MOST_LINKS:
+            if at <= number or len(bursts) == MOST_LINKS:
                 break
             if node in (burst.server, burst.client) and burst.at_s > now_s - KEPT_S:
                 age_s, serves = round(max(now_s - burst.at_s, 0.0), 1), node == burst.server
                 rates = (burst.to_client_bps, burst.to_server_bps)  # as its server sends and receives
                 peer = burst.client if serves else burst.server
-                found.append(KnownBurst(burst.id, peer, serves, age_s, *(rates if serves else rates[::-1])))
-        return tuple(reversed(found))
+                bursts.append(KnownBurst(burst.id, peer, serves, age_s, *(rates if serves else rates[::-1])))
+        return tuple(reversed(bursts))
 
-    def confirmed(self, node: NodeName, said: Iterable[KnownBurst], now_s: float) -> Sequence[EndedBurst]:
+    def confirmed(self, node: NodeName, bursts: Iterable[KnownBurst], now_s: float) -> Sequence[EndedBurst]:
         """Take what the agent of this node says of bursts under an earlier leader; those that both ends have said."""
         if self._claims_until_s is None:
             self._claims_until_s = now_s + _CLAIMS_S
-        found = []
-        for one in said if now_s < self._claims_until_s else ():
-            peer, at_s, rates = NodeName(one.peer), now_s - one.age_s, (one.sent_bps, one.received_bps)
-            most_bps = max(one.sent_bps or 0.0, one.received_bps or 0.0)
-            if one.id in self._ids or peer == node or one.age_s >= KEPT_S or most_bps > MAX_BPS:
+        agreed = []
+        for burst in bursts if now_s < self._claims_until_s else ():
+            peer, at_s, rates = NodeName(burst.peer), now_s - burst.age_s, (burst.sent_bps, burst.received_bps)
+            most_bps = max(burst.sent_bps or 0.0, burst.received_bps or 0.0)
+            if burst.id in self._ids or peer == node or burst.age_s >= KEPT_S or most_bps > MAX_BPS:
                 continue
-            claim = EndedBurst(one.id, peer, node, at_s, *rates)
-            if one.server:
-                claim = EndedBurst(one.id, node, peer, at_s, *rates[::-1])
-            first, other = self._claims.setdefault(one.id, (node, claim))
+            claim = EndedBurst(burst.id, peer, node, at_s, *rates)
+            if burst.server:
+                claim = EndedBurst(burst.id, node, peer, at_s, *rates[::-1])
+            first, other = self._claims.setdefault(burst.id, (node, claim))
             if first != node and other._replace(at_s=at_s) == claim and abs(other.at_s - at_s) < _SAME_S:
-                del self._claims[one.id]
+                del self._claims[burst.id]
                 self.add(claim)
-                found.append(claim)
-        return found
+                agreed.append(claim)
+        return agreed
 
     def forget_old(self, now_s: float) -> None:
         """Forget bursts, and what one agent alone has said, that count no more."""
@@ -193,9 +193,9 @@ class Bursts:
         self._free = {node: at_s for node, at_s in self._free.items() if at_s >= now_s}
         view = BurstView({node: zone_of[node] for node in able if node in zone_of}, self.with_gangs(), self.first())
         idle, late_s = view.zone_of.keys() - view.with_gangs, now_s - _LATE_INTERVALS * interval_s
-        self._coming = [one for one in self._coming if one.since_s > late_s and idle >= {*one.pair}]
+        self._coming = [turn for turn in self._coming if turn.since_s > late_s and idle >= {*turn.pair}]
         self._turn()
-        past = (*self._past, *(PastBurst(one.pair, now_s) for one in self._coming))
+        past = (*self._past, *(PastBurst(turn.pair, now_s) for turn in self._coming))
         count = min(_CHOSEN, math.ceil(2.0 + interval_s / self._turn_s) - len(self._coming))
         work = partial(next_bursts, view, past, self.options.a_day, count, now_s)
         return count * (len(view.zone_of) + len(past)), work
@@ -218,13 +218,13 @@ class Bursts:
             self._end("lapsed")
         if self._running is not None or self._from_s is None or now_s < self._from_s:
             return
-        ready = [one for one in self._coming if len(one.asked) == len(one.pair) and self._free_s(one.pair) <= now_s]
-        if ready:
-            one = min(ready, key=lambda one: max(one.asked.values()))
-            self._coming.remove(one)
-            self._past.append(PastBurst(one.pair, now_s))
-            until_s = max(now_s, *one.asked.values()) + _ORDER_S
-            self._running = _Running(secrets.token_hex(8), *one.pair, secrets.choice(PORTS), until_s)
+        due = [turn for turn in self._coming if len(turn.asked) == len(turn.pair) and self._free_s(turn.pair) <= now_s]
+        if due:
+            turn = min(due, key=lambda turn: max(turn.asked.values()))
+            self._coming.remove(turn)
+            self._past.append(PastBurst(turn.pair, now_s))
+            until_s = max(now_s, *turn.asked.values()) + _ORDER_S
+            self._running = _Running(secrets.token_hex(8), *turn.pair, secrets.choice(PORTS), until_s)
 
     def _free_s(self, pair: Pair) -> float:
         """From when both agents take another burst."""
@@ -242,77 +242,77 @@ class Bursts:
                 return max(wait_s + _REPORT_S / 2.0, _SOON_S)
             if node == running.server and running.server_at_s is None:
                 return _SOON_S
-        for place, one in enumerate(self._coming):
-            if node in one.pair:
-                begin_s = max(free_s + place * self._turn_s, self._free_s(one.pair))
-                wait_s = begin_s - now_s + (_SERVER_FIRST_S + _REPORT_S if node == one.pair[1] else 0.0)
-                one.asked[node] = now_s + max(wait_s, _SOON_S)
+        for place, turn in enumerate(self._coming):
+            if node in turn.pair:
+                begin_s = max(free_s + place * self._turn_s, self._free_s(turn.pair))
+                wait_s = begin_s - now_s + (_SERVER_FIRST_S + _REPORT_S if node == turn.pair[1] else 0.0)
+                turn.asked[node] = now_s + max(wait_s, _SOON_S)
                 return max(wait_s, _SOON_S)
         return None
 
     def order(self, node: NodeName, addresses: Callable[[NodeName], str | None]) -> ProbeBurst | None:
         """What the agent of this node is to run now, once."""
         self._turn()
-        one, now_s = self._running, self.clock.now_s()
-        if one is None or now_s >= one.until_s or node not in (one.server, one.client):
+        run, now_s = self._running, self.clock.now_s()
+        if run is None or now_s >= run.until_s or node not in (run.server, run.client):
             return None
-        peer = one.client if node == one.server else one.server
+        peer = run.client if node == run.server else run.server
         address = addresses(peer)
         if address is None:
             return None
         if not self.with_gangs().isdisjoint((node, peer)):
-            if one.client_at_s is None:
+            if run.client_at_s is None:
                 self._end("withdrawn")
             return None
-        if node == one.server and one.server_at_s is None:
-            one.server_at_s, one.until_s = now_s, max(one.until_s, now_s + _ORDER_S)
-        elif node == one.server or one.client_at_s is not None or one.server_at_s is None:
+        if node == run.server and run.server_at_s is None:
+            run.server_at_s, run.until_s = now_s, max(run.until_s, now_s + _ORDER_S)
+        elif node == run.server or run.client_at_s is not None or run.server_at_s is None:
             return None
-        elif now_s >= one.server_at_s + _SERVER_FIRST_S:
-            one.client_at_s, one.until_s = now_s, now_s + self._run_s
+        elif now_s >= run.server_at_s + _SERVER_FIRST_S:
+            run.client_at_s, run.until_s = now_s, now_s + self._run_s
             self._disturbed.update(dict.fromkeys((node, peer), now_s + _START_S + self.options.seconds))
         else:
             return None
         options = self.options
         return ProbeBurst(
-            one.id, node == one.server, address, one.port, options.seconds, options.size_bytes,
+            run.id, node == run.server, address, run.port, options.seconds, options.size_bytes,
             wait_s=_ORDER_S + _START_S,
         )  # fmt: skip
 
-    def take(self, node: NodeName, said: BurstResult) -> None:
+    def take(self, node: NodeName, result: BurstResult) -> None:
         """A result in a report of this node's agent; one that is not expected is counted and changes nothing."""
-        one, now_s = self._running, self.clock.now_s()
-        if one is None or node != one.client or said.id != one.id or one.client_at_s is None or now_s >= one.until_s:
+        run, now_s = self._running, self.clock.now_s()
+        if run is None or node != run.client or result.id != run.id or run.client_at_s is None or now_s >= run.until_s:
             self.count("not expected")
             return
-        figures = {(one.client, one.server): said.sent_bps, (one.server, one.client): said.received_bps}
-        known = {ends: bps for ends, bps in figures.items() if bps}
-        if said.error or not known:
-            _log.info("probe: throughput of %s and %s was not measured: %r", one.client, one.server, said.error)
+        figures = {(run.client, run.server): result.sent_bps, (run.server, run.client): result.received_bps}
+        rates = {ends: bps for ends, bps in figures.items() if bps}
+        if result.error or not rates:
+            _log.info("probe: throughput of %s and %s was not measured: %r", run.client, run.server, result.error)
             self._end("failed")
-        elif max(known.values()) > MAX_BPS:
+        elif max(rates.values()) > MAX_BPS:
             self._end("impossible")
         else:
-            bps = min(known.values())
-            before = [self._values[ends][0] for ends in known if ends in self._values]
+            bps = min(rates.values())
+            before = [self._values[ends][0] for ends in rates if ends in self._values]
             usual = before or [value for value, _ in self._values.values()]
             self.turned |= bool(usual) and not SLOW_RATIO < bps / median(usual) < 1.0 / SLOW_RATIO
-            self._values |= {ends: (bps, now_s) for ends, bps in known.items()}
+            self._values |= {ends: (bps, now_s) for ends, bps in rates.items()}
             self._past[-1] = self._past[-1]._replace(bps=bps)
-            self._end("measured", known)
+            self._end("measured", rates)
 
-    def resume(self, node: NodeName, said: Sequence[KnownBurst]) -> None:
+    def resume(self, node: NodeName, bursts: Sequence[KnownBurst]) -> None:
         """Take what the agent of this node says of bursts under an earlier leader; each begins before our own."""
         now_s = self.clock.now_s()
         led_s = now_s if self._from_s is None else self._from_s - self._run_s
-        for one in self.records.confirmed(node, said, now_s):
+        for burst in self.records.confirmed(node, bursts, now_s):
             self._coming.clear()  # These were chosen without it
-            at_s = min(one.at_s, led_s)
-            figures = {(one.client, one.server): one.to_server_bps, (one.server, one.client): one.to_client_bps}
-            known = {ends: bps for ends, bps in figures.items() if bps}
-            pair = min(one.server, one.client), max(one.server, one.client)
-            insort(self._past, PastBurst(pair, at_s, min(known.values(), default=None)), key=lambda past: past.at_s)
-            for ends, bps in known.items():
+            server, client, at_s = burst.server, burst.client, min(burst.at_s, led_s)
+            figures = {(client, server): burst.to_server_bps, (server, client): burst.to_client_bps}
+            rates = {ends: bps for ends, bps in figures.items() if bps}
+            pair = min(server, client), max(server, client)
+            insort(self._past, PastBurst(pair, at_s, min(rates.values(), default=None)), key=lambda past: past.at_s)
+            for ends, bps in rates.items():
                 if ends not in self._values or self._values[ends][1] < at_s:
                     self._values[ends] = bps, at_s
 
@@ -322,7 +322,7 @@ class Bursts:
 
     def values(self) -> list[Measurement]:
         """Of each direction known. Cost: O(n)."""
-        rates = ((EndpointId(one), EndpointId(other), *value) for (one, other), value in self._values.items())
+        rates = ((EndpointId(source), EndpointId(target), *value) for (source, target), value in self._values.items())
         return [Measurement(source, target, Metric.THROUGHPUT, bps, at_s) for source, target, bps, at_s in rates]
 
     def reset(self) -> None:
@@ -331,11 +331,11 @@ class Bursts:
 
     def _end(self, outcome: str, rates: Mapping[tuple[NodeName, NodeName], float] = MappingProxyType({})) -> None:
         """`rates`: (from, to) → bits a second."""
-        one, self._running, now_s = self._running, None, self.clock.now_s()
-        assert one is not None
-        pair, began_s = (one.server, one.client), self._past[-1].at_s
-        self.records.add(EndedBurst(one.id, *pair, began_s, rates.get(pair[::-1]), rates.get(pair)))
+        run, self._running, now_s = self._running, None, self.clock.now_s()
+        assert run is not None
+        pair, began_s = (run.server, run.client), self._past[-1].at_s
+        self.records.add(EndedBurst(run.id, *pair, began_s, rates.get(pair[::-1]), rates.get(pair)))
         self._free.update(dict.fromkeys(pair, now_s + _PAUSE_S))
-        if one.client_at_s is not None and outcome != "lapsed":
+        if run.client_at_s is not None and outcome != "lapsed":
             self._disturbed.update(dict.fromkeys(pair, now_s))
         self.count(outcome)

@@ -92,14 +92,14 @@ class ProbeSource:
         rates: list[Measurement] = []
         if bursts is not None:
             rates, bursts.turned = bursts.values(), False
-        size, known = len(measured) + len(rates) + len(self.table), (measured, rates, zone_of, now_s)
-        self.table, self._table_at_s = await answers.off_loop(size, partial(self._tabled, *known)), now_s
+        size, inputs = len(measured) + len(rates) + len(self.table), (measured, rates, zone_of, now_s)
+        self.table, self._table_at_s = await answers.off_loop(size, partial(self._tabled, *inputs)), now_s
         return Batch(self.table, (), now_s, tuple(self._problems(seen)))
 
     def _look(self, zone_of: Mapping[NodeName, ZoneName], *, now_s: float) -> ProbeAgents:
-        (silent, unanswered), known = self.agents.in_trouble(), set(self.agents.names)
+        (silent, unanswered), names = self.agents.in_trouble(), set(self.agents.names)
         begun = self._leads_since_s is None or now_s - self._leads_since_s < _FIRST_S
-        absent = {} if begun else dict.fromkeys(sorted(zone_of.keys() - known))
+        absent = {} if begun else dict.fromkeys(sorted(zone_of.keys() - names))
         several = len(set(zone_of.values())) > 1
 
         def amiss(since_s: Mapping[NodeName, float | None]) -> AgentsAmiss:
@@ -108,7 +108,7 @@ class ProbeSource:
             zone = min(zones) if several and len(zones) == 1 else None
             return AgentsAmiss(len(since_s), min(times, default=None), tuple(since_s)[:_NAMED], zone)
 
-        reporting = len(known) - len(silent) - len(unanswered)
+        reporting = len(names) - len(silent) - len(unanswered)
         return ProbeAgents(reporting, amiss(silent), amiss(absent), amiss(unanswered))
 
     def _tabled(
@@ -116,8 +116,8 @@ class ProbeSource:
     ) -> MeasurementTable:
         """Loss and delay of links, where known, and `rates`; not by `Measurement`s, half of a table's time."""
         number: dict[NodeName, int] = {}
-        source = np.array([number.setdefault(one, len(number)) for one, _, _ in measured], np.int32)
-        target = np.array([number.setdefault(other, len(number)) for _, other, _ in measured], np.int32)
+        source = np.array([number.setdefault(node, len(number)) for node, _, _ in measured], np.int32)
+        target = np.array([number.setdefault(peer, len(number)) for _, peer, _ in measured], np.int32)
         at_s = np.array([value.measured_at_s for _, _, value in measured], np.float64)
         loss = [value.loss_ratio for _, _, value in measured]
         value = np.array([*loss, *(value.delay_ms for _, _, value in measured)], np.float64)  # `None` becomes NaN
@@ -136,8 +136,8 @@ class ProbeSource:
         if seen.silent.count:
             yield f"{seen.silent.count} of {of} agents silent, the first since {_of(seen.silent)}"
         if seen.unanswered.count:
-            said = f"{seen.unanswered.count} of {of} agents get no answer from any peer since {_of(seen.unanswered)}"
-            yield f"{said}; does a NetworkPolicy or firewall block their UDP port?"
+            text = f"{seen.unanswered.count} of {of} agents get no answer from any peer since {_of(seen.unanswered)}"
+            yield f"{text}; does a NetworkPolicy or firewall block their UDP port?"
         if missing := self.agents.with_iperf3(has_it=False):
             names = ", ".join(sorted(missing)[:_NAMED]) + (" …" if len(missing) > _NAMED else "")
             yield f"{len(missing)} of {of} agents have no iperf3, which throughput needs: {names}"

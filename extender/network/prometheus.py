@@ -61,7 +61,7 @@ class _Vector(msgspec.Struct, frozen=True):
 
     def series(self) -> Iterator[_Series]:
         """Decode one by one, so that a thread that does it lets the event loop run. Errors: NetworkSourceError."""
-        return (decoded(_SERIES, one, f"{self.where}: the answer is not Prometheus's") for one in self.raw)
+        return (decoded(_SERIES, raw, f"{self.where}: the answer is not Prometheus's") for raw in self.raw)
 
 
 class PrometheusSource:
@@ -72,7 +72,7 @@ class PrometheusSource:
         self.client = HttpClient(settings)
         self.aclose = self.client.aclose
         own = settings.queries  # in place of all presets' for their metrics
-        presets = (one for name in settings.presets for one in PRESETS[name].items() if one[0] not in own)
+        presets = (item for name in settings.presets for item in PRESETS[name].items() if item[0] not in own)
         self.queries = (*own.items(), *presets)
         self.aliases: str | None = None  # What joins names and addresses; Cilium alone always has names
         if {*settings.presets} - {Preset.CILIUM}:
@@ -102,8 +102,8 @@ class PrometheusSource:
     async def _ask(self, metric: Metric, query: PrometheusQuery, now_s: float, problems: Sequence[str]) -> SourceAnswer:
         vector = await self._vector(query.query, query.window_s)
         clock = None if query.time_query is None else await self._vector(query.time_query, query.window_s)
-        said = (*problems, *(f"Prometheus warns: {text[:160]}" for text in vector.warnings[:3]))
-        return await off_loop(len(vector.raw), lambda: self._read(metric, query, vector, clock, now_s).answer(*said))
+        notes = (*problems, *(f"Prometheus warns: {text[:160]}" for text in vector.warnings[:3]))
+        return await off_loop(len(vector.raw), lambda: self._read(metric, query, vector, clock, now_s).answer(*notes))
 
     def _read(
         self, metric: Metric, query: PrometheusQuery, vector: _Vector, clock: _Vector | None, now_s: float
@@ -113,11 +113,11 @@ class PrometheusSource:
             ends, time_s = self._ends(series, query), _number(series.value[1])
             if ends is not None and math.isfinite(time_s):
                 times[ends] = max(time_s, times.get(ends, time_s))
-        found = Found(now_s)
+        entries = Found(now_s)
         for series in vector.series():
             ends = self._ends(series, query)
             if ends is None:
-                found.rejected["no_label"] += 1
+                entries.rejected["no_label"] += 1
                 continue
             if ends[0] == ends[1]:
                 continue  # an end that asks itself
@@ -126,16 +126,16 @@ class PrometheusSource:
             if metric is Metric.LOSS and -0.001 <= value <= 1.001:
                 value = min(max(value, 0.0), 1.0)  # rates over windows that do not quite match
             if not math.isfinite(value):
-                found.rejected["not_finite"] += 1
+                entries.rejected["not_finite"] += 1
             elif not 0.0 <= value <= (1.0 if metric is Metric.LOSS else 1e15):
-                found.rejected[OUT_OF_RANGE] += 1
+                entries.rejected[OUT_OF_RANGE] += 1
             elif at_s is None:
-                found.rejected["no_time"] += 1
+                entries.rejected["no_time"] += 1
             else:
-                found.add(ends, metric, value, at_s)
+                entries.add(ends, metric, value, at_s)
         for alias, name in sorted(self._names.items()):
-            found.end(name, alias)
-        return found
+            entries.end(name, alias)
+        return entries
 
     def _ends(self, series: _Series, query: PrometheusQuery) -> EndPair | None:
         labels = (series.metric.get(query.source_label), series.metric.get(query.target_label))
@@ -170,8 +170,8 @@ def _without_port(label: str) -> str:
     >>> [_without_port(text) for text in ("10.0.0.1:9115", "[2001:db8::1]:80", "node1", "2001:db8::1")]
     ['10.0.0.1', '2001:db8::1', 'node1', '2001:db8::1']
     """
-    found = _PORT.fullmatch(label.strip())
-    return (found["v6"] or found["host"]) if found is not None else label.strip()
+    match = _PORT.fullmatch(label.strip())
+    return (match["v6"] or match["host"]) if match is not None else label.strip()
 
 
 def _links(
@@ -180,8 +180,8 @@ def _links(
     """`queries`: by metric; what all exporters call a delay is a round trip in seconds. `source`, `target`: labels."""
     of = partial(PrometheusQuery, source_label=source, target_label=target)
     units = {Metric.LOSS: loss_unit, Metric.DELAY: Unit.SECONDS}
-    asked = {Metric(name): query for name, query in queries.items()}
-    return {one: of(query=query, unit=units[one], round_trip=one is Metric.DELAY) for one, query in asked.items()}
+    asked = ((Metric(name), query) for name, query in queries.items())
+    return {metric: of(query=query, unit=units[metric], round_trip=metric is Metric.DELAY) for metric, query in asked}
 
 
 def _goldpinger_mean(name: str, labels: str = "") -> str:

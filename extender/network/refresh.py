@@ -138,9 +138,9 @@ class NetworkRefresh:
                 table = batch.measurements
                 state.table = state.table if table == state.table else table  # one copy of what did not change
                 state.endpoints = tuple(batch.endpoints)
-                said = {"last_success_s": batch.fetched_at_s, "problems": batch.problems, "rejected": batch.rejected}
+                outcome = {"last_success_s": batch.fetched_at_s, "problems": batch.problems, "rejected": batch.rejected}
                 sizes = {"measurements": len(table), "endpoints": len(state.endpoints)}
-                state.status = replace(state.status, **said, **sizes)
+                state.status = replace(state.status, **outcome, **sizes)
         self._changed.set()
         pause_s = state.polled.interval_s
         if failures := state.status.failures:
@@ -153,7 +153,7 @@ class NetworkRefresh:
             async with asyncio.timeout(wait_s):
                 await self._changed.wait()
         self._changed.clear()
-        asked = all(one.status.failures or one.status.last_success_s is not None for one in self._states)
+        asked = all(state.status.failures or state.status.last_success_s is not None for state in self._states)
         await self._build_and_publish()
         if asked:
             self.first_look.set()

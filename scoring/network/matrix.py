@@ -84,16 +84,16 @@ def medians_of(
     hard_ttl_s = {metric: np.inf if age_s is None else age_s for metric, age_s in ttl_s.items()}
     values, times = ({m: np.full((n, n), np.nan) for m in METRICS} for _ in range(2))
     from_end, to_end = ({m: np.full((size + 1, n), np.nan) for m in METRICS} for _ in range(2))
-    for metric, (keys, known, measured_at_s) in columns.items():
+    for metric, (keys, measured, measured_at_s) in columns.items():
         zone_of_end = _zones_of_ends(end_of.get(metric, {}), zone_of, size=size)
         starts, ends = np.divmod(keys, max(size, 1))
         from_zone, to_zone = zone_of_end[starts], zone_of_end[ends]
         counts = (from_zone >= 0) & (to_zone >= 0) & (now_s - measured_at_s < hard_ttl_s[metric])
         for of_ends, end, zone in ((from_end, starts, to_zone), (to_end, ends, from_zone)):
-            at, lower, upper, links = group_medians((end * n + zone)[counts], known[counts])
+            at, lower, upper, links = group_medians((end * n + zone)[counts], measured[counts])
             better = upper if metric is Metric.THROUGHPUT else lower
             of_ends[metric].flat[at[links >= LEAST]] = better[links >= LEAST]
-        for of_zones, column in ((values, known), (times, measured_at_s)):
+        for of_zones, column in ((values, measured), (times, measured_at_s)):
             at, lower, upper, _ = group_medians((from_zone * n + to_zone)[counts], column[counts])
             of_zones[metric].flat[at] = (lower + upper) / 2.0
     return Medians(zone_of, values, times, hard_ttl_s, from_end, to_end)
@@ -116,10 +116,10 @@ def _zones_of_ends(end_of: Mapping[NodeName, int], zone_of: Mapping[NodeName, in
     zones_at: defaultdict[int, set[int]] = defaultdict(set)
     for node, end in end_of.items():
         zones_at[end].add(zone_of.get(node, -1))
-    found = np.full(size, -1, np.int64)
+    zone_of_end = np.full(size, -1, np.int64)
     for end, zones in zones_at.items():
-        found[end] = min(zones) if len(zones) == 1 else -1
-    return found
+        zone_of_end[end] = min(zones) if len(zones) == 1 else -1
+    return zone_of_end
 
 
 __all__ = [

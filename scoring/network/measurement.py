@@ -66,12 +66,12 @@ class MeasurementTable(msgspec.Struct, frozen=True, eq=False):
         number: dict[EndpointId, int] = {}
         code = {metric: i for i, metric in enumerate(METRICS)}
         metrics, sources, targets, values, times = array("B"), array("i"), array("i"), array("d"), array("d")
-        for one in measurements:
-            metrics.append(code[one.metric])
-            sources.append(number.setdefault(one.source, len(number)))
-            targets.append(number.setdefault(one.target, len(number)))
-            values.append(one.value)
-            times.append(one.measured_at_s)
+        for measurement in measurements:
+            metrics.append(code[measurement.metric])
+            sources.append(number.setdefault(measurement.source, len(number)))
+            targets.append(number.setdefault(measurement.target, len(number)))
+            values.append(measurement.value)
+            times.append(measurement.measured_at_s)
         return cls(tuple(number), *map(np.asarray, (metrics, sources, targets, values, times)))
 
     @property

@@ -144,25 +144,25 @@ def degraded(
     names, zones = sorted(zone_of), sorted(set(zone_of.values()))
     index, number = {name: i for i, name in enumerate(names)}, {zone: i for i, zone in enumerate(zones)}
     zone_of_row = np.array([number[zone_of[name]] for name in names], np.int64)
-    found: list[tuple[DegradedLinks, bool]] = []  # And whether it is certain
-    known: set[Subject] = set()
+    findings: list[tuple[DegradedLinks, bool]] = []  # And whether it is certain
+    subjects: set[Subject] = set()
     for metric in METRICS:
         inner = _inner(matrix, rows_of_ends(matrix, index, metric), zone_of_row, metric, ages_s[metric])
         zone = zone_of_row[inner.source]
         bad = _bad(inner.value, zone, metric)
         of, count = (np.bincount(some, minlength=len(zones)) for some in (zone, zone[bad]))
-        known.update(Subject(SubjectKind.ZONE, zones[at]) for at in np.flatnonzero(of).tolist())
+        subjects.update(Subject(SubjectKind.ZONE, zones[at]) for at in np.flatnonzero(of).tolist())
         for at in np.flatnonzero((count >= _SOME * _ZONE_SHARE * of) & (count > 0)).tolist():
             about = Subject(SubjectKind.ZONE, zones[at])
             described = _described(names, metric, about, inner.where(bad & (zone == at)), of[at])
-            found.append((described, bool(count[at] >= _ZONE_SHARE * of[at])))
+            findings.append((described, bool(count[at] >= _ZONE_SHARE * of[at])))
         others = (count < _ZONE_SHARE * of)[zone]
         inner, bad = inner.where(others), bad[others]
         ends = np.union1d(inner.source, inner.target)
-        known.update(Subject(SubjectKind.NODE, names[row]) for row in ends.tolist())
-        found += _nodes(names, metric, inner, inner.where(bad))
-    there, sure = frozenset({*names, *zones}), tuple(one for one, certain in found if certain)
-    return LinksLook(sure, frozenset(known), there, frozenset(one.about for one, certain in found if not certain))
+        subjects.update(Subject(SubjectKind.NODE, names[row]) for row in ends.tolist())
+        findings += _nodes(names, metric, inner, inner.where(bad))
+    there, doubted = frozenset({*names, *zones}), frozenset(links.about for links, certain in findings if not certain)
+    return LinksLook(tuple(links for links, certain in findings if certain), frozenset(subjects), there, doubted)
 
 
 def _inner(matrix: NetworkMatrix, row_of: Ints, zone_of_row: Ints, metric: Metric, age_s: float | None) -> Rows:
@@ -232,15 +232,15 @@ def step(
 ) -> tuple[dict[Subject, AlarmState], list[Alarm]]:
     """The states after a look, and what to announce. Cost: O(states + degraded)."""
     of: dict[Subject, list[DegradedLinks]] = {}
-    for one in look.degraded:
-        of.setdefault(one.about, []).append(one)
+    for links in look.degraded:
+        of.setdefault(links.about, []).append(links)
     after: dict[Subject, AlarmState] = {}
     alarms: list[Alarm] = []
     for about in sorted({*states, *of}):
         if about.name not in look.there:
             continue
-        found = tuple(of.get(about, ()))
-        verdict = True if found else None if about in look.uncertain or about not in look.known else False
+        bad_links = tuple(of.get(about, ()))
+        verdict = True if bad_links else None if about in look.uncertain or about not in look.known else False
         state = states.get(about)
         if state is None:
             if not verdict:
@@ -252,7 +252,7 @@ def step(
         quiet = state.announced_s is None or now_s - state.announced_s >= QUIET_S
         due = settled and quiet and state.bad is not state.announced_bad
         if verdict is not None and due and len(alarms) < MOST:
-            alarms.append(Alarm(about, state.since_s, found))
+            alarms.append(Alarm(about, state.since_s, bad_links))
             state = replace(state, announced_bad=state.bad, announced_s=now_s)
         if state.bad or state.announced_bad or (state.announced_s is not None and now_s - state.announced_s < QUIET_S):
             after[about] = state

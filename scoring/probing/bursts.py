@@ -86,25 +86,25 @@ def _retry_s(times: int) -> float:
 
 def history(zone_of: Mapping[NodeName, ZoneName], past: Iterable[PastBurst], *, now_s: float) -> History:
     """Of bursts in the order of time. `zone_of`: nodes that count now. Cost: O(past)."""
-    known, results = History(), defaultdict[Pair, list[float]](list)
-    for one in past:
-        if one.at_s <= now_s - KEPT_S:
+    tally, results = History(), defaultdict[Pair, list[float]](list)
+    for burst in past:
+        if burst.at_s <= now_s - KEPT_S:
             continue
-        known.last[one.pair] = one
-        ends = [zone_of.get(node) for node in one.pair]
-        for node, peer in (one.pair, one.pair[::-1]):
-            known.used[node] += one.at_s > now_s - DAY_S
-            known.last_of[node] = one.at_s
+        tally.last[burst.pair] = burst
+        ends = [zone_of.get(node) for node in burst.pair]
+        for node, peer in (burst.pair, burst.pair[::-1]):
+            tally.used[node] += burst.at_s > now_s - DAY_S
+            tally.last_of[node] = burst.at_s
             if None in ends or ends[0] == ends[1]:
-                known.tried[node].add(peer)
+                tally.tried[node].add(peer)
         if ends[0] is not None and ends[1] is not None:
             if ends[0] != ends[1]:
                 two = _sorted(ends[0], ends[1])
-                known.last_between[two] = one
-                known.failed_between[two] = known.failed_between[two] + 1 if one.bps is None else 0
-            if one.bps is not None:
-                results[one.pair].append(one.bps)
-        known.failed[one.pair] = known.failed[one.pair] + 1 if one.bps is None else 0
+                tally.last_between[two] = burst
+                tally.failed_between[two] = tally.failed_between[two] + 1 if burst.bps is None else 0
+            if burst.bps is not None:
+                results[burst.pair].append(burst.bps)
+        tally.failed[burst.pair] = tally.failed[burst.pair] + 1 if burst.bps is None else 0
     groups = defaultdict[ZoneName | None, list[float]](list)
     group_of = {(a, b): zone_of[a] if zone_of[a] == zone_of[b] else None for a, b in results}  # `None`: between zones
     for pair, rates in results.items():
@@ -119,27 +119,27 @@ def history(zone_of: Mapping[NodeName, ZoneName], past: Iterable[PastBurst], *, 
         limit = SLOW_RATIO * usual.get(group_of[pair], 0.0)
         times = sum(1 for _ in takewhile(limit.__gt__, reversed(rates)))
         if times:
-            known.slow[pair] = times
+            tally.slow[pair] = times
         if group_of[pair] is not None:
-            (known.slow_of if times else known.fast_of).update(pair)
-    known.doubted.update(_doubted(known))
-    return known
+            (tally.slow_of if times else tally.fast_of).update(pair)
+    tally.doubted.update(_doubted(tally))
+    return tally
 
 
-def _doubted(known: History) -> Iterator[Pair]:
+def _doubted(tally: History) -> Iterator[Pair]:
     """The newest fast link of each zone with a link that has turned slow since; of two zones, of each that may be why.
 
     So an uplink that is narrowed between the bursts of its zone is found by one of them. Cost: O(slow · zones²).
     """
-    results = {two: burst for two, burst in known.last_between.items() if burst.bps is not None}
-    slow = {two: burst for two, burst in results.items() if burst.pair in known.slow}
+    results = {two: burst for two, burst in tally.last_between.items() if burst.bps is not None}
+    slow = {two: burst for two, burst in results.items() if burst.pair in tally.slow}
     slow_of = Counter(zone for two in slow for zone in two)
     for two, burst in slow.items():
-        if known.slow[burst.pair] > 1:
+        if tally.slow[burst.pair] > 1:
             continue
         for zone, other in (two, two[::-1]):
-            fast = [one for three, one in results.items() if zone in three and three not in slow]
-            newest = max(fast, key=lambda one: one.at_s, default=burst)
+            fast = [result for three, result in results.items() if zone in three and three not in slow]
+            newest = max(fast, key=lambda result: result.at_s, default=burst)
             if newest.at_s < burst.at_s and slow_of[other] == 1:
                 yield newest.pair
 
@@ -178,77 +178,77 @@ _Wishes: TypeAlias = Iterator[tuple[Pair, BurstReason]]  # Pairs in the order in
 
 def next_bursts(view: BurstView, past: tuple[PastBurst, ...], a_day: int, count: int, now_s: float) -> list[NextBurst]:
     """At most `count`, each as if those before it were tried. The last one is without a pair if there is no other."""
-    found: list[NextBurst] = []
-    while len(found) < count and (not found or found[-1].pair is not None):
-        tried = [PastBurst(one.pair, now_s) for one in found if one.pair is not None]
-        found.append(next_burst(view, (*past, *tried), a_day, now_s=now_s))
-    return found
+    bursts: list[NextBurst] = []
+    while len(bursts) < count and (not bursts or bursts[-1].pair is not None):
+        tried = [PastBurst(burst.pair, now_s) for burst in bursts if burst.pair is not None]
+        bursts.append(next_burst(view, (*past, *tried), a_day, now_s=now_s))
+    return bursts
 
 
 def next_burst(view: BurstView, past: Iterable[PastBurst], a_day: int, *, now_s: float) -> NextBurst:
     """The next pair; `past`: in the order of time. Cost: O(past + n log n), n nodes; n² once all pairs rest."""
-    known = history(view.zone_of, past, now_s=now_s)
+    tally = history(view.zone_of, past, now_s=now_s)
     idle = view.zone_of.keys() - view.with_gangs
-    free = {node for node in idle if known.used[node] < a_day}
+    free = {node for node in idle if tally.used[node] < a_day}
     for nodes, reason in ((view.zone_of, BurstReason.ALONE), (idle, BurstReason.GANGS), (free, BurstReason.SPENT)):
         if len(nodes) < 2:
             return NextBurst(None, reason)
 
     def order(node: NodeName) -> tuple[bool, int, float, NodeName]:
-        return view.zone_of[node] not in view.first, len(known.tried[node]), known.last_of.get(node, -KEPT_S), node
+        return view.zone_of[node] not in view.first, len(tally.tried[node]), tally.last_of.get(node, -KEPT_S), node
 
     zones: defaultdict[ZoneName, list[NodeName]] = defaultdict(list)
     queue = sorted(free, key=order)
     for node in queue:
         zones[view.zone_of[node]].append(node)
-    slow = [pair for pair in known.slow if free >= {*pair}]
+    slow = [pair for pair in tally.slow if free >= {*pair}]
     wishes = (
-        _suspects(zones, known),
-        ((pair, BurstReason.SUSPECT) for pair in sorted(known.doubted) if free >= {*pair}),
-        ((pair, BurstReason.SLOW) for pair in sorted(slow, key=lambda pair: (known.last[pair].at_s, pair))),
-        ((_sorted(*nodes[:2]), BurstReason.NEW) for nodes in zones.values() if nodes[1:] and not known.tried[nodes[0]]),
-        _between(zones, known, now_s=now_s),
-        _more([(node, zones[view.zone_of[node]]) for node in queue], known),
+        _suspects(zones, tally),
+        ((pair, BurstReason.SUSPECT) for pair in sorted(tally.doubted) if free >= {*pair}),
+        ((pair, BurstReason.SLOW) for pair in sorted(slow, key=lambda pair: (tally.last[pair].at_s, pair))),
+        ((_sorted(*nodes[:2]), BurstReason.NEW) for nodes in zones.values() if nodes[1:] and not tally.tried[nodes[0]]),
+        _between(zones, tally, now_s=now_s),
+        _more([(node, zones[view.zone_of[node]]) for node in queue], tally),
     )
     for pair, reason in chain.from_iterable(wishes):
-        before = known.last.get(pair)
-        if before is None or now_s - before.at_s >= known.rest_s(before):
+        before = tally.last.get(pair)
+        if before is None or now_s - before.at_s >= tally.rest_s(before):
             return NextBurst(pair, reason)
     return NextBurst(None, BurstReason.RESTING)
 
 
-def _suspects(zones: Mapping[ZoneName, Sequence[NodeName]], known: History) -> _Wishes:
+def _suspects(zones: Mapping[ZoneName, Sequence[NodeName]], tally: History) -> _Wishes:
     for nodes in zones.values():
         for node in nodes:
-            if known.slow_of[node] != 1 or known.fast_of[node]:
+            if tally.slow_of[node] != 1 or tally.fast_of[node]:
                 continue
-            peers = [one for one in nodes if one != node and one not in known.tried[node] and not known.slow_of[one]]
+            peers = [peer for peer in nodes if not (peer == node or peer in tally.tried[node] or tally.slow_of[peer])]
             if peers:
-                yield _sorted(node, max(peers, key=lambda peer: known.fast_of[peer] > 0)), BurstReason.SUSPECT
+                yield _sorted(node, max(peers, key=lambda peer: tally.fast_of[peer] > 0)), BurstReason.SUSPECT
 
 
-def _between(zones: Mapping[ZoneName, Sequence[NodeName]], known: History, *, now_s: float) -> _Wishes:
+def _between(zones: Mapping[ZoneName, Sequence[NodeName]], tally: History, *, now_s: float) -> _Wishes:
     """Each two zones once in `REST_S`, by nodes whose own links are fast."""
     gateways = {
-        zone: min(nodes, key=lambda node: (not known.fast_of[node], known.slow_of[node], known.used[node], node))
+        zone: min(nodes, key=lambda node: (not tally.fast_of[node], tally.slow_of[node], tally.used[node], node))
         for zone, nodes in zones.items()
     }
-    last_s = {two: known.last_between[two].at_s for two in known.last_between}
+    last_s = {two: tally.last_between[two].at_s for two in tally.last_between}
     for two in sorted(combinations(sorted(zones), 2), key=lambda two: last_s.get(two, -KEPT_S)):
-        if two not in last_s or now_s - last_s[two] >= known.rest_between_s(two):
+        if two not in last_s or now_s - last_s[two] >= tally.rest_between_s(two):
             yield _sorted(gateways[two[0]], gateways[two[1]]), BurstReason.ZONES
 
 
-def _more(queue: Iterable[tuple[NodeName, Sequence[NodeName]]], known: History) -> _Wishes:
+def _more(queue: Iterable[tuple[NodeName, Sequence[NodeName]]], tally: History) -> _Wishes:
     """`queue`: nodes, and those of the node's zone, in their order."""
     for node, peers in queue:
-        new = next((peer for peer in peers if peer != node and peer not in known.tried[node]), None)
+        new = next((peer for peer in peers if peer != node and peer not in tally.tried[node]), None)
         if new is not None:
             yield _sorted(node, new), BurstReason.NEW
-        pairs = [pair for peer in peers if peer != node and (pair := _sorted(node, peer)) in known.last]
-        for pair in sorted(pairs, key=lambda pair: (known.last[pair].at_s, pair)):
+        pairs = [pair for peer in peers if peer != node and (pair := _sorted(node, peer)) in tally.last]
+        for pair in sorted(pairs, key=lambda pair: (tally.last[pair].at_s, pair)):
             yield pair, BurstReason.OLDEST
 
 
-def _sorted(one: _Name, other: _Name) -> tuple[_Name, _Name]:
-    return (one, other) if one < other else (other, one)
+def _sorted(first: _Name, second: _Name) -> tuple[_Name, _Name]:
+    return (first, second) if first < second else (second, first)

@@ -91,7 +91,7 @@ class LinkState(NamedTuple):
         age_s, answered = max(now_s - self.at_s, 0.0), self.answered or 1.0
         counts = age_s, self.sent_out, self.lost_out, self.lost_back, self.answered
         delays = self.delay_out_ms / answered, self.delay_back_ms / answered
-        return [*(round(one, 1) for one in counts), *(round(one, 3) for one in delays)]
+        return [*(round(count, 1) for count in counts), *(round(delay, 3) for delay in delays)]
 
 
 def read_figures(figures: Sequence[float], now_s: float) -> LinkState:
@@ -123,7 +123,7 @@ def link_value(near: LinkState | None, far: LinkState | None) -> LinkValue | Non
     """The direction from `near`'s end to `far`'s, by the packets of both; `None`: neither end knows anything."""
     if near is None and far is None:
         return None
-    at_s = max(one.at_s for one in (near, far) if one is not None)
+    at_s = max(state.at_s for state in (near, far) if state is not None)
     sent = lost = answered = delay_ms = 0.0
     if near is not None:
         weight = near.weight_at(at_s)

@@ -55,15 +55,15 @@ def assign_peers(
     nodes_of: dict[ZoneName, list[NodeName]] = {}  # zone → its nodes, sorted
     for node in sorted(zone_of):
         nodes_of.setdefault(zone_of[node], []).append(node)
-    found: dict[NodeName, list[NodeName]] = {node: [] for node in sorted(zone_of)}
+    peers_of: dict[NodeName, list[NodeName]] = {node: [] for node in sorted(zone_of)}
     small = len(zone_of) <= SMALL
     groups: list[Iterable[Pair]] = [_gateway_pairs(nodes_of, turn)]
     for nodes in nodes_of.values():
         groups += [combinations(nodes, 2) if small else _zone_pairs(nodes, turn, wanted=wanted, most=most)]
-    for one, other in chain.from_iterable(groups):
-        found[one].append(other)
-        found[other].append(one)
-    return {node: tuple(sorted(peers)) for node, peers in found.items()}
+    for node, peer in chain.from_iterable(groups):
+        peers_of[node].append(peer)
+        peers_of[peer].append(node)
+    return {node: tuple(sorted(peers)) for node, peers in peers_of.items()}
 
 
 def _zone_pairs(
@@ -91,10 +91,10 @@ def _zone_pairs(
             good = (at >= 0) & (at < partner) & (degree[at] < limit) & (degree[partner] < limit)
             degree[at[good]] += 1
             degree[partner[good]] += 1
-            for one, other in zip(at[good].tolist(), partner[good].tolist(), strict=True):
-                if (key := one * count + other) not in taken:
+            for row, peer in zip(at[good].tolist(), partner[good].tolist(), strict=True):
+                if (key := row * count + peer) not in taken:
                     taken.add(key)
-                    yield nodes[one], nodes[other]
+                    yield nodes[row], nodes[peer]
 
 
 def slots_of(names: Sequence[str], seed: str, *, spare: bool) -> Ints:
@@ -134,26 +134,26 @@ def _gateway_pairs(nodes_of: Mapping[ZoneName, Sequence[NodeName]], turn: PeerTu
     if len(zones) < 2:
         return
     hashes = [np.array([_hash(f"{turn.seed}/gateway/{n}") for n in nodes_of[zone]], np.uint64) for zone in zones]
-    used = [np.zeros(len(one), np.int64) for one in hashes]
+    used = [np.zeros(len(of_zone), np.int64) for of_zone in hashes]
     at = slots_of(zones, turn.seed, spare=False)
     order = _rounds(len(at), f"{turn.seed}/zones")
     places = np.arange(len(at))
     for round_ in _turned(order, turn.epoch * GATEWAY_PEERS, _ZONE_ROUNDS).tolist():
         partner = at[places ^ round_]
-        for one, other in zip(at.tolist(), partner.tolist(), strict=True):
-            if not 0 <= one < other:
+        for left, right in zip(at.tolist(), partner.tolist(), strict=True):
+            if not 0 <= left < right:
                 continue
             chosen: set[tuple[int, int]] = set()
-            for number in range(min(_PER_ZONE_PAIR, max(len(hashes[one]), len(hashes[other])))):
-                label = f"{turn.seed}/{zones[one]}/{zones[other]}/{number}/{turn.epoch // GATEWAY_PEERS}"
-                a = _gateway(hashes[one], used[one], f"{label}/a")
-                b = _gateway(hashes[other], used[other], f"{label}/b")
+            for number in range(min(_PER_ZONE_PAIR, max(len(hashes[left]), len(hashes[right])))):
+                label = f"{turn.seed}/{zones[left]}/{zones[right]}/{number}/{turn.epoch // GATEWAY_PEERS}"
+                a = _gateway(hashes[left], used[left], f"{label}/a")
+                b = _gateway(hashes[right], used[right], f"{label}/b")
                 if a is None or b is None or (a, b) in chosen:
                     continue
                 chosen.add((a, b))
-                used[one][a] += 1
-                used[other][b] += 1
-                yield nodes_of[zones[one]][a], nodes_of[zones[other]][b]
+                used[left][a] += 1
+                used[right][b] += 1
+                yield nodes_of[zones[left]][a], nodes_of[zones[right]][b]
 
 
 def _gateway(hashes: _Hashes, used: Ints, label: str) -> int | None:
@@ -176,9 +176,9 @@ def of_gateways(
     """
     zones = {zone: number for number, zone in enumerate(sorted(set(zone_of.values())))}
     zone = np.array([zones[zone_of[end]] for end in table.ends], np.int64)
-    one, other = zone[table.source], zone[table.target]
+    source, target = zone[table.source], zone[table.target]
     groups, group = np.unique(table.keys({end: zones[zone_of[end]] for end in table.ends}), return_inverse=True)
     last_s: Floats = np.full(len(groups), -np.inf)
     np.maximum.at(last_s, group, np.minimum(table.measured_at_s, now_s))
-    stays = (one == other) | (table.metric == _BURSTS) | (table.measured_at_s >= last_s[group] - keep_s)
+    stays = (source == target) | (table.metric == _BURSTS) | (table.measured_at_s >= last_s[group] - keep_s)
     return table if stays.all() else table.where(stays)

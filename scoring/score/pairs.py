@@ -159,8 +159,8 @@ def _settle(
     """Points and rank: old values fade to neutral (never upwards), unmeasured ones are it, one node is perfect."""
     if limit == 0.0:  # the metric does not count, so it decides no tie either
         return np.zeros_like(term), np.zeros_like(term)
-    known = term[~np.isnan(value.value) & ~same]
-    middle = float(np.median(known)) if known.size else 0.5 * limit
+    current = term[~np.isnan(value.value) & ~same]
+    middle = float(np.median(current)) if current.size else 0.5 * limit
     measured = ~np.isnan(value.last)
     neutral = max(0.0, middle - penalty_ratio * limit)
     points, rank = (
@@ -238,8 +238,8 @@ def among(network: NetworkMatrix, names: Names, score: ScorePolicy) -> Links:
     if len(few) == len(names):
         few, kind, alike = np.arange(len(names)), np.arange(len(names)), -1
     chosen = [names[i] for i in few]
-    found = pair_scores(network.block(chosen, chosen), None, score)
-    return Links(kind, alike, found.points, found.rank, found.reference_bps)
+    scores = pair_scores(network.block(chosen, chosen), None, score)
+    return Links(kind, alike, scores.points, scores.rank, scores.reference_bps)
 
 
 def among_sets(
@@ -256,11 +256,11 @@ def among_sets(
         return among(network, names, score)
     at_of = {number: np.flatnonzero(sets[few[:-2]] == number) for number in np.unique(sets[few[:-2]]).tolist()}
     cells = [(at, at) for at in at_of.values()]
-    pairs = (pair for one, two in linked for pair in ((one, two), (two, one)))
+    pairs = (pair for low, high in linked for pair in ((low, high), (high, low)))
     cells += [(at_of[a], at_of[b]) for a, b in pairs if {a, b} <= at_of.keys()]
-    found = _scored(network, [names[i] for i in few], cells, score)
+    scores = _scored(network, [names[i] for i in few], cells, score)
     tables = []
-    for values in (found.points[0], found.rank[0]):
+    for values in (scores.points[0], scores.rank[0]):
         table = np.full((kinds, kinds), values[-1])
         start = 0
         for rows, columns in cells:
@@ -269,7 +269,7 @@ def among_sets(
             start = end
         np.fill_diagonal(table, values[0])  # the first pair is of a node with itself, and so equal for all
         tables.append(table)
-    return Links(kind, kinds - 2, tables[0], tables[1], found.reference_bps)
+    return Links(kind, kinds - 2, tables[0], tables[1], scores.reference_bps)
 
 
 def _scored(network: NetworkMatrix, names: Names, cells: Sequence[tuple[Ints, Ints]], score: ScorePolicy) -> PairScores:
@@ -299,18 +299,18 @@ def toward(
     """Scores of `names` × `ends`; `own`: names measured or among `ends`. Cost: O(measured · ends · log pairs)."""
     few, place = representatives(measured(network, names, ends) if own is None else own)
     chosen = [names[i] for i in few]
-    found = pair_scores(network.block(chosen, ends), network.block(ends, chosen), score)
-    return LinkPoints(found.points[place], found.rank[place])
+    scores = pair_scores(network.block(chosen, ends), network.block(ends, chosen), score)
+    return LinkPoints(scores.points[place], scores.rank[place])
 
 
 def measured(network: NetworkMatrix, names: Names, others: Names = ()) -> NDArray[np.bool_]:
     """Which have an endpoint for any metric or are among `others`; all, where values are estimated from their zones."""
     if network.estimates:
         return np.ones(len(names), np.bool_)
-    found = np.zeros(len(names), np.bool_)
-    for known in (frozenset(others), *network.endpoint_of.values()):
-        found |= np.fromiter((name in known for name in names), np.bool_, len(names))
-    return found
+    mask = np.zeros(len(names), np.bool_)
+    for nodes in (frozenset(others), *network.endpoint_of.values()):
+        mask |= np.fromiter((name in nodes for name in names), np.bool_, len(names))
+    return mask
 
 
 def representatives(own: NDArray[np.bool_], *, others: int = 1) -> tuple[Ints, Ints]:

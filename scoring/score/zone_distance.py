@@ -136,7 +136,7 @@ def _mean(values: Iterable[float]) -> float:
 
 def crossings(network: NetworkMatrix, index: Mapping[NodeName, int], group: Ints) -> Crossings:
     """What leads from set to set; `index`: node → row, `group`: row → set. Cost: O(p log p) for p such pairs."""
-    found: dict[tuple[int, int], dict[Metric, frozenset[int]]] = defaultdict(dict)
+    ends_of: dict[tuple[int, int], dict[Metric, frozenset[int]]] = defaultdict(dict)
     for metric in METRICS:
         nodes = [node for node in network.endpoint_of.get(metric, {}) if node in index]
         sets_of = group[np.array([index[node] for node in nodes], np.int64)]
@@ -160,8 +160,8 @@ def crossings(network: NetworkMatrix, index: Mapping[NodeName, int], group: Ints
         for a, b, end in np.unique(both, axis=0).tolist():
             across[a, b].add(end)
         for pair, leading in across.items():
-            found[pair][metric] = frozenset(leading)
-    return dict(found)
+            ends_of[pair][metric] = frozenset(leading)
+    return dict(ends_of)
 
 
 def mean_between(
@@ -174,9 +174,9 @@ def mean_between(
     rows, row_of = representatives(_own(network, names, ends, across))
     columns, column_of = representatives(_own(network, ends, names, across))
     some, others = [names[i] for i in rows], [ends[i] for i in columns]
-    found = pair_scores(network.block(some, others), network.block(others, some), score)
+    scores = pair_scores(network.block(some, others), network.block(others, some), score)
     left, right = np.bincount(row_of, minlength=len(rows)), np.bincount(column_of, minlength=len(columns))
-    return round(float(left @ found.points @ right / (len(names) * len(ends))) * _GRID) / _GRID
+    return round(float(left @ scores.points @ right / (len(names) * len(ends))) * _GRID) / _GRID
 
 
 def _own(network: NetworkMatrix, names: Names, ends: Names, across: Ends | None) -> NDArray[np.bool_]:
