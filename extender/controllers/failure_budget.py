@@ -58,9 +58,9 @@ class NotAllowed(msgspec.Struct, frozen=True):
 
 def controller_of(pod: Json) -> Controller | None:
     """The controller of a pod or of an owner; `None`: no controller would create another."""
-    for one in pod.get("metadata", {}).get("ownerReferences") or ():
-        if one.get("controller"):
-            return Controller(one["apiVersion"], one["kind"], one["name"], one["uid"])
+    for ref in pod.get("metadata", {}).get("ownerReferences") or ():
+        if ref.get("controller"):
+            return Controller(ref["apiVersion"], ref["kind"], ref["name"], ref["uid"])
     return None
 
 
@@ -195,14 +195,14 @@ def runs_left(job: Json) -> int | None:
 
 def _action(rules: Sequence[Json], pod: Json) -> str:
     """What the first matching rule says of an evicted pod, else "Count"; of exit codes the worst is assumed."""
-    conditions = (pod.get("status") or {}).get("conditions") or ()
-    has = {(one["type"], one["status"]) for one in conditions if one["type"] != "DisruptionTarget"}
+    of_pod = (pod.get("status") or {}).get("conditions") or ()
+    has = {(condition["type"], condition["status"]) for condition in of_pod if condition["type"] != "DisruptionTarget"}
     has.add(("DisruptionTarget", "True"))
     for rule in rules:
         if rule.get("onExitCodes") and _may_run(pod) and rule["action"] in ("FailJob", "FailIndex"):
             return str(rule["action"])
         patterns = rule.get("onPodConditions") if not rule.get("onExitCodes") else ()
-        if any((one["type"], one.get("status") or "True") in has for one in patterns or ()):
+        if any((pattern["type"], pattern.get("status") or "True") in has for pattern in patterns or ()):
             return str(rule["action"])
     return "Count"
 
@@ -220,9 +220,9 @@ def forbidding(budgets: Sequence[Json], pods: Sequence[Json]) -> str | None:
         and (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed")
         and not pod["metadata"].get("deletionTimestamp")
     ]
-    for budget in sorted(budgets, key=lambda one: str(one["metadata"]["name"])):
+    for budget in sorted(budgets, key=lambda budget: str(budget["metadata"]["name"])):
         selector = (budget.get("spec") or {}).get("selector")
-        hit = sum(matches(selector, one) for one in labels)
+        hit = sum(matches(selector, pod_labels) for pod_labels in labels)
         status = budget.get("status") or {}
         behind = int(status.get("observedGeneration") or 0) < int(budget["metadata"].get("generation") or 0)
         if hit and (behind or hit > int(status.get("disruptionsAllowed") or 0)):
@@ -250,8 +250,8 @@ def matches(selector: Json | None, labels: Mapping[str, str]) -> bool:
 
 def true_condition(status: Json, *types: str) -> str:
     """The first of the conditions that is True; empty: none is."""
-    held = {one["type"] for one in status.get("conditions") or () if one.get("status") == "True"}
-    return next((one for one in types if one in held), "")
+    held = {condition["type"] for condition in status.get("conditions") or () if condition.get("status") == "True"}
+    return next((name for name in types if name in held), "")
 
 
 def value_at(content: Json, path: Sequence[str]) -> Any:

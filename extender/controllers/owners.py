@@ -83,7 +83,7 @@ class OwnerReader(ControlLoop):
                     owners = (pod.owner for pod in (*gang.members, *gang.later) if pod.owner is not None)
                     turn = _RUNS if any(not pod.terminal for pod in gang.placed) else None
                     turn = _WAITS if gang.pending or gang.later else turn
-                    last = gang, {one.uid: one for one in owners if one.group_kind in KINDS}, turn
+                    last = gang, {owner.uid: owner for owner in owners if owner.group_kind in KINDS}, turn
                 self._seen[gang.key] = last
             yield
         yield
@@ -99,7 +99,7 @@ class OwnerReader(ControlLoop):
             if uid not in self._not_before_s and uid not in self.context.cache.gangs.jobs
         ]
         wanted.sort(key=itemgetter(0, 1, 2, 3))
-        self._left = sum(one[0] == _WAITS for one in wanted) > _AT_ONCE
+        self._left = sum(turn == _WAITS for turn, *_ in wanted) > _AT_ONCE
         return [(key.partition("/")[0], owner) for *_, key, _, owner in wanted[:_AT_ONCE]]
 
     async def _read(self, namespace: str, owner: Controller) -> JobSays | None:
@@ -154,7 +154,7 @@ class FinishingJobs(ControlLoop):
         if plan is None:
             return
         now_s = self.context.clock.monotonic_s()
-        waiting = [key for key, one in plan.waiting.items() if one.reason is Reason.INCOMPLETE]
+        waiting = [key for key, wait in plan.waiting.items() if wait.reason is Reason.INCOMPLETE]
         self._ask_at_s = {key: self._ask_at_s.get(key, now_s + PATIENCE_S) for key in waiting}
         due = sorted((at_s, key) for key, at_s in self._ask_at_s.items() if at_s <= now_s)
         if not due:
@@ -195,7 +195,7 @@ class Circumstances:
     async def notes(self, gang: Gang) -> tuple[str, ...]:
         """What stands in the gang's way. Takes `TIMEOUT_S` at most."""
         now_s = self._clock.monotonic_s()
-        self._answers = {key: one for key, one in self._answers.items() if now_s - one[0] < _BELIEVED_S}
+        self._answers = {key: answer for key, answer in self._answers.items() if now_s - answer[0] < _BELIEVED_S}
         if (read := self._answers.get(gang.key)) is not None and read[1] is gang:
             return read[2]
         reads = [_limited(self._deadlines(gang), "active deadline")]
@@ -280,7 +280,7 @@ def quota_notes(content: Json, like: Resources) -> list[str]:
     return notes
 
 
-def kept_notes(kept: Sequence[RoomForDaemons], *, now_s: float) -> tuple[str, ...]:
+def kept_notes(rooms: Sequence[RoomForDaemons], *, now_s: float) -> tuple[str, ...]:
     """The sentences, at `now_s` (Unix seconds).
 
     >>> from scoring import NodeName
@@ -290,16 +290,16 @@ def kept_notes(kept: Sequence[RoomForDaemons], *, now_s: float) -> tuple[str, ..
     n1, n2 keep room free for the pod of DaemonSet kube-system/cni, for another 30 s at most
     DaemonSet a/b has had no pod on 1 node in the time kept for it: no room is kept free for it there
     """
-    keep = sorted((one for one in kept if one.nodes), key=lambda one: -len(one.nodes))[:_MOST_KEPT]
-    over = sorted((one for one in kept if one.overdue), key=lambda one: -one.overdue)[:_MOST_KEPT]
+    keep = sorted((room for room in rooms if room.nodes), key=lambda room: -len(room.nodes))[:_MOST_KEPT]
+    over = sorted((room for room in rooms if room.overdue), key=lambda room: -room.overdue)[:_MOST_KEPT]
     now = (
-        f"{some(one.nodes)} {'keeps' if len(one.nodes) == 1 else 'keep'} room free for the pod of DaemonSet "
-        f"{one.daemon_set}, for another {duration_text(one.until_s - now_s)} at most"
-        for one in keep
+        f"{some(room.nodes)} {'keeps' if len(room.nodes) == 1 else 'keep'} room free for the pod of DaemonSet "
+        f"{room.daemon_set}, for another {duration_text(room.until_s - now_s)} at most"
+        for room in keep
     )
     past = (
-        f"DaemonSet {one.daemon_set} has had no pod on {counted(one.overdue, 'node')} in the time kept for it: "
+        f"DaemonSet {room.daemon_set} has had no pod on {counted(room.overdue, 'node')} in the time kept for it: "
         "no room is kept free for it there"
-        for one in over
+        for room in over
     )
     return (*now, *past)

@@ -106,12 +106,12 @@ class StartedGangsConfigMap(ControlLoop):
         gangs = list(noted.values())
         self.left_out = max(len(gangs) - MOST_NOTED, 0)
         if self.left_out:
-            gangs = sorted(gangs, key=lambda one: -one[0].created_s)[:MOST_NOTED]
+            gangs = sorted(gangs, key=lambda marked: -marked[0].created_s)[:MOST_NOTED]
         most = NOTED if len(gangs) * NOTED <= MOST_NOTED else max(MOST_NOTED // len(gangs), 1)
         if not self.problem and all(self._written.issuperset(list(marks.values())[:most]) for _, marks in gangs):
             return None
         yield
-        gangs.sort(key=lambda one: one[0].key)
+        gangs.sort(key=lambda marked: marked[0].key)
         return "".join(mark for _, marks in gangs for mark in list(marks.values())[:most])
 
     def _members(self) -> Steps[dict[PodUid, GangKey]]:

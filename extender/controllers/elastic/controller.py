@@ -60,32 +60,32 @@ _CHANGED = "another client has changed it meanwhile"
 async def prepare(parts: ElasticParts, changes: Sequence[Change], cause: ResizeCause) -> Sequence[Prepared]:
     """All changes, ready to be sent, or none if not all of them can be made or a dry run makes none."""
     prepared: list[Prepared] = []
-    for one in changes:
+    for change in changes:
         try:
             if parts.options.dry_run:
-                _would(parts, one, cause)
-            elif (ready := await _prepare(parts, one, cause)) is not None:
+                _would(parts, change, cause)
+            elif (ready := await _prepare(parts, change, cause)) is not None:
                 prepared.append(ready)
         except _NotSentError as error:
-            _failed(parts, one, error)
+            _failed(parts, change, error)
             return ()
     return prepared if len(prepared) == len(changes) else ()
 
 
 async def send(parts: ElasticParts, prepared: Sequence[Prepared]) -> None:
     """Patch the jobs, and record it; one refused ends it: further jobs would give up workers for nothing."""
-    for one in prepared:
+    for ready in prepared:
         if not parts.may_change():
             return
         try:
-            answered = await _patch(parts, one)
+            answered = await _patch(parts, ready)
         except _NotSentError as error:
-            _failed(parts, one.decided, error)
+            _failed(parts, ready.decided, error)
             return
-        parts.record(one.change)
-        if one.change.stage is Stage.GROWING:  # that it shrinks was announced before
-            note = one.note if answered else f"{one.note} (no answer of the API server)"
-            parts.context.events.post(parts.subject(one.change), Happening.JOB_RESIZED, note, note)
+        parts.record(ready.change)
+        if ready.change.stage is Stage.GROWING:  # that it shrinks was announced before
+            note = ready.note if answered else f"{ready.note} (no answer of the API server)"
+            parts.context.events.post(parts.subject(ready.change), Happening.JOB_RESIZED, note, note)
 
 
 async def step(parts: ElasticParts, change: Resize) -> None:
@@ -117,9 +117,9 @@ async def _prepare(parts: ElasticParts, decided: Change, of: ResizeCause | Resiz
         seen = read(kind, raw, notes=context.notes)
         members = await read_members(context.api, gang.key, gang.source)
         if decided.removed > 0:
-            workers = [one for one in await read_job(context.api, members) if one.pod.role is Role.WORKER]
-            alive = [(one.pod.index, one) for one in workers if not one.pod.terminal]
-            going = tuple(one for index, one in alive if index is not None and index >= decided.after)
+            workers = [worker for worker in await read_job(context.api, members) if worker.pod.role is Role.WORKER]
+            alive = [(worker.pod.index, worker) for worker in workers if not worker.pod.terminal]
+            going = tuple(worker for index, worker in alive if index is not None and index >= decided.after)
     except (ApiError, ApiUnavailableError, ValueError) as error:
         raise _NotSentError(f"it cannot be read: {error}", refused=not isinstance(error, NotFoundError)) from error
     last, before, after, now_s = seen.intent, decided.before, decided.after, context.clock.now_s()
@@ -147,15 +147,15 @@ async def _prepare(parts: ElasticParts, decided: Change, of: ResizeCause | Resiz
     return Prepared(decided, change, patch, note, going)
 
 
-async def _patch(parts: ElasticParts, one: Prepared) -> bool:
+async def _patch(parts: ElasticParts, ready: Prepared) -> bool:
     """Patch the job; whether the API server answered: else the watch shows if it took effect. _NotSentError."""
-    disruptions, job, answered = parts.context.disruptions, parts.subject(one.change), True
+    disruptions, job, answered = parts.context.disruptions, parts.subject(ready.change), True
     try:
-        if one.decided.removed > 0:
-            cause = RemovalCause(Happening.JOB_RESIZED, one.note)
-            await disruptions.change_owner(job, one.patch, cause, going=one.going)
+        if ready.decided.removed > 0:
+            cause = RemovalCause(Happening.JOB_RESIZED, ready.note)
+            await disruptions.change_owner(job, ready.patch, cause, going=ready.going)
         else:
-            await disruptions.restore_owner(job, one.patch)
+            await disruptions.restore_owner(job, ready.patch)
     except (ConflictError, NotFoundError) as error:
         raise _NotSentError(_CHANGED if isinstance(error, ConflictError) else "it is gone") from error
     except ApiError as error:
@@ -164,7 +164,7 @@ async def _patch(parts: ElasticParts, one: Prepared) -> bool:
         raise _NotSentError(str(error), refused=True) from error
     except ApiUnavailableError:
         answered = False
-    if (view := parts.records.views.get(one.decided.job)) is not None:
+    if (view := parts.records.views.get(ready.decided.job)) is not None:
         view.succeeded()
     return answered
 
@@ -181,7 +181,7 @@ def _failed(parts: ElasticParts, decided: Change, error: _NotSentError) -> None:
 
 
 def _would(parts: ElasticParts, decided: Change, cause: ResizeCause) -> None:
-    last = next((one.intent for one in reversed(parts.records.changes_of(decided.uid))), None)
+    last = next((change.intent for change in reversed(parts.records.changes_of(decided.uid))), None)
     before, after, at_s = decided.before, decided.after, parts.context.clock.now_s()
     if last is not None and (last.before, last.after, last.beneficiary) == (before, after, cause.beneficiary):
         return
@@ -308,13 +308,14 @@ class Elastic:
         If all removed pods are gone and the gang still waits for room, it alone is decided on once more: a former
         process may have died, or been refused, in the middle of a plan.
         """
-        changes = [one for one in self._records.open_changes() if one.shrinks and one.intent.beneficiary is not None]
+        opened = self._records.open_changes()
+        changes = [change for change in opened if change.shrinks and change.intent.beneficiary is not None]
         if not changes:
             return None, True
         key = changes[0].intent.beneficiary
         late_s = self.parts.context.clock.now_s() - _SETTLES_S
         waiting = self._planner.current.waiting.get(key) if key is not None else None
-        gone = all(one.stage is Stage.FREED and (one.gone_s or late_s) <= late_s for one in changes)
+        gone = all(change.stage is Stage.FREED and (change.gone_s or late_s) <= late_s for change in changes)
         return key, gone and waiting is not None and waiting.reason in WANTS_ROOM
 
     def _facts(self) -> object:
@@ -349,15 +350,15 @@ class Elastic:
         if served is not None:
             return
         by_key = {job.key: job for job in jobs}
-        for one in grown.changes:
-            await send(parts, await prepare(parts, (one,), cause_of(one, by_key[one.job], demands)))
+        for change in grown.changes:
+            await send(parts, await prepare(parts, (change,), cause_of(change, by_key[change.job], demands)))
 
     async def _shrink_for(self, decided: Scaling) -> None:
         """Take workers away for the first waiting gang, whose room is kept from before the first of them goes."""
         key = decided.beneficiary
         if not decided.changes or key is None or key in self._unused:
             return
-        views = [self._records.views.get(one.job) for one in decided.changes]
+        views = [self._records.views.get(change.job) for change in decided.changes]
         givers = [view.gang.key for view in views if view is not None and view.gang is not None]
         lower = ", which is of a lower service level" if self.parts.options.condition is ElasticCondition.LEVELS else ""
         cause = ResizeCause(Requester.QUEUE, f"room for {key}{lower}", key)
@@ -377,9 +378,9 @@ def _uids(gang: Gang | None) -> frozenset[PodUid]:
 def remember(records: Records, given: Scaling, grown: Scaling) -> None:
     """Record why each job keeps its size, and why no job shrinks for the first waiting gang. O(jobs)."""
     records.verdict = given
-    words = {one.job: f"keeps its size: {_words(one)}" for one in grown.refusals}
-    if given.beneficiary is not None:
-        words |= {one.job: f"gives up nothing for {given.beneficiary}: {_words(one)}" for one in given.refusals}
+    words = {refusal.job: f"keeps its size: {_words(refusal)}" for refusal in grown.refusals}
+    if (gang := given.beneficiary) is not None:
+        words |= {refusal.job: f"gives up nothing for {gang}: {_words(refusal)}" for refusal in given.refusals}
     for key, view in records.views.items():
         if view.job.refusal != NotNow.ATTEMPT_FAILED:  # what the API server said to it is better than that it failed
             view.wish = words.get(key, "")
@@ -393,19 +394,19 @@ def post_why_none_shrinks(parts: ElasticParts, given: Scaling) -> None:
     about = pod_subject(gang.members[0])
     for seen in parts.jobs.all():
         about = parts.subject(seen) if pods_job(seen) == gang.members[0].job else about
-    counts = Counter(one.reason.value for one in given.refusals)
+    counts = Counter(refusal.reason.value for refusal in given.refusals)
     reasons = [f"{count} job{'s' if count > 1 else ''}: {reason}" for reason, count in sorted(counts.items())]
     detail = f" ({given.detail})" if given.detail else ""
     note = "; ".join([f"No running job gives up workers for it: {given.reason}{detail}", *reasons])
     parts.context.events.post(about, Happening.GANG_WAITING, note, f"elastic: {given.reason}")
 
 
-def cause_of(one: Change, job: ElasticJob, demands: Mapping[JobKey, int]) -> ResizeCause:
+def cause_of(change: Change, job: ElasticJob, demands: Mapping[JobKey, int]) -> ResizeCause:
     """Why a job gets fewer or more workers for its own sake."""
-    if one.removed < 0 and job.grow_back_to is not None:
+    if change.removed < 0 and job.grow_back_to is not None:
         return ResizeCause(Requester.QUEUE, "it gets back what it gave up")
-    if one.job in demands:
-        return ResizeCause(Requester.METRICS, f"its metrics ask for {demands[one.job]} workers")
+    if change.job in demands:
+        return ResizeCause(Requester.METRICS, f"its metrics ask for {demands[change.job]} workers")
     return ResizeCause(Requester.QUEUE, "there is idle room")
 
 

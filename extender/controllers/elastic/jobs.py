@@ -120,11 +120,11 @@ def _same_or_new(parts: ElasticParts, seen: Seen, former: JobView | None, hindra
 
 def post_unknown_kinds(parts: ElasticParts) -> None:
     """An Event for each gang that asks to be elastic and is no job we know. Cost: O(gangs)."""
-    known = set(map(pods_job, parts.jobs.all()))
+    jobs = set(map(pods_job, parts.jobs.all()))
     for gang in parts.context.cache.snapshot().gangs.values():
         first = gang.members[0]
         asks = not {"min-workers", "max-workers"}.isdisjoint(dict(gang.options))
-        if gang.own and first.job not in known and asks:
+        if gang.own and first.job not in jobs and asks:
             why, owner = "its pods belong to no controller", first.owner
             if owner is not None:
                 why = f"how jobs of kind {owner.kind} ({owner.api_version}) are resized is not known"
@@ -258,8 +258,8 @@ class Rooms:
             claim, waiting = self._mine.get(key), self._cache.gang(key)
             uids = {pod.uid for pod in waiting.members} if waiting is not None else set()
             if claim is None or not uids.issuperset(claim.assignment):
-                jobs = [(seen, one) for one in theirs if (seen := self._parts.jobs.get(one.job)) is not None]
-                going = [pod for seen, one in jobs for pod in self._parts.surplus(seen, one.intent.goal)]
+                jobs = [(seen, change) for change in theirs if (seen := self._parts.jobs.get(change.job)) is not None]
+                going = [pod for seen, change in jobs for pod in self._parts.surplus(seen, change.intent.goal)]
                 places = self._places(key, [pod for pod in going if pod.node is not None])
                 givers = [gang_key_of(self._cache.pods.of_job(pods_job(seen))) for seen, _ in jobs]
                 if places is not None:

@@ -109,12 +109,12 @@ def next_intent(
     >>> grown.grow_back_to, grown.most, grown.changes_s
     (None, 6, (9.0, 11.0))
     """
-    known = last if last is not None and last.stands(before) else Intent(before, before, at_s, cause.requester)
-    back, most = known.grow_back_to or 0, max(before, known.most or 0)
+    prior = last if last is not None and last.stands(before) else Intent(before, before, at_s, cause.requester)
+    back, most = prior.grow_back_to or 0, max(before, prior.most or 0)
     if after < before and cause.beneficiary is not None:
         back = max(before, back)
     first = before - 1 if one_by_one and after < before else after
-    changes_s = (*(at for at in known.changes_s if at > at_s - 3600.0), at_s)[-32:]
+    changes_s = (*(at for at in prior.changes_s if at > at_s - 3600.0), at_s)[-32:]
     intent = Intent(before, first, at_s, cause.requester, cause.why, cause.beneficiary, most=most, changes_s=changes_s)
     return replace(intent, grow_back_to=back if back > after else None, target=after if first != after else None)
 
@@ -280,22 +280,22 @@ def read(kind: JobKind, raw: bytes, *, notes: NoteReader = NO_NOTES) -> Seen:
     """Read a job of this kind, and with `notes` what we noted on it. ValueError: it cannot be read."""
     try:
         job = decoded(raw)
-        found = _workers_of(kind, job)
+        workers = _workers_of(kind, job)
         own, bearer = annotations_of(job), _bearer(kind, job)
-        wants = own.get(SCALING, annotations_of(found.template).get(SCALING))
+        wants = own.get(SCALING, annotations_of(workers.template).get(SCALING))
         status = job.get("status") or {}
         rests = {
             NotNow.DELETED: job["metadata"].get("deletionTimestamp"),
             NotNow.ENDED: true_condition(status, *kind.ends),
-            NotNow.SUSPENDED: found.policy.get("suspend") or true_condition(status, "Suspended"),
+            NotNow.SUSPENDED: workers.policy.get("suspend") or true_condition(status, "Suspended"),
             NotNow.RESTARTING: true_condition(status, "Restarting"),
         }
         return Seen(
             key=JobKey(Namespace(bearer.namespace), kind.name, bearer.name),
             uid=bearer.uid,
-            workers=found.count,
-            bounds=found.bounds,
-            unsafe=_unsafe(kind, job, found),
+            workers=workers.count,
+            bounds=workers.bounds,
+            unsafe=_unsafe(kind, job, workers),
             rests=next((why for why, holds in rests.items() if holds), None),
             intent=intent_of(own, bearer, notes),
             wants=Wants(wants) if wants in list(Wants) else None,
@@ -373,13 +373,13 @@ def _workers_of(kind: JobKind, job: Json) -> _Workers:
 def _worker_job(job: Json, jobs: Sequence[Json]) -> int | None:
     """Which of a JobSet's replicated Jobs are the workers; `None`: not exactly one of one replica."""
     fixed = {name.strip() for name in str(annotations_of(job).get(FIXED, "")).split(",")}
-    found = [at for at, one in enumerate(jobs) if one.get("name") not in fixed]
-    return found[0] if len(found) == 1 and count(jobs[found[0]].get("replicas"), 1) == 1 else None
+    resizable = [at for at, replicated in enumerate(jobs) if replicated.get("name") not in fixed]
+    return resizable[0] if len(resizable) == 1 and count(jobs[resizable[0]].get("replicas"), 1) == 1 else None
 
 
 def _by_roles(kind: JobKind, job: Json, spec: Json) -> _Workers:
-    roles = {name.lower(): one or {} for name, one in (spec.get(kind.roles) or {}).items()}
-    others = sum(count(one.get("replicas"), 1) for name, one in roles.items() if name != _WORKER)
+    roles = {name.lower(): role or {} for name, role in (spec.get(kind.roles) or {}).items()}
+    others = sum(count(role.get("replicas"), 1) for name, role in roles.items() if name != _WORKER)
     template = roles.get(_WORKER, {}).get("template") or {}
     run = spec.get("runPolicy") or {}
     minimum = (run.get("schedulingPolicy") or {}).get("minAvailable")
@@ -401,9 +401,9 @@ def _by_roles(kind: JobKind, job: Json, spec: Json) -> _Workers:
 
 def own_bounds(job: Json, template: Json) -> WorkerBounds:
     """What our annotations say, and Kueue's for the minimum, on the job or else on its workers' template."""
-    said = {**annotations_of(template), **annotations_of(job)}
-    name = MIN_WORKERS if MIN_WORKERS in said else "kueue.x-k8s.io/job-min-parallelism"
-    least, most = said.get(name), said.get(MAX_WORKERS)
+    annotations = {**annotations_of(template), **annotations_of(job)}
+    name = MIN_WORKERS if MIN_WORKERS in annotations else "kueue.x-k8s.io/job-min-parallelism"
+    least, most = annotations.get(name), annotations.get(MAX_WORKERS)
     least_n, most_n = (whole_number(text, digits=6) or None for text in (least, most))
     bad = (least is not None and least_n is None) or (most is not None and most_n is None)
     bad = bad or (least_n is not None and most_n is not None and least_n > most_n)
@@ -417,7 +417,7 @@ def _unsafe(kind: JobKind, job: Json, workers: _Workers) -> Unsafe | None:
         Unsafe.BAD_BOUNDS: workers.bounds.bad,
         Unsafe.MANAGED: manager and manager not in kind.managers,
         Unsafe.QUEUED: annotations_of(job, "labels").get("kueue.x-k8s.io/queue-name"),
-        Unsafe.CONTROLLED: any(one.get("controller") for one in job["metadata"].get("ownerReferences") or ()),
+        Unsafe.CONTROLLED: any(ref.get("controller") for ref in job["metadata"].get("ownerReferences") or ()),
     }
     return next((why for why, holds in against.items() if holds), workers.unsafe)
 

@@ -54,9 +54,9 @@ class Followed(Generic[T]):
 
     def put(self, item: tuple[str, T]) -> None:
         """See `Sink`."""
-        name, kept = item
-        if self.items.get(name) != kept:
-            self.items[name] = kept
+        name, value = item
+        if self.items.get(name) != value:
+            self.items[name] = value
             self._changed.set()
 
     def remove(self, key: str) -> None:
@@ -79,7 +79,7 @@ class FollowedJobs:
 
     def all(self) -> Sequence[Seen]:
         """By kind, then as they were read. Cost: O(n)."""
-        return [one for of_kind in self.of_kind.values() for one in of_kind.items.values()]
+        return [seen for of_kind in self.of_kind.values() for seen in of_kind.items.values()]
 
 
 def reduce_by(kind: JobKind, notes: NoteReader) -> Callable[[bytes], tuple[str, Seen] | None]:
@@ -100,8 +100,8 @@ def target_from_json(raw: bytes) -> tuple[str, JobKey]:
     'PyTorchJob.kubeflow.org/a/j'
     """
     try:
-        found = decoded(raw)
-        metadata, ref = found["metadata"], found["spec"]["scaleTargetRef"]
+        content = decoded(raw)
+        metadata, ref = content["metadata"], content["spec"]["scaleTargetRef"]
         group = str(ref.get("apiVersion", "")).rpartition("/")[0]
         namespace = str(metadata["namespace"])
         job = JobKey(Namespace(namespace), f"{ref['kind']}.{group}", str(ref["name"]))
@@ -192,7 +192,7 @@ class Records:
         key = (change.uid, change.intent.at_s)
         before = self._changes.get(key)
         if before is None:
-            of_job = [known for known in self._changes if known[0] == change.uid]
+            of_job = [change_key for change_key in self._changes if change_key[0] == change.uid]
             if len(of_job) >= self._most_a_job:
                 del self._changes[of_job[0]]
             elif len(self._changes) >= self._most:

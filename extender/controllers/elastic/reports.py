@@ -123,9 +123,9 @@ class Reports:
         if (reported := self._reported(job, uid)) is None:
             self._jobs.pop(job, None)
             while len(self._jobs) >= self._most_jobs:
-                jobs_in = Counter(one.namespace for one in self._jobs)
+                jobs_in = Counter(key.namespace for key in self._jobs)
                 largest = min(jobs_in, key=lambda namespace: (-jobs_in[namespace], namespace))
-                del self._jobs[next(one for one in self._jobs if one.namespace == largest)]
+                del self._jobs[next(key for key in self._jobs if key.namespace == largest)]
             reported = self._jobs[job] = _Reported(uid)
         if undo:
             reported.history.undo(points[0].step)
@@ -148,14 +148,14 @@ class Reports:
         now_s = self._clock.now_s()
         demands: dict[JobKey, int] = {}
         for job in jobs:
-            if (one := self._reported(job.key, job.uid)) is not None:
-                series = one.history.series()
-                same = one.looked_at is not None and one.looked_at[1] is series and one.looked_at[0] == job
-                if one.demand is None or not same or not 0.0 <= now_s - one.at_s < _AGAIN_S:
-                    one.demand = worker_demand(job, series, one.demand, self._options, now_s=now_s)
-                    one.looked_at, one.at_s = (job, series), now_s
-                if one.demand.workers is not None:
-                    demands[job.key] = one.demand.workers
+            if (report := self._reported(job.key, job.uid)) is not None:
+                series = report.history.series()
+                same = report.looked_at is not None and report.looked_at[1] is series and report.looked_at[0] == job
+                if report.demand is None or not same or not 0.0 <= now_s - report.at_s < _AGAIN_S:
+                    report.demand = worker_demand(job, series, report.demand, self._options, now_s=now_s)
+                    report.looked_at, report.at_s = (job, series), now_s
+                if report.demand.workers is not None:
+                    demands[job.key] = report.demand.workers
             yield
         return demands
 
@@ -189,10 +189,10 @@ class Reports:
         own = self._of.setdefault(job, self._bucket(rates.per_job))
         shared = self._in.setdefault(job.namespace, self._bucket(rates.in_all * rates.namespace_share))
         buckets = (own, shared, self._all)
-        wait_s = max(one.wait_s(now_s) for one in buckets)
+        wait_s = max(bucket.wait_s(now_s) for bucket in buckets)
         if wait_s == 0.0:
-            for one in buckets:
-                one.tokens -= 1.0
+            for bucket in buckets:
+                bucket.tokens -= 1.0
         return wait_s
 
     def _bucket(self, per_s: float) -> "_Tokens":
@@ -250,10 +250,10 @@ def read_report(body: bytes, *, now_s: float, workers: int | None = None) -> tup
     if not isinstance(given, list) or not 0 < len(given) <= MOST_POINTS:
         count = len(given) if isinstance(given, list) else "something else"
         raise BadRequestError(f"points: must be a list of 1 to {MOST_POINTS} points, not {count}")
-    points = tuple(_read_point(one, f"points[{i}]", now_s=now_s, workers=workers) for i, one in enumerate(given))
-    for i, (one, other) in enumerate(pairwise(points), start=1):
-        if other.step <= one.step:
-            raise BadRequestError(f"points[{i}].step: {other.step} is not above {one.step}, the one before")
+    points = tuple(_read_point(point, f"points[{i}]", now_s=now_s, workers=workers) for i, point in enumerate(given))
+    for i, (before, point) in enumerate(pairwise(points), start=1):
+        if point.step <= before.step:
+            raise BadRequestError(f"points[{i}].step: {point.step} is not above {before.step}, the one before")
         if "time" not in given[i]:
             raise BadRequestError(f"points[{i}].time: must be given where there are several points")
     return points, restarted

@@ -120,7 +120,7 @@ class ProbableMistakes(ControlLoop):
         yield
         now_s, unix_s = self.context.clock.monotonic_s(), self.context.clock.now_s()
         for members in cache.gangs.foreign():
-            pods = (one for one in members.values() if not (one.node or one.deleting or one.terminal))
+            pods = (member for member in members.values() if not (member.node or member.deleting or member.terminal))
             if (pod := next(pods, None)) is not None:
                 if now_s >= self._placing_until_s:
                     self._placing = frozenset(each.scheduler_name for each in cache.pods if each.node)
@@ -193,18 +193,18 @@ class IgnoredNotes(ControlLoop):
 
     def reconcile(self) -> None:
         """Write the Events that are due. Cost: O(notes that are ignored), which are bounded."""
-        for one in [each for each in self._book.values() if each.due][:_A_STEP]:
-            one.due, one.posted_s, about = False, self.context.clock.monotonic_s(), one.bearer
-            self.context.events.post(about, Happening.MISTAKE, one.words, one.kind)
-            if len(self._logged_s) < LINES_AN_HOUR or one.posted_s - self._logged_s[0] >= AGAIN_S:
-                self._logged_s.append(one.posted_s)
-                _log.warning("%s %s/%s: %s", about.kind, about.namespace, about.name, one.words)
+        for note in [each for each in self._book.values() if each.due][:_A_STEP]:
+            note.due, note.posted_s, about = False, self.context.clock.monotonic_s(), note.bearer
+            self.context.events.post(about, Happening.MISTAKE, note.words, note.kind)
+            if len(self._logged_s) < LINES_AN_HOUR or note.posted_s - self._logged_s[0] >= AGAIN_S:
+                self._logged_s.append(note.posted_s)
+                _log.warning("%s %s/%s: %s", about.kind, about.namespace, about.name, note.words)
 
     def of_gang(self, gang: Gang) -> tuple[str, ...]:
         """What is ignored on the gang's pods and on their owners. Cost: O(members)."""
         uids = {pod.uid for pod in gang.members} | {pod.owner.uid for pod in gang.members if pod.owner}
         ignored = [self._book[key] for uid in sorted(uids) for kind in NoteKind if (key := (uid, kind)) in self._book]
-        return tuple(f"{one.bearer.kind} {one.bearer.name}: {one.words}" for one in ignored[:_NAMED])
+        return tuple(f"{note.bearer.kind} {note.bearer.name}: {note.words}" for note in ignored[:_NAMED])
 
 
 class UnreadableWords(ControlLoop):
@@ -217,26 +217,26 @@ class UnreadableWords(ControlLoop):
 
     def reconcile(self) -> None:
         """Write one Event. Cost: O(objects that cannot be read), which is bounded."""
-        there = {(one.kind, one.namespace, one.name, one.uid): one for one in self._objects}
+        there = {(broken.kind, broken.namespace, broken.name, broken.uid): broken for broken in self._objects}
         self._posted &= there.keys()
-        for identity, one in [each for each in there.items() if each[0] not in self._posted][:1]:
+        for identity, broken in [each for each in there.items() if each[0] not in self._posted][:1]:
             self._posted.add(identity)
-            subject = Subject(one.api_version, one.kind, one.namespace or "default", one.name, one.uid)
-            note = f"netgang cannot read it and leaves it out: {one.why}"
+            subject = Subject(broken.api_version, broken.kind, broken.namespace or "default", broken.name, broken.uid)
+            note = f"netgang cannot read it and leaves it out: {broken.why}"
             self.context.events.post(subject, Happening.UNREADABLE, note)
 
     def of_gang(self, gang: GangKey) -> tuple[str, ...]:
         """Its PodGroup, and what else of its namespace may belong to it."""
         namespace = gang.partition("/")[0]
-        near = [one for one in self._objects if one.namespace == namespace]
-        near.sort(key=lambda one: (f"{one.namespace}/{one.name}" != gang, one.kind, one.name))
-        return tuple(_sentence(one) for one in near[:_NAMED])
+        near = [broken for broken in self._objects if broken.namespace == namespace]
+        near.sort(key=lambda broken: (f"{broken.namespace}/{broken.name}" != gang, broken.kind, broken.name))
+        return tuple(_sentence(broken) for broken in near[:_NAMED])
 
     def named(self, namespace: str, name: str) -> str | None:
         """What is wrong with the objects of that name; `None`: all that there are can be read."""
-        texts = (_sentence(one) for one in self._objects if (one.namespace, one.name) == (namespace, name))
+        texts = (_sentence(broken) for broken in self._objects if (broken.namespace, broken.name) == (namespace, name))
         return "; ".join(texts) or None
 
 
-def _sentence(one: Unreadable) -> str:
-    return f"{one.kind} {one.namespace}/{one.name} cannot be read and is left out: {one.why}"
+def _sentence(broken: Unreadable) -> str:
+    return f"{broken.kind} {broken.namespace}/{broken.name} cannot be read and is left out: {broken.why}"

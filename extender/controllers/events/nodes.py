@@ -56,24 +56,24 @@ class Overcommits(ControlLoop):
         shown = [pod for pod in pods if pod.uid not in cache.pods.assumed]
         self._scanned, self._not_before_s = seen if len(shown) == len(pods) else (), now_s + SCAN_S
         over = overcommits([snapshot.table.nodes[row] for row in rows], shown)
-        self._note([one for one in over if any(cache.is_own(pod) for pod in one.pods)])
+        self._note([overcommit for overcommit in over if any(cache.is_own(pod) for pod in overcommit.pods)])
 
     def _note(self, over: Sequence[Overcommit]) -> None:
-        before, self._now = self._now, frozenset(one.node for one in over)
-        new = [one for one in over if one.node not in before]
+        before, self._now = self._now, frozenset(overcommit.node for overcommit in over)
+        new = [overcommit for overcommit in over if overcommit.node not in before]
         self.context.telemetry.overcommitted(len(new))
-        for one in new[:EVENTS_AT_ONCE] if self.context.acting() else ():
-            excess = ((each.resource, each.requested, each.allocatable) for each in one.excess)
+        for overcommit in new[:EVENTS_AT_ONCE] if self.context.acting() else ():
+            excess = ((each.resource, each.requested, each.allocatable) for each in overcommit.excess)
             much = ", ".join(f"{quantity(what, asked)} {what} of {quantity(what, of)}" for what, asked, of in excess)
-            ours = some(pod.key for pod in one.pods if self.context.cache.is_own(pod))
-            others = some(pod.key for pod in one.pods if not self.context.cache.is_own(pod))
+            ours = some(pod.key for pod in overcommit.pods if self.context.cache.is_own(pod))
+            others = some(pod.key for pod in overcommit.pods if not self.context.cache.is_own(pod))
             note = (
                 f"Its bound pods request {much}. Of netgang: {ours or 'none'}; of other schedulers: {others or 'none'}."
                 " Two schedulers have bound to it at the same moment, or it has become smaller. Its kubelet may reject"
                 " a pod; a member that is lost so is replaced."
                 " Taint netgang.io/only keeps other schedulers' pods off a node."
             )
-            self.context.events.post(node_subject(one.node), Happening.NODE_OVERCOMMITTED, note)
+            self.context.events.post(node_subject(overcommit.node), Happening.NODE_OVERCOMMITTED, note)
 
 
 class NetworkAlarms(ControlLoop):
@@ -117,13 +117,13 @@ class NetworkAlarms(ControlLoop):
     def bad_now(self) -> tuple[DegradedLinks, ...]:
         """The first that are bad beyond doubt by the last matrix, announced or not: zones, then the larger share."""
         bad = self._look.degraded if self._look is not None else ()
-        bad_first = sorted(bad, key=lambda one: (one.kind == SubjectKind.NODE, -one.bad / one.of, one.name))
+        bad_first = sorted(bad, key=lambda links: (links.kind == SubjectKind.NODE, -links.bad / links.of, links.name))
         return tuple(bad_first[:_MOST_SHOWN])
 
 
 def _look(snapshot: Snapshot, policy: ScorePolicy) -> LinksLook:
     ages_s = {metric: policy.soft_ttl_s.for_metric(metric) for metric in METRICS}
-    return node_links.degraded(snapshot.network, {one.name: one.zone for one in snapshot.table.nodes}, ages_s=ages_s)
+    return node_links.degraded(snapshot.network, {node.name: node.zone for node in snapshot.table.nodes}, ages_s=ages_s)
 
 
 def _words(alarm: Alarm) -> str:
@@ -133,8 +133,8 @@ def _words(alarm: Alarm) -> str:
     if not alarm.degraded:
         return f"{name}: links are good again since {since}."
     links = "; ".join(
-        f"{_NAMES[Metric(one.metric)]} of {one.bad} of {one.of} links, "
-        f"the worst {value_text(Metric(one.metric), one.worst)} ({one.source} → {one.target})"
-        for one in alarm.degraded
+        f"{_NAMES[Metric(degraded.metric)]} of {degraded.bad} of {degraded.of} links, "
+        f"the worst {value_text(Metric(degraded.metric), degraded.worst)} ({degraded.source} → {degraded.target})"
+        for degraded in alarm.degraded
     )
     return f"{name}: links are bad since {since}: {links}. Gangs are placed elsewhere where they can be."

@@ -78,9 +78,9 @@ class Happening(StrEnum):
 
     def __new__(cls, reason: str, action: str, type: str = "Warning") -> Self:
         """With the Event's fields of these names."""
-        made = str.__new__(cls, reason)
-        made._value_, made.action, made.type = reason, action, type
-        return made
+        happening = str.__new__(cls, reason)
+        happening._value_, happening.action, happening.type = reason, action, type
+        return happening
 
     ADMISSION_LAPSED = "AdmissionLapsed", "Admit"
     """On one waiting pod of the gang. The gang was admitted and did not come to bind in time, or the API server refuses

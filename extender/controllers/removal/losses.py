@@ -92,8 +92,8 @@ class Evictions:
                     self._context.decided(Decision("evict", theirs[0].pod.key, key, reason=verdict.reason))
                     vain = "The gang did not become whole, and this pod uses room in vain."
                     note = f"{vain} It is not removed, because {verdict.text}"
-                    for one in theirs:
-                        self._context.events.post(pod_subject(one.pod), Happening.NOT_DISRUPTED, note, "partial")
+                    for member in theirs:
+                        self._context.events.post(pod_subject(member.pod), Happening.NOT_DISRUPTED, note, "partial")
                 return None
         return theirs
 
@@ -192,7 +192,7 @@ class Repins(ControlLoop):
                 return
             removable: list[tuple[Fresh, str]] = []
             for owner, (verdict, theirs) in verdicts.items():
-                refused = any(losses[one.pod.uid] is PlaceLoss.REFUSED for one in theirs)
+                refused = any(losses[member.pod.uid] is PlaceLoss.REFUSED for member in theirs)
                 if isinstance(verdict, int) and verdict and refused:
                     # We named nodes that refuse the pods: their owner is not to pay for it.
                     verdict = NotAllowed(WhyKept.OUR_MISTAKE, self._tries.get(key, (0, ""))[1])
@@ -200,12 +200,12 @@ class Repins(ControlLoop):
                     again_s = _REFUSED_AGAIN_S
                     self.context.decided(Decision("repin", theirs[0].pod.key, key, reason=verdict.reason))
                     stays = f"The pod is not removed, because {verdict.text}: delete it for another to be admitted"
-                    for pod in (one.pod for one in theirs) if verdict.reason not in OVER else ():
+                    for pod in (member.pod for member in theirs) if verdict.reason not in OVER else ():
                         loss, about = losses[pod.uid], pod_subject(pod)
                         self.context.events.post(about, Happening.NOT_DISRUPTED, f"{loss}. {stays}", loss.name)
                 elif owner is not None:
                     goes = f"Removed for {owner.kind} {owner.name} to create another."
-                    removable.extend((one, f"{losses[one.pod.uid]}. {goes}") for one in theirs)
+                    removable.extend((member, f"{losses[member.pod.uid]}. {goes}") for member in theirs)
             if len(removable) == len(uids) or self._has_started(key):
                 await self._remove(key, removable)
         except (ApiError, ApiUnavailableError, ValueError):
@@ -236,8 +236,8 @@ class Repins(ControlLoop):
         """Whether the gang's owners are to be suspended, as removals would cost them failures and this may not."""
         tries, _ = self._tries.get(key, (0, ""))
         spared = (WhyKept.BACKOFF_LIMIT, WhyKept.INDEX_LIMIT, WhyKept.FAILURE_POLICY)
-        said = [verdict for verdict, _ in verdicts.values()]
-        costs = any(one.reason in spared if isinstance(one, NotAllowed) else one > 0 for one in said)
+        answers = [verdict for verdict, _ in verdicts.values()]
+        costs = any(answer.reason in spared if isinstance(answer, NotAllowed) else answer > 0 for answer in answers)
         able = all(owner is not None and can_suspend(owner) for owner in verdicts)
         if not costs or not able or tries >= _MOST_TRIES or self._has_started(key):
             return False
@@ -257,13 +257,13 @@ class Repins(ControlLoop):
         return gang is not None and quorum_of(gang).started
 
     async def _remove(self, key: GangKey, removable: Sequence[tuple[Fresh, str]]) -> None:
-        for one, note in removable:
-            pod = one.pod
+        for member, note in removable:
+            pod = member.pod
             if pod.uid not in (await self._stranded()).get(key, {}) or not self.context.quiet.over:
                 return
             try:
                 among = [each for each, _ in removable]
-                await self.context.disruptions.evict(one, Cause(Happening.EVICTED, note), among=among)
+                await self.context.disruptions.evict(member, Cause(Happening.EVICTED, note), among=among)
             except (ConflictError, NotFoundError):
                 continue  # it changed in the last moment: the watch will show it
             except (ApiError, ApiUnavailableError) as error:

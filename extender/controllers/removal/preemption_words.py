@@ -30,30 +30,31 @@ class PreemptionWords:
         gangs = self._context.cache.snapshot().gangs
         self._blocked = {key: why for key, why in self._blocked.items() if key in gangs and gangs[key].pending}
 
-    def begun(self, found: Preemption) -> None:
+    def begun(self, choice: Preemption) -> None:
         """Gangs are about to leave."""
-        self._blocked.pop(found.gang, None)
-        pods, leave = len(found.pods), "leaves" if len(found.victims) == 1 else "leave"
-        parts, nodes = {"gangs": float(len(found.victims)), "pods": float(pods)}, sorted(set(found.assignment.values()))
-        self._context.decided(Decision("preempt", gang=found.gang, node=some(nodes), parts=parts))
+        self._blocked.pop(choice.gang, None)
+        pods, leave = len(choice.pods), "leaves" if len(choice.victims) == 1 else "leave"
+        parts = {"gangs": float(len(choice.victims)), "pods": float(pods)}
+        nodes = sorted(set(choice.assignment.values()))
+        self._context.decided(Decision("preempt", gang=choice.gang, node=some(nodes), parts=parts))
         lower = "of lower priority"
-        if found.attained_h:
-            lower = "of a higher service level" if len(found.attained_h) == len(found.victims) else "of lower rank"
-        places = f"zone {', '.join(found.zones)}" if any(found.zones) else "its nodes"
+        if choice.attained_h:
+            lower = "of a higher service level" if len(choice.attained_h) == len(choice.victims) else "of lower rank"
+        places = f"zone {', '.join(choice.zones)}" if any(choice.zones) else "its nodes"
         note = (
-            f"{_gangs(found.victims, found.gang)} {lower} {leave} for this gang: {pods} pods in all. The room in "
+            f"{_gangs(choice.victims, choice.gang)} {lower} {leave} for this gang: {pods} pods in all. The room in "
             f"{places} is reserved for it until it has its nodes, or nothing has moved for {TIMEOUT_S:.0f} s."
         )
-        self._about(found.gang, Happening.PREEMPTS, note, ",".join(found.victims))
-        for victim in found.victims:
+        self._about(choice.gang, Happening.PREEMPTS, note, ",".join(choice.victims))
+        for victim in choice.victims:
             gang = self._context.cache.gang(victim)
             priority = f" (priority {gang.priority})" if gang is not None else ""
-            self._context.decided(Decision("make-room", gang=victim, node=some([found.gang])))
+            self._context.decided(Decision("make-room", gang=victim, node=some([choice.gang])))
             note = (
-                f"The whole gang{priority} leaves its place to {_gang(found.gang, victim)}, which "
-                f"{_than(found, victim)} and had no room. Its owner recreates its pods; they wait in the queue."
+                f"The whole gang{priority} leaves its place to {_gang(choice.gang, victim)}, which "
+                f"{_than(choice, victim)} and had no room. Its owner recreates its pods; they wait in the queue."
             )
-            self._about(victim, Happening.PREEMPTED, note, found.gang)
+            self._about(victim, Happening.PREEMPTED, note, choice.gang)
 
     def stays(self, key: GangKey, victim: GangKey, why: str, *, refused: bool) -> None:
         """A gang that would make room must stay; `refused`: it had been asked to leave, and no other has left."""
@@ -81,15 +82,15 @@ class PreemptionWords:
             self._context.post_gang_event(gang, what, note, topic, pods=gang.members[:1])
 
 
-def why_it_leaves(found: Preemption, victim: GangKey) -> str:
+def why_it_leaves(choice: Preemption, victim: GangKey) -> str:
     """For the Events on its pods and its owner."""
-    return f"it makes room for {_gang(found.gang, victim)}, which {_than(found, victim)}"
+    return f"it makes room for {_gang(choice.gang, victim)}, which {_than(choice, victim)}"
 
 
-def _than(found: Preemption, victim: GangKey) -> str:
-    hours = found.attained_h.get(victim)
+def _than(choice: Preemption, victim: GangKey) -> str:
+    hours = choice.attained_h.get(victim)
     if hours is None:
-        return f"has priority {found.priority}"
+        return f"has priority {choice.priority}"
     return f"is of a lower service level (this gang has had {hours:.3g} cluster-hours)"
 
 

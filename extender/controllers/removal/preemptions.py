@@ -79,46 +79,46 @@ class PreemptionClaims:
     @property
     def continued(self) -> frozenset[GangKey]:
         """Gangs for which a process before us made others leave, once Job controllers have asked their pods to end."""
-        gang_of, recovered = self._context.cache.gang, [one.claim for one in self._open.values() if one.recovered]
-        gangs = [(claim, gang_of(claim.gang)) for claim in recovered]
-        ended = (one for one, gang in gangs if gang is None or all(pod.deleting for pod in self._leaving(gang, one)))
-        return frozenset(claim.gang for claim in ended)
+        cache, recovered = self._context.cache, [opened.claim for opened in self._open.values() if opened.recovered]
+        gangs = [(claim, cache.gang(claim.gang)) for claim in recovered]
+        leaving = ((claim.gang, self._leaving(gang, claim) if gang is not None else []) for claim, gang in gangs)
+        return frozenset(key for key, pods in leaving if all(pod.deleting for pod in pods))
 
-    async def begin(self, found: Preemption) -> None:
+    async def begin(self, choice: Preemption) -> None:
         """Reserve the room, note it, and let them leave; nothing happens if the notes cannot be written."""
-        gang = self._context.cache.gang(found.gang)
+        gang = self._context.cache.gang(choice.gang)
         snapshot = self._context.cache.snapshot()
         busy = {*snapshot.claims, *snapshot.commitments}
         busy -= {key for key, opened in self._open.items() if opened.recovered}
-        if gang is None or not self._context.quiet.over or not busy.isdisjoint([found.gang, *found.victims]):
+        if gang is None or not self._context.quiet.over or not busy.isdisjoint([choice.gang, *choice.victims]):
             return
-        claim = Reservation(found.gang, found.assignment, found.victims)
+        claim = Reservation(choice.gang, choice.assignment, choice.victims)
         try:
             notes = notes_for(gang, claim, at_s=self._context.clock.now_s(), notes=self._context.notes)
         except ValueError as error:  # a name that no API server would take
-            _log.warning("no gang leaves for gang %s: %s", found.gang, error)
+            _log.warning("no gang leaves for gang %s: %s", choice.gang, error)
             return
         if not notes:
             return
         until_s = self._context.clock.monotonic_s() + TIMEOUT_S
         carriers = tuple(pod for pod, _ in notes)
-        why = {victim: why_it_leaves(found, victim) for victim in found.victims}
-        self._open[found.gang] = _OpenClaim(claim, found.pods, carriers, len(found.pods), until_s, why=why)
-        self._context.cache.set_claim(found.gang, claim)
+        why = {victim: why_it_leaves(choice, victim) for victim in choice.victims}
+        self._open[choice.gang] = _OpenClaim(claim, choice.pods, carriers, len(choice.pods), until_s, why=why)
+        self._context.cache.set_claim(choice.gang, claim)
         try:
             for carrier, note in notes:
                 await self._context.api.annotate_pod(carrier.namespace, carrier.name, carrier.uid, note)
         except (ApiError, ApiUnavailableError) as error:
-            self._close(found.gang)
-            self._context.decided(Decision("preempt", gang=found.gang, reason=f"not started: {type(error).__name__}"))
+            self._close(choice.gang)
+            self._context.decided(Decision("preempt", gang=choice.gang, reason=f"not started: {type(error).__name__}"))
             return
-        if (opened := self._open.get(found.gang)) is None:
+        if (opened := self._open.get(choice.gang)) is None:
             return  # the gang is gone, or another replica decides now
         opened.noted = True
-        self._words.begun(found)
+        self._words.begun(choice)
         self._context.telemetry.preempted("begun")
-        for victim in found.victims:
-            self._restarts.add(victim, why=why[victim], ended=partial(self._left, found.gang))
+        for victim in choice.victims:
+            self._restarts.add(victim, why=why[victim], ended=partial(self._left, choice.gang))
 
     def follow(self) -> None:
         """End claims that are over, and see to those that have not left yet."""
@@ -183,8 +183,8 @@ class PreemptionClaims:
         """Members of lower gangs, where the gang is to go, that end or whose owners we have suspended."""
         nodes, ours = set(claim.assignment.values()), self._restarts.under_way
         gangs = self._context.cache.snapshot().gangs.values()
-        lower = (one for one in gangs if one.own and one.priority <= gang.priority and one.key != gang.key)
-        pods = ((pod, one.key in ours) for one in lower for pod in one.members)
+        lower = (other for other in gangs if other.own and other.priority <= gang.priority and other.key != gang.key)
+        pods = ((pod, other.key in ours) for other in lower for pod in other.members)
         return [pod for pod, leaves in pods if pod.node in nodes and not pod.terminal and (pod.deleting or leaves)]
 
     def _left(self, key: GangKey, victim: GangKey, obstacle: Obstacle | None) -> None:
@@ -206,7 +206,7 @@ class PreemptionClaims:
         return [pod for pod in pods if pod is not None and pod.node is not None and not pod.terminal]
 
     def _end(self, key: GangKey, outcome: str) -> None:
-        carriers = [self._context.cache.pod(one.uid) for one in self._open[key].carriers]
+        carriers = [self._context.cache.pod(carrier.uid) for carrier in self._open[key].carriers]
         self._close(key)
         self._context.telemetry.preempted(outcome)
         if waiting := [pod for pod in carriers if pod is not None and pod.node is None]:
@@ -299,15 +299,15 @@ class Preemptions(ControlLoop):
 
     async def _attempt(self) -> None:
         """Decide, ask owners and budgets, decide again, and start if it is still the same."""
-        found = await self._decided()
+        choice = await self._decided()
         now_s = self.context.clock.monotonic_s()
-        if found is None or found.gang != self._wants:
-            self._wants, self._wants_since_s = (None if found is None else found.gang), now_s
+        if choice is None or choice.gang != self._wants:
+            self._wants, self._wants_since_s = (None if choice is None else choice.gang), now_s
             return
-        if now_s - self._wants_since_s < PATIENCE_S or await self._is_refused(found):
+        if now_s - self._wants_since_s < PATIENCE_S or await self._is_refused(choice):
             return
         again = await self._decided()
-        if again is not None and (again.gang, again.pods) == (found.gang, found.pods):
+        if again is not None and (again.gang, again.pods) == (choice.gang, choice.pods):
             await self.claims.begin(again)
 
     async def _decided(self) -> Preemption | None:
@@ -324,12 +324,12 @@ class Preemptions(ControlLoop):
         self._answer, self._answered_s = (plan, asked, answer), now_s
         return answer
 
-    async def _is_refused(self, found: Preemption) -> bool:
+    async def _is_refused(self, choice: Preemption) -> bool:
         """Whether anything speaks against it; what has done so for long enough spares the gang that it is about."""
-        asked = {victim: await self._restarts.obstacle(victim) for victim in found.victims}
+        asked = {victim: await self._restarts.obstacle(victim) for victim in choice.victims}
         objections = {victim: why for victim, why in asked.items() if why is not None}
-        if not objections and (together := await why_not_together(self.context, found.victims)) is not None:
-            objections[found.victims[-1]] = together
+        if not objections and (together := await why_not_together(self.context, choice.victims)) is not None:
+            objections[choice.victims[-1]] = together
         now_s = self.context.clock.monotonic_s()
         before, self._objections = self._objections, {}
         for victim, why in objections.items():
@@ -339,6 +339,6 @@ class Preemptions(ControlLoop):
                 self._objections[victim] = (why, since_s)
                 continue
             self._spared[victim] = now_s + SPARED_S
-            self.words.stays(found.gang, victim, why, refused=False)
+            self.words.stays(choice.gang, victim, why, refused=False)
             self.context.telemetry.preempted("blocked")
         return bool(objections)

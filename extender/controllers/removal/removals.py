@@ -69,8 +69,8 @@ Verdicts: TypeAlias = dict[Controller | None, tuple[int | NotAllowed, Sequence[F
 async def read_verdicts(api: ClusterApi, pods: Sequence[Fresh]) -> Verdicts:
     """What those who own the pods say, read now. Errors: ApiError and its kind; ValueError: replaced, not readable."""
     by_owner: dict[Controller | None, list[Fresh]] = {}
-    for one in pods:
-        by_owner.setdefault(controller_of(one.content), []).append(one)
+    for member in pods:
+        by_owner.setdefault(controller_of(member.content), []).append(member)
     verdicts: Verdicts = {}
     for owner, theirs in by_owner.items():
         if owner is None:
@@ -78,7 +78,7 @@ async def read_verdicts(api: ClusterApi, pods: Sequence[Fresh]) -> Verdicts:
         elif owner.group_kind not in KINDS:
             verdict = NotAllowed(WhyKept.UNKNOWN_KIND, f"{owner.kind} of {owner.api_version}")
         elif (content := await read_owner(api, theirs[0].pod.namespace, owner)) is not None:
-            verdict = budget(content, [one.content for one in theirs])
+            verdict = budget(content, [member.content for member in theirs])
         else:
             raise ValueError(f"{owner.kind} {owner.name} was replaced by another of the same name")
         verdicts[owner] = verdict, theirs
@@ -88,39 +88,39 @@ async def read_verdicts(api: ClusterApi, pods: Sequence[Fresh]) -> Verdicts:
 async def read_members(api: ClusterApi, key: GangKey, source: GangSource | None) -> tuple[Fresh, ...]:
     """All pods that name the gang, by name, from one list. Errors: ApiError and its kind; ValueError: not readable."""
     namespace, _, name = key.partition("/")
-    found = await _read(api, namespace, f"{_LABEL[source]}={name}" if source in _LABEL else "")
-    return tuple(one for one in found if one.pod.group is not None and one.pod.group.key == key)
+    pods = await _read(api, namespace, f"{_LABEL[source]}={name}" if source in _LABEL else "")
+    return tuple(member for member in pods if member.pod.group is not None and member.pod.group.key == key)
 
 
 async def read_job(api: ClusterApi, members: Sequence[Fresh]) -> tuple[Fresh, ...]:
     """The members and all else that their owner takes with it, by name, from one list. Errors: as `read_members`."""
     if not members:
         return ()
-    jobs = {one.pod.job for one in members if one.pod.job is not None}
-    owners = {one.controller_uid for one in members} - {None}
-    labels = [one.content.get("metadata", {}).get("labels") or {} for one in members]
+    jobs = {member.pod.job for member in members if member.pod.job is not None}
+    owners = {member.controller_uid for member in members} - {None}
+    labels = [member.content.get("metadata", {}).get("labels") or {} for member in members]
     selectors = {next((f"{name}={its[name]}" for name in _JOB_LABELS if its.get(name)), "") for its in labels}
-    pods: dict[PodUid, Fresh] = {one.pod.uid: one for one in members}
+    pods: dict[PodUid, Fresh] = {member.pod.uid: member for member in members}
     for selector in sorted(selectors) if "" not in selectors else ("",):
-        for one in await _read(api, members[0].pod.namespace, selector):
-            if one.pod.job in jobs or one.controller_uid in owners:
-                pods.setdefault(one.pod.uid, one)
-    return tuple(sorted(pods.values(), key=lambda one: one.pod.name))
+        for fresh in await _read(api, members[0].pod.namespace, selector):
+            if fresh.pod.job in jobs or fresh.controller_uid in owners:
+                pods.setdefault(fresh.pod.uid, fresh)
+    return tuple(sorted(pods.values(), key=lambda fresh: fresh.pod.name))
 
 
 async def _read(api: ClusterApi, namespace: str, selector: str) -> tuple[Fresh, ...]:
     query = f"?{urlencode({'labelSelector': selector})}" if selector else ""
     items = await read_all(api, f"/api/v1/namespaces/{quote(namespace, safe='')}/pods{query}")
     try:
-        found = [Fresh(pod_from_json(raw), decoded(raw)) for raw in items]
+        pods = [Fresh(pod_from_json(raw), decoded(raw)) for raw in items]
     except Exception as error:
         raise ValueError(f"a pod cannot be read: {error}") from error
-    return tuple(sorted(found, key=lambda one: one.pod.name))
+    return tuple(sorted(pods, key=lambda fresh: fresh.pod.name))
 
 
 def same_as_known(gang: Gang, fresh: tuple[Fresh, ...]) -> bool:
     """Whether the pods of all its runs are those of the cache, where the cache has them, in the phase that it knows."""
-    both = (*gang.members, *gang.earlier, *gang.later), [one.pod for one in fresh]
+    both = (*gang.members, *gang.earlier, *gang.later), [member.pod for member in fresh]
     cached, read = ({(pod.uid, pod.node, pod.phase, pod.deleting) for pod in pods} for pods in both)
     return cached == read
 
@@ -128,7 +128,7 @@ def same_as_known(gang: Gang, fresh: tuple[Fresh, ...]) -> bool:
 def of_this_run(gang: Gang, fresh: tuple[Fresh, ...]) -> tuple[Fresh, ...]:
     """Those of `fresh` that are members: pods of other runs have nothing to do with what is decided of this one."""
     members = {pod.uid for pod in gang.members}
-    return tuple(one for one in fresh if one.pod.uid in members)
+    return tuple(member for member in fresh if member.pod.uid in members)
 
 
 QUIET_S = 30.0
@@ -176,12 +176,12 @@ class Disruptions:
 
     def foreign_among(self, pods: Iterable[Fresh]) -> Pod | None:
         """The first pod that is not ours and has not ended: the caller then decides otherwise."""
-        return next((one.pod for one in pods if not one.pod.terminal and not self.cache.is_own(one.pod)), None)
+        return next((fresh.pod for fresh in pods if not fresh.pod.terminal and not self.cache.is_own(fresh.pod)), None)
 
-    async def evict(self, one: Fresh, cause: Cause, *, among: Sequence[Fresh]) -> None:
+    async def evict(self, member: Fresh, cause: Cause, *, among: Sequence[Fresh]) -> None:
         """Announce (`among`: all that go) and evict. Errors: ApiError's and NotAnnouncedError's kinds, NotOursError."""
-        pod = one.pod
-        self._refuse_foreign([one])
+        pod = member.pod
+        self._refuse_foreign([member])
         await self.events.announce([pod_subject(pod)], cause.what, cause.note, cause.topic())
         if pod.owner is not None:
             owner = owner_subject(pod.namespace, pod.owner)
@@ -195,9 +195,9 @@ class Disruptions:
     async def change_owner(self, owner: Subject, patch: bytes, cause: Cause, *, going: Sequence[Fresh]) -> None:
         """Announce and send a patch (of the version read) by which the owner removes pods. Errors: see `evict`."""
         self._refuse_foreign(going)
-        living = [one for one in going if not one.pod.terminal]
+        living = [fresh for fresh in going if not fresh.pod.terminal]
         await self._announce_to_owner(owner, cause, living)
-        first = [pod_subject(one.pod) for one in living[:MOST_ANNOUNCED]]
+        first = [pod_subject(fresh.pod) for fresh in living[:MOST_ANNOUNCED]]
         await self.events.announce(first, cause.what, cause.note, cause.topic())
         try:
             await self.api.patch_object(owner.api_version, owner.kind, owner.namespace, owner.name, patch)
@@ -217,7 +217,7 @@ class Disruptions:
 
     async def _announce_to_owner(self, owner: Subject, cause: Cause, pods: Sequence[Fresh]) -> None:
         """One Event for the same pods, however often it is tried to remove them."""
-        names, topic = some(sorted(one.pod.name for one in pods)), cause.topic(one.pod.uid for one in pods)
+        names, topic = some(sorted(fresh.pod.name for fresh in pods)), cause.topic(fresh.pod.uid for fresh in pods)
         await self.events.announce([owner], cause.what, f"{cause.note} Pods: {names}." if names else cause.note, topic)
 
     def _post_refusal(self, about: Subject, cause: Cause, error: ApiError) -> None:

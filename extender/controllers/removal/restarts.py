@@ -252,7 +252,7 @@ class Restarts(ControlLoop):
                 self.context.events.post(subject, Happening.NOT_DISRUPTED, note, "slow")
             return False
         members = await read_members(self.context.api, key, gang.source if gang is not None else None)
-        return not self._in_the_way([one.pod for one in members], owner)
+        return not self._in_the_way([member.pod for member in members], owner)
 
     def _in_the_way(self, members: Sequence[Pod], owner: FreshOwner) -> list[Pod]:
         """Members that have not ended; a Job does not mind those that are being deleted on a dead node."""
@@ -287,14 +287,14 @@ class Restarts(ControlLoop):
     async def _evict_all(self, case: Case, why: str) -> str | None:
         text = f"The gang is restarted as a whole: {why}. Removed for its owner to create another."
         cause = Cause(Happening.RESTARTED, text)
-        there = [one for one in case.members if not (one.pod.terminal or one.pod.deleting)]
-        for one in there:
+        there = [member for member in case.members if not (member.pod.terminal or member.pod.deleting)]
+        for member in there:
             try:
-                await self.context.disruptions.evict(one, cause, among=there)
+                await self.context.disruptions.evict(member, cause, among=there)
             except (ConflictError, NotFoundError):
                 continue  # it changed in the last moment: what is left of the gang is looked at again
             except (ApiError, ApiUnavailableError) as error:
-                return f"pod {one.pod.name} could not be evicted: {suspensions.words(error)}"
+                return f"pod {member.pod.name} could not be evicted: {suspensions.words(error)}"
             self.context.telemetry.evicted("restart")
-            self.context.decided(Decision("restart", one.pod.key, case.gang.key, one.pod.node or ""))
+            self.context.decided(Decision("restart", member.pod.key, case.gang.key, member.pod.node or ""))
         return None

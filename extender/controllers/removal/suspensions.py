@@ -161,7 +161,7 @@ class Case(msgspec.Struct, frozen=True):
 
     def pods_of(self, owner: FreshOwner) -> tuple[Fresh, ...]:
         """What goes when this owner is suspended: of several owners its own, else all."""
-        own = tuple(one for one in self.job if one.controller_uid == owner.ref.uid)
+        own = tuple(fresh for fresh in self.job if fresh.controller_uid == owner.ref.uid)
         return self.job if len(self.owners) == 1 else own or self.job
 
 
@@ -196,7 +196,7 @@ async def why_not_together(context: ControllerContext, keys: Iterable[GangKey]) 
             continue
         try:
             read = [(gang, await removals.read_members(context.api, gang.key, gang.source)) for gang in several]
-            pods = [one.content for gang, members in read for one in removals.of_this_run(gang, members)]
+            pods = [member.content for gang, members in read for member in removals.of_this_run(gang, members)]
             forbids = failure_budget.forbidding(await removals.read_budgets(context.api, namespace), pods)
         except (ApiError, ApiUnavailableError, ValueError) as error:
             return f"the API server did not say enough: {error}"
@@ -209,7 +209,7 @@ async def wants_no_more(context: ControllerContext, key: GangKey) -> bool:
     """Whether an owner is deleted, or says one of `OVER` (docs/safety.md S8); not if it cannot be read."""
     gang = context.cache.gang(key)
     owners = {pod.owner for pod in gang.members if pod.owner is not None} if gang is not None else set()
-    for owner in sorted(owners, key=lambda one: one.name):
+    for owner in sorted(owners, key=lambda owner: owner.name):
         try:
             top = await _top(context, key.partition("/")[0], owner)
             verdict = failure_budget.budget(top.content, ()) if isinstance(top, FreshOwner) else None
@@ -223,9 +223,9 @@ async def wants_no_more(context: ControllerContext, key: GangKey) -> bool:
 
 
 async def _with_owners(context: ControllerContext, gang: Gang, members: tuple[Fresh, ...]) -> Case | Obstacle:
-    if any(one.pod.phase is Phase.SUCCEEDED for one in members):
+    if any(member.pod.phase is Phase.SUCCEEDED for member in members):
         return _FINISHING
-    refs = {failure_budget.controller_of(one.content) for one in members}
+    refs = {failure_budget.controller_of(member.content) for member in members}
     if None in refs:
         return Obstacle(WhyKept.BARE, final=True)
     owners: dict[str, FreshOwner] = {}
@@ -238,7 +238,7 @@ async def _with_owners(context: ControllerContext, gang: Gang, members: tuple[Fr
     if len(suspend) > 1:
         return Obstacle("its pods have owners of different kinds", final=True)
     job = await removals.read_job(context.api, members) if True in suspend else members
-    for pod in (one.pod for one in job):
+    for pod in (fresh.pod for fresh in job):
         if pod.group is not None and pod.group.key != gang.key and not pod.terminal:
             return Obstacle(f"its owner has pods of another gang too, such as {pod.name}", final=True)
     if (foreign := context.disruptions.foreign_among(job)) is not None:
@@ -270,7 +270,7 @@ async def _unless_forbidden(context: ControllerContext, case: Case) -> Case | Ob
             return _FINISHING
         suspends = failure_budget.can_suspend(owner.ref)
         verdict = failure_budget.budget(
-            owner.content, () if suspends else [one.content for one in case.members if not one.pod.terminal]
+            owner.content, () if suspends else [member.content for member in case.members if not member.pod.terminal]
         )
         if isinstance(verdict, NotAllowed):
             return Obstacle(verdict.text, final=True, silent=verdict.reason in OVER)
@@ -279,14 +279,15 @@ async def _unless_forbidden(context: ControllerContext, case: Case) -> Case | Ob
         labels = failure_budget.value_at(owner.content, ("metadata", "labels")) or {}
         if suspends and "kueue.x-k8s.io/queue-name" in labels:  # two that suspend would undo each other's work
             return Obstacle("Kueue suspends and resumes its owner", final=True)
-        for pod in (one.pod for one in case.members) if KINDS[owner.ref.group_kind].fixed_names else ():
+        for pod in (member.pod for member in case.members) if KINDS[owner.ref.group_kind].fixed_names else ():
             if pod.node in silent and not pod.terminal:
                 return Obstacle(
                     f"pod {pod.name} is on node {pod.node}, which does not answer, and its operator needs it gone "
                     f"first: waiting for node {pod.node} to be removed or to come back"
                 )
     budgets = await removals.read_budgets(context.api, case.gang.key.partition("/")[0])
-    forbids = failure_budget.forbidding(budgets, [one.content for one in case.members if one.pod.node not in lost])
+    going = [member.content for member in case.members if member.pod.node not in lost]
+    forbids = failure_budget.forbidding(budgets, going)
     return case if forbids is None else Obstacle(f"PodDisruptionBudget {forbids} does not allow it")
 
 
