@@ -77,7 +77,7 @@ class SourceAnswer(msgspec.Struct, frozen=True):
     rejected: Mapping[str, int] = {}
 
 
-class Found:
+class Readings:
     """What an answer's entries gave so far; a value that cannot be used is counted under its reason."""
 
     def __init__(self, now_s: float) -> None:

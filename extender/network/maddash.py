@@ -31,7 +31,7 @@ import msgspec
 from msgspec.structs import replace
 
 from extender.errors import NetworkSourceError
-from extender.network.answers import TOLERANCE_S, UNREADABLE, Found, LastAnswers, SourceAnswer, decoded, off_loop
+from extender.network.answers import TOLERANCE_S, UNREADABLE, LastAnswers, Readings, SourceAnswer, decoded, off_loop
 from extender.network.http import HttpClient
 from extender.ports import Batch
 from extender.settings.network import MaddashSettings
@@ -179,7 +179,7 @@ def read_grid(body: bytes | bytearray, *, counts: _Counts, now_s: float, ahead_s
     """Parse a grid. Cost: O(checks). Errors: NetworkSourceError when it is no grid document, or no cell makes sense."""
     whole = memoryview(body)[3:] if body.startswith(_BYTE_ORDER_MARK) else body
     document = decoded(_DOCUMENT, whole, "the answer is not a grid document")
-    entries = Found(now_s)
+    entries = Readings(now_s)
     columns: dict[int, EndpointId] = {}  # column number → id
     cells, nonsense = 0, ""
     for raw in document.grid:
@@ -227,7 +227,7 @@ _decode = lru_cache(maxsize=1 << 14)(unquote_plus)  # Part of a uri → name; on
 
 
 def _read_check(
-    check: _Check, number: int, entries: Found, columns: dict[int, EndpointId], *, counts: _Counts, ahead_s: float
+    check: _Check, number: int, entries: Readings, columns: dict[int, EndpointId], *, counts: _Counts, ahead_s: float
 ) -> Rejection | None:
     parts = check.uri.rsplit("/", 3)
     if len(parts) < 4 or not all(parts[1:]):

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from extender.errors import NetworkSourceError
-from extender.network.answers import NO_VALUE, Found, LastAnswers, SourceAnswer, decoded, off_loop
+from extender.network.answers import NO_VALUE, LastAnswers, Readings, SourceAnswer, decoded, off_loop
 from extender.network.http import HttpClient
 from extender.ports import Batch
 from extender.settings.network import OpenSearchSettings
@@ -125,7 +125,7 @@ class OpenSearchSource:
 
     async def _ask(self, kind: str, now_s: float) -> SourceAnswer:
         path = f"/pscheduler_{kind}*/_search?ignore_unavailable=true&allow_no_indices=true"
-        entries = Found(now_s)
+        entries = Readings(now_s)
         problems = []
         after: dict[str, str | None] | None = None
         for _ in range(MAX_PAGES):
@@ -150,7 +150,7 @@ class OpenSearchSource:
         return await off_loop(len(entries.measurements), partial(entries.answer, *problems))
 
 
-def _add(entries: Found, bucket: _PairBucket, kind: str) -> None:
+def _add(entries: Readings, bucket: _PairBucket, kind: str) -> None:
     """Take over one pair's values in our units, or count why not. Ends have the names of the test, if it says any."""
     hits = bucket.last.get("hits", _HitList()).hits
     meta = hits[0].found.get("meta", {}) if hits else {}

@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from extender.errors import NetworkSourceError
-from extender.network.answers import OUT_OF_RANGE, EndPair, Found, LastAnswers, SourceAnswer, decoded, off_loop
+from extender.network.answers import OUT_OF_RANGE, EndPair, LastAnswers, Readings, SourceAnswer, decoded, off_loop
 from extender.network.http import HttpClient
 from extender.ports import Batch
 from extender.settings.network import Preset, PrometheusQuery, PrometheusSettings, Unit
@@ -107,13 +107,13 @@ class PrometheusSource:
 
     def _read(
         self, metric: Metric, query: PrometheusQuery, vector: _Vector, clock: _Vector | None, now_s: float
-    ) -> Found:
+    ) -> Readings:
         times: dict[EndPair, float] = {}
         for series in clock.series() if clock is not None else ():
             ends, time_s = self._ends(series, query), _number(series.value[1])
             if ends is not None and math.isfinite(time_s):
                 times[ends] = max(time_s, times.get(ends, time_s))
-        entries = Found(now_s)
+        entries = Readings(now_s)
         for series in vector.series():
             ends = self._ends(series, query)
             if ends is None:
