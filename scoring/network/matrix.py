@@ -123,13 +123,22 @@ def _zones_of_ends(end_of: Mapping[NodeName, int], zone_of: Mapping[NodeName, in
 
 
 __all__ = [
-    "METRICS", "Block", "Floats", "Ints", "LinkValue", "Measurement", "MeasurementTable", "Metric",
-    "NetworkMatrix", "PairCounts", "Zones",
+    "METRICS",
+    "Block",
+    "Floats",
+    "Ints",
+    "Measurement",
+    "MeasurementTable",
+    "Metric",
+    "NetworkMatrix",
+    "OneWayValue",
+    "PairCounts",
+    "Zones",
 ]  # fmt: skip
 Endpoints: TypeAlias = Mapping[Metric, Mapping[NodeName, EndpointId]]  # metric → node → where it is measured
 
 
-class LinkValue(msgspec.Struct, frozen=True):
+class OneWayValue(msgspec.Struct, frozen=True):
     """One value of one direction as the matrix holds it: how old it is, and which source gave it."""
 
     value: float
@@ -261,14 +270,14 @@ class NetworkMatrix(msgspec.Struct, frozen=True):
         ends = np.union1d(sources[values >= value], targets[values >= value])
         return frozenset(self.endpoints[end] for end in ends.tolist())
 
-    def known(self, source: NodeName, target: NodeName, metric: Metric) -> LinkValue | None:
+    def known(self, source: NodeName, target: NodeName, metric: Metric) -> OneWayValue | None:
         """What was measured from one node to another, however old; `None`: nothing. Cost: O(log pairs)."""
         pairs, ends = self._pairs[metric], [[source], [target]]
         hit, at = self._find(pairs, *(self.endpoint_indexes(nodes, metric) for nodes in ends))
         if not hit.any():
             return None
         [age_s] = pairs.ages_s(self.evaluated_at_s)[at]
-        return LinkValue(float(pairs.values[at[0]]), float(age_s), self.origins[pairs.origin[at[0]]])
+        return OneWayValue(float(pairs.values[at[0]]), float(age_s), self.origins[pairs.origin[at[0]]])
 
     def endpoint(self, node: NodeName, metric: Metric) -> EndpointId | None:
         """The endpoint where `node` is measured for `metric`; `None` when it has none."""
