@@ -13,7 +13,7 @@ from msgspec import UNSET, Meta, UnsetType, field
 
 from scoring import EndpointId, NodeName
 from scoring.explain.queue_report import GangWeight
-from scoring.network.matrix import OneWayValue, PairCounts
+from scoring.network.matrix import PairCounts, PairReading
 from scoring.network.node_links import DegradedLinks
 from scoring.scaling.job import Point
 
@@ -244,8 +244,8 @@ class Network(msgspec.Struct, frozen=True):
 class LinkMetric(msgspec.Struct, frozen=True):
     """One metric of a link: both directions, and what counts of them."""
 
-    there: OneWayValue | None
-    back: OneWayValue | None
+    there: PairReading | None
+    back: PairReading | None
     counts: float | None  # The value that the score uses.
     basis: str = msgspec.field(name="from")
     """What `counts` rests on: both directions, one of them, the median between the nodes' zones, or nothing."""

@@ -131,14 +131,14 @@ __all__ = [
     "MeasurementTable",
     "Metric",
     "NetworkMatrix",
-    "OneWayValue",
     "PairCounts",
+    "PairReading",
     "Zones",
 ]  # fmt: skip
 Endpoints: TypeAlias = Mapping[Metric, Mapping[NodeName, EndpointId]]  # metric → node → where it is measured
 
 
-class OneWayValue(msgspec.Struct, frozen=True):
+class PairReading(msgspec.Struct, frozen=True):
     """One value of one direction as the matrix holds it: how old it is, and which source gave it."""
 
     value: float
@@ -270,14 +270,14 @@ class NetworkMatrix(msgspec.Struct, frozen=True):
         ends = np.union1d(sources[values >= value], targets[values >= value])
         return frozenset(self.endpoints[end] for end in ends.tolist())
 
-    def known(self, source: NodeName, target: NodeName, metric: Metric) -> OneWayValue | None:
+    def known(self, source: NodeName, target: NodeName, metric: Metric) -> PairReading | None:
         """What was measured from one node to another, however old; `None`: nothing. Cost: O(log pairs)."""
         pairs, ends = self._pairs[metric], [[source], [target]]
         hit, at = self._find(pairs, *(self.endpoint_indexes(nodes, metric) for nodes in ends))
         if not hit.any():
             return None
         [age_s] = pairs.ages_s(self.evaluated_at_s)[at]
-        return OneWayValue(float(pairs.values[at[0]]), float(age_s), self.origins[pairs.origin[at[0]]])
+        return PairReading(float(pairs.values[at[0]]), float(age_s), self.origins[pairs.origin[at[0]]])
 
     def endpoint(self, node: NodeName, metric: Metric) -> EndpointId | None:
         """The endpoint where `node` is measured for `metric`; `None` when it has none."""

@@ -27,7 +27,7 @@ from extender.settings.settings import Settings
 from scoring import EndpointId, NodeName, ZoneName
 from scoring.explain.gang import ExplainedPod
 from scoring.model.policy import ScorePolicy, Ttl
-from scoring.network.matrix import METRICS, Measurement, MeasurementTable, Metric, NetworkMatrix, OneWayValue, Zones
+from scoring.network.matrix import METRICS, Measurement, MeasurementTable, Metric, NetworkMatrix, PairReading, Zones
 from scoring.score.pairs import among
 from tests.builders import mesh, node, snapshot
 from tests.extender.beside import at_once, playing
@@ -200,22 +200,22 @@ LINKED = [node("a", zone="one"), node("b", zone="two"), node("c", zone="two")]
 POLICY = ScorePolicy(soft_ttl_s=Ttl(100.0, 100.0, 100.0), hard_ttl_s=Ttl(200.0, 200.0, 200.0))
 
 
-Part = tuple[OneWayValue | None, OneWayValue | None, float | None, str, float | None]
+Part = tuple[PairReading | None, PairReading | None, float | None, str, float | None]
 """There, back, what counts, from, and what the link is no better than."""
 
 CASES: dict[str, tuple[Part, list[tuple[str, str, str, float, float]], bool]] = {
     # case: (the delay part; source, from, to, delay in ms and age in s of each measurement; with zones)
-    "both": ((OneWayValue(3.0, 5.0, "maddash"), OneWayValue(4.0, 6.0, "file"), 4.0, "both directions", None),
+    "both": ((PairReading(3.0, 5.0, "maddash"), PairReading(4.0, 6.0, "file"), 4.0, "both directions", None),
              [("maddash", "a", "b", 3.0, 5.0), ("file", "b", "a", 4.0, 6.0)], False),
-    "the newer source": ((OneWayValue(3.0, 5.0, "maddash"), None, 3.0, "one direction", None),
+    "the newer source": ((PairReading(3.0, 5.0, "maddash"), None, 3.0, "one direction", None),
                          [("maddash", "a", "b", 3.0, 5.0), ("file", "a", "b", 9.0, 6.0)], False),
-    "the newer of two old sources": ((OneWayValue(3.0, 250.0, "maddash"), None, None, "nothing", 3.0),
+    "the newer of two old sources": ((PairReading(3.0, 250.0, "maddash"), None, None, "nothing", 3.0),
                                      [("maddash", "a", "b", 3.0, 250.0), ("file", "a", "b", 9.0, 260.0)], False),
-    "one has expired": ((OneWayValue(9.0, 200.0, "file"), OneWayValue(4.0, 6.0, "file"), 4.0, "one direction", 9.0),
+    "one has expired": ((PairReading(9.0, 200.0, "file"), PairReading(4.0, 6.0, "file"), 4.0, "one direction", 9.0),
                         [("file", "a", "b", 9.0, 200.0), ("file", "b", "a", 4.0, 6.0)], False),
     "like others between the zones": ((None, None, 7.07, "zones", None), [("file", "a", "c", 7.0, 5.0)], True),
     "expired, and worse than others between the zones": (
-        (OneWayValue(9.0, 300.0, "file"), None, 9.0, "zones", 9.0),
+        (PairReading(9.0, 300.0, "file"), None, 9.0, "zones", 9.0),
         [("file", "a", "b", 9.0, 300.0), ("file", "a", "c", 7.0, 5.0)], True),
     "nothing": ((None, None, None, "nothing", None), [("file", "a", "c", 7.0, 5.0)], False),
 }  # fmt: skip

@@ -14,7 +14,7 @@ from extender.network.meshfile import MeshFileSource, parse_mesh, read_mesh
 from extender.network.refresh import Polled
 from extender.ports import Batch
 from extender.schemas import Source
-from scoring.network.matrix import Metric, OneWayValue
+from scoring.network.matrix import Metric, PairReading
 from tests.extender.network.world import QUICK, MovedClock, World, running
 from tests.fakes.mesh import mesh_file, paper_mesh
 from tests.fakes.network_source import measurements
@@ -236,12 +236,12 @@ async def test_a_fault_fades_and_heals(spoil: Callable[[Site], None], said: str,
         await site.until(lambda: site.source.failures >= 2)
         assert said in str(site.source.error)
         site.wall.at_s += 6000.0
-        await site.until(lambda: site.known() == OneWayValue(1.0, 6000.0, "file"))
+        await site.until(lambda: site.known() == PairReading(1.0, 6000.0, "file"))
         assert len(asyncio.all_tasks()) <= tasks + 1
         if site.path.is_dir():
             site.path.rmdir()
         site.write(entry(3))
-        await site.until(lambda: site.known() == OneWayValue(3.0, 0.0, "file"))
+        await site.until(lambda: site.known() == PairReading(3.0, 0.0, "file"))
         assert (site.source.failures, site.source.error) == (0, None)
 
 

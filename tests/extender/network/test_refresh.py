@@ -10,7 +10,7 @@ from extender.network.refresh import Polled, RefreshOptions
 from extender.ports import Batch
 from extender.settings.network import NetworkSettings
 from scoring import EndpointId, NodeName
-from scoring.network.matrix import Measurement, MeasurementTable, Metric, OneWayValue
+from scoring.network.matrix import Measurement, MeasurementTable, Metric, PairReading
 from tests.builders import node
 from tests.extender.network.world import START_S, World, running
 from tests.fakes.clock import LoopClock
@@ -46,7 +46,7 @@ async def test_the_first_data_are_published_at_once() -> None:
         await asyncio.sleep(1.0)
         [matrix] = world.published
         assert matrix.version == 1
-        assert world.known() == OneWayValue(0.3, 30.0, "fake")
+        assert world.known() == PairReading(0.3, 30.0, "fake")
         assert world.status().mapping.unmapped[Metric.LOSS] == ("c",)  # type: ignore[union-attr]
         assert world.status().known_pairs == {Metric.LOSS: 2, Metric.DELAY: 2, Metric.THROUGHPUT: 2}
 

@@ -12,7 +12,7 @@ from extender.ports import Batch, Clock, NetworkSource
 from extender.schemas import Source, SourcesStatus
 from scoring import NodeName
 from scoring.model import Node
-from scoring.network.matrix import Metric, NetworkMatrix, OneWayValue
+from scoring.network.matrix import Metric, NetworkMatrix, PairReading
 from tests.builders import node
 from tests.liveness import LIVENESS_S
 
@@ -72,7 +72,7 @@ class World:
         [status] = self.status().sources
         return status
 
-    def known(self, one: str = "a", other: str = "b", metric: Metric = Metric.DELAY) -> OneWayValue | None:
+    def known(self, one: str = "a", other: str = "b", metric: Metric = Metric.DELAY) -> PairReading | None:
         return self.last.known(NodeName(one), NodeName(other), metric)
 
     def delay(self, one: str = "a", other: str = "b") -> float | None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from scoring import EndpointId, NodeName, ZoneName
 from scoring.model.policy import ScorePolicy
-from scoring.network.matrix import CAUTION, NetworkMatrix, OneWayValue, PairCounts, Zones
+from scoring.network.matrix import CAUTION, NetworkMatrix, PairCounts, PairReading, Zones
 from scoring.network.measurement import METRICS, Measurement, MeasurementTable, Metric
 from scoring.score.pairs import among, pair_scores
 
@@ -37,13 +37,13 @@ def merged(
 
 
 COUNTS = {  # case: (what counts, sources)
-    "the newest": (OneWayValue(2.0, 5.0, "y"), {"x": [measured("ab", 1.0, age_s=9.0)],
+    "the newest": (PairReading(2.0, 5.0, "y"), {"x": [measured("ab", 1.0, age_s=9.0)],
                                           "y": [measured("ab", 2.0, age_s=5.0)]}),
-    "of equally new ones the worst": (OneWayValue(2.0, 5.0, "x"), {"x": [measured("ab", 2.0, age_s=5.0)],
+    "of equally new ones the worst": (PairReading(2.0, 5.0, "x"), {"x": [measured("ab", 2.0, age_s=5.0)],
                                                               "y": [measured("ab", 1.0, age_s=5.0)]}),
-    "of equal ones the first name": (OneWayValue(2.0, 5.0, "x"), {"y": [measured("ab", 2.0, age_s=5.0)],
+    "of equal ones the first name": (PairReading(2.0, 5.0, "x"), {"y": [measured("ab", 2.0, age_s=5.0)],
                                                              "x": [measured("ab", 2.0, age_s=5.0)]}),
-    "metric by metric": (OneWayValue(1.0, 9.0, "x"), {"x": [measured("ab", 1.0, age_s=9.0)],
+    "metric by metric": (PairReading(1.0, 9.0, "x"), {"x": [measured("ab", 1.0, age_s=9.0)],
                                                 "y": [measured("ab", 1.0, metric=Metric.LOSS)]}),
     "the other direction is another pair": (None, {"x": [measured("ba", 1.0)]}),
     "nothing": (None, {"x": []}),
@@ -51,7 +51,7 @@ COUNTS = {  # case: (what counts, sources)
 
 
 @pytest.mark.parametrize(("want", "sources"), COUNTS.values(), ids=COUNTS)
-def test_which_source_counts(want: OneWayValue | None, sources: dict[str, list[Measurement]]) -> None:
+def test_which_source_counts(want: PairReading | None, sources: dict[str, list[Measurement]]) -> None:
     assert want == merged(sources).known(NODES[0], NODES[1], Metric.DELAY)
 
 

@@ -14,7 +14,7 @@ from extender.network.refresh import Polled
 from extender.settings.network import MaddashSettings
 from extender.settings.settings import Settings
 from scoring.model.policy import ScorePolicy
-from scoring.network.matrix import Metric, OneWayValue
+from scoring.network.matrix import Metric, PairReading
 from tests.extender.beside import counting_turns
 from tests.extender.network import recorded
 from tests.extender.network.maddash import scripted
@@ -406,7 +406,7 @@ async def test_a_dead_host_that_stays_green_gets_old() -> None:
         alive["grid"][0][1][0]["prevCheckTime"] = int(wall.at_s)
         script.answers["grids/Delay"] = httpx.Response(200, json=alive)
         await place.until(lambda: place.counts() == (1, 0, 1))
-        assert (place.known("b", "a") or OneWayValue(0.0, 0.0, "")).age_s == hard_s + 1.0
+        assert (place.known("b", "a") or PairReading(0.0, 0.0, "")).age_s == hard_s + 1.0
 
 
 ADDRESSES = {  # configured: requested

@@ -14,7 +14,7 @@ from extender.schemas import AgentsAmiss, ProbeOrders
 from extender.settings.network import NetworkSettings
 from scoring import EndpointId, NodeName, ZoneName
 from scoring.model.policy import Ttl
-from scoring.network.matrix import NetworkMatrix, OneWayValue
+from scoring.network.matrix import NetworkMatrix, PairReading
 from scoring.network.measurement import Measurement, MeasurementTable, Metric
 from tests.builders import node
 from tests.extender.network.probe.probing import DEAD, GOOD, Mesh, report
@@ -278,7 +278,7 @@ def matrix(
 
 def known(
     found: NetworkMatrix, one: str = "n1", other: str = "n2", metric: Metric = Metric.DELAY
-) -> OneWayValue | None:
+) -> PairReading | None:
     return found.known(NodeName(one), NodeName(other), metric)
 
 
@@ -301,14 +301,14 @@ def test_which_value_of_a_pair_counts(theirs_s: float, ours_s: float, counts: st
 def test_pairs_that_no_other_source_has_are_the_probe_s() -> None:
     rows = (("n1", "n3", 3.0, 10.0), ("n3", "n1", 4.0, 10.0), ("n2", "n1", 5.0, 10.0))
     found = matrix(table(*rows), table(("ps1", "ps2", 1.0, 10.0)))
-    assert [known(found, *row[:2]) for row in rows] == [OneWayValue(row[2], 10.0, "probe") for row in rows]
-    assert known(found) == OneWayValue(1.0, 10.0, "maddash")
+    assert [known(found, *row[:2]) for row in rows] == [PairReading(row[2], 10.0, "probe") for row in rows]
+    assert known(found) == PairReading(1.0, 10.0, "maddash")
 
 
 @pytest.mark.parametrize("metric", [Metric.LOSS, Metric.THROUGHPUT])
 def test_a_metric_that_perfsonar_does_not_measure_is_the_probe_s(metric: Metric) -> None:
     found = matrix(table(("n1", "n2", 0.01, 10.0), metric=metric), table(("ps1", "ps2", 1.0, 10.0)))
-    assert known(found, metric=metric) == OneWayValue(0.01, 10.0, "probe")
+    assert known(found, metric=metric) == PairReading(0.01, 10.0, "probe")
     assert (found.endpoint(NodeName("n1"), Metric.THROUGHPUT) is None) == (metric is Metric.LOSS)
 
 
@@ -316,7 +316,7 @@ def test_nodes_that_share_a_site_s_endpoint_are_measured_there() -> None:
     site = {Metric.DELAY: "ps1"}
     config = NetworkSettings(mapping={NodeName("n1"): site, NodeName("n3"): site})
     found = matrix(table(("n1", "n2", 2.0, 10.0), ("n2", "n3", 2.0, 10.0)), table(("ps1", "ps2", 1.0, 700.0)), config)
-    assert known(found) == OneWayValue(1.0, 700.0, "maddash")
+    assert known(found) == PairReading(1.0, 700.0, "maddash")
     assert known(found, "n2", "n3") is None
 
 
