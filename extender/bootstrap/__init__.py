@@ -27,11 +27,11 @@ from extender.kube.own_objects import KubeTextStore
 from extender.kube.reflector import Comeback, Reflector
 from extender.kube.transport import FEW, Transport
 from extender.network.refresh import Polled
-from extender.notes import NoteReader, Notes, notes_of
 from extender.ports import Clock, ClusterApi, NetworkSource, SystemClock
 from extender.runtime.slices import WorkerThread
 from extender.settings import network
 from extender.settings.settings import HOME, Settings, own_pod
+from extender.signed_notes import NoteReader, Notes, notes_of
 
 __all__ = ["Service", "embedded", "empty_cache", "fill", "following", "in_memory", "live", "sources_of"]
 

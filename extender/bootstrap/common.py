@@ -17,8 +17,8 @@ from extender.cache.state import UnreadableObjects
 from extender.controllers.context import ControllerContext
 from extender.controllers.elastic.kinds import KINDS
 from extender.controllers.elastic.records import FollowedJobs, reduce_by, target_from_json
-from extender.controllers.events.recorder import Events
-from extender.controllers.removal.removals import Disruptions, Quiet
+from extender.controllers.recorder import Events
+from extender.controllers.removals import Disruptions, Quiet
 from extender.controllers.ungate_queue import UngateQueue
 from extender.kube.calls import AUTOSCALERS
 from extender.kube.credentials import ApiServer
@@ -30,7 +30,6 @@ from extender.leadership.lease_loop import Candidacy, FencedApi, Leadership
 from extender.network.probe_agents import ProbeOptions
 from extender.network.probe_bursts import BurstOptions
 from extender.network.refresh import Polled
-from extender.notes import NoteReader, Notes
 from extender.ports import Clock, ClusterApi, Reviews, TextStore
 from extender.runtime.decision_lines import DecisionLog, RecentDecisions
 from extender.runtime.slices import Worker
@@ -41,6 +40,7 @@ from extender.scheduling.held_binds import Binds, NodeHealth
 from extender.scheduling.planner_loop import Planner, at_once
 from extender.scheduling.verbs import Verbs
 from extender.settings.settings import COMMIT_TIMEOUT_S, HOME, LEASE_NAME, LeaderElection, Settings, own_pod
+from extender.signed_notes import NoteReader, Notes
 
 
 class Limits(msgspec.Struct, frozen=True):

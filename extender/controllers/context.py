@@ -13,13 +13,13 @@ from typing import ClassVar, TypeAlias
 import msgspec
 
 from extender.cache.cluster import ClusterCache
-from extender.controllers.events.recorder import Events, Happening, Subject, owner_subject, pod_subject
-from extender.controllers.removal.removals import Disruptions, Quiet
-from extender.notes import Notes
+from extender.controllers.recorder import Events, Happening, Subject, owner_subject, pod_subject
+from extender.controllers.removals import Disruptions, Quiet
 from extender.ports import Clock, ClusterApi, CurrentPlan
 from extender.runtime.decision_lines import Decision, DecisionLog
 from extender.runtime.slices import Background, Steps, in_slices
 from extender.runtime.telemetry import Telemetry
+from extender.signed_notes import Notes
 from scoring import NodeName
 from scoring.model import Gang, Pod
 from scoring.plan import Plan

@@ -19,7 +19,7 @@ from extender.cache.room import RoomForDaemons
 from extender.cache.state import words
 from extender.controllers.context import ControllerContext, ControlLoop
 from extender.controllers.failure_budget import KINDS, Json, controller_of, decoded, desired_pods, forbidding, runs_left
-from extender.controllers.removal.removals import of_this_run, read_members, read_owner
+from extender.controllers.removals import of_this_run, read_members, read_owner
 from extender.convert.decode import seconds
 from extender.errors import ApiError, ApiUnavailableError
 from extender.runtime.slices import Steps, in_slices

@@ -10,7 +10,7 @@ import msgspec
 
 from extender.convert import daemon_set_from_json, node_from_json, pod_from_json, pod_group_from_json
 from extender.errors import ConfigError
-from extender.notes import UncheckedNotes
+from extender.signed_notes import UncheckedNotes
 from scoring.model import DaemonSet, Node, Pod, PodGroup
 
 _LARGEST_BYTES = 1 << 30

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from extender.notes import Bearer, NoteKind, Notes
+from extender.signed_notes import Bearer, NoteKind, Notes
 from scoring import NO_ZONE, NodeName, PodUid
 from scoring.feasibility.filters import HOSTNAME_LABEL
 from scoring.model import GATE, GroupStatus, NodeSelectorTerm, Pod, PodGroup, Requirement

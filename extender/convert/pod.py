@@ -25,7 +25,7 @@ import msgspec
 
 from extender.convert.decode import Json, Metadata, OwnerReference, decode, seconds, shared, shared_tuple, whole_number
 from extender.convert.member_class import PodCondition, PodSpec, PodStatus, class_of, unmodelled_constraints
-from extender.notes import NO_NOTES, Bearer, NoteKind, NoteReader
+from extender.signed_notes import NO_NOTES, Bearer, NoteKind, NoteReader
 from scoring import GangKey, JobKey, Namespace, NodeName, PodName, PodUid
 from scoring.model import GATE, Controller, GangSource, GroupRef, Phase, Pod, Role, RunRef
 from scoring.model.gang import MOST_S, gang_key

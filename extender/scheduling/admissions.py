@@ -25,7 +25,7 @@ import msgspec
 from msgspec.structs import replace
 
 from extender.controllers.context import ControllerContext
-from extender.controllers.events.recorder import Happening, pod_subject
+from extender.controllers.recorder import Happening, pod_subject
 from extender.convert.patches import admission_patch, narrowed_terms
 from extender.runtime.decision_lines import Decision
 from extender.scheduling.planner_loop import Planner

@@ -148,7 +148,7 @@ def _command_line() -> Mapping[str, int]:
 
 
 def _vocabulary(code: str) -> Mapping[str, int]:
-    from extender.controllers.events.recorder import Happening
+    from extender.controllers.recorder import Happening
     from extender.runtime.telemetry import Telemetry
     from scoring.model.policy import KNOWN_OPTIONS
     from scoring.model.reasons import CauseReason, Reason

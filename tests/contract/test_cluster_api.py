@@ -16,8 +16,8 @@ from extender.kube.calls import EVENTS, NODES, OWNERS, POD_GROUPS, PODS
 from extender.kube.client import KubeClient
 from extender.kube.credentials import ApiServer, Authorization, Token
 from extender.kube.transport import Transport
-from extender.notes import Bearer, NoteKind
 from extender.ports import Binding, ClusterApi, SystemClock, WatchEvent
+from extender.signed_notes import Bearer, NoteKind
 from lab.testbed.apiserver.server import LoopbackApi, serve
 from lab.testbed.apiserver.store import ApiStore
 from scoring import NodeName, PodUid, ZoneName

@@ -35,7 +35,7 @@ def test_pods_are_evicted_and_owners_changed_in_one_place() -> None:
     calls = {path: {*called_of_the_api(ast.parse(text))} for path, text in PRODUCT.items() if path not in ADAPTERS}
     for method in ("evict", "patch_object"):
         callers = [path for path, found in calls.items() if method in found]
-        assert callers == ["extender/controllers/removal/removals.py"]
+        assert callers == ["extender/controllers/removals.py"]
 
 
 def test_nothing_of_ours_parses_http_or_certificates() -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from extender.notes import Bearer, Notes
+from extender.signed_notes import Bearer, Notes
 
 KEY: Final = b"k" * 32
 

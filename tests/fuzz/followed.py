@@ -13,9 +13,9 @@ from extender.bootstrap import empty_cache, reflectors_of
 from extender.bootstrap.common import feeds_of
 from extender.cache.state import UnreadableObjects
 from extender.kube.reflector import Reflector
-from extender.notes import UncheckedNotes
 from extender.ports import ClusterApi, Page, SystemClock, WatchEvent
 from extender.settings.settings import Settings
+from extender.signed_notes import UncheckedNotes
 
 
 class _Told:

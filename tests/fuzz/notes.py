@@ -15,7 +15,7 @@ from extender.controllers.removal.suspensions import FreshOwner
 from extender.convert import pod_from_json
 from extender.convert.pod import own_options
 from extender.errors import BadRequestError
-from extender.notes import Bearer, UncheckedNotes
+from extender.signed_notes import Bearer, UncheckedNotes
 from scoring.model import Controller
 from scoring.model.pod import NO_RESOURCES
 from scoring.model.policy import KNOWN_OPTIONS, Policy, gang_options

@@ -23,9 +23,9 @@ from extender.controllers.elastic.jobs import Rooms, facts_of, from_note, look_i
 from extender.controllers.elastic.kinds import KINDS, NotNow, Requester, ResizeCause, next_intent, read, resize_patch
 from extender.controllers.elastic.records import ElasticParts, Records, Resize, Stage, pods_job
 from extender.controllers.elastic.reports import Reports
-from extender.controllers.events.recorder import Happening, pod_subject
-from extender.controllers.removal.removals import Cause as RemovalCause
-from extender.controllers.removal.removals import Fresh, read_job, read_members, same_as_known
+from extender.controllers.recorder import Happening, pod_subject
+from extender.controllers.removals import Cause as RemovalCause
+from extender.controllers.removals import Fresh, read_job, read_members, same_as_known
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotAnnouncedError, NotFoundError
 from extender.runtime.decision_lines import Decision
 from extender.runtime.slices import in_slices, in_timed_slices

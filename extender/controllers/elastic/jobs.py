@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from extender.controllers.elastic.kinds import KINDS, MIN_WORKERS, NotNow, Seen, Unsafe
 from extender.controllers.elastic.records import ElasticParts, JobView, Resize, Stage, pods_job
-from extender.controllers.events.recorder import Happening, pod_subject
+from extender.controllers.recorder import Happening, pod_subject
 from extender.runtime.slices import Steps
 from scoring import GangKey, NodeName, PodUid
 from scoring.feasibility.quorum import quorum_of

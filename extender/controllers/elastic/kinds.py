@@ -33,7 +33,7 @@ from msgspec.structs import replace
 
 from extender.controllers.failure_budget import Json, decoded, true_condition
 from extender.convert.decode import note_from_json, whole_number
-from extender.notes import NO_NOTES, Bearer, NoteKind, NoteReader, Notes
+from extender.signed_notes import NO_NOTES, Bearer, NoteKind, NoteReader, Notes
 from scoring import GangKey, Namespace
 from scoring.scaling.job import JobKey, Wants
 

@@ -16,12 +16,12 @@ import msgspec
 
 from extender.controllers.context import ControllerContext
 from extender.controllers.elastic.kinds import KINDS, Intent, JobKind, NotNow, Seen, read
-from extender.controllers.events.recorder import Happening, Subject
 from extender.controllers.failure_budget import decoded
+from extender.controllers.recorder import Happening, Subject
 from extender.errors import Backoff
-from extender.notes import NoteReader
 from extender.runtime.decision_lines import Decision
 from extender.runtime.telemetry import Telemetry
+from extender.signed_notes import NoteReader
 from scoring import JobKey as PodsJob
 from scoring import Namespace
 from scoring.model import Gang, Pod, Role

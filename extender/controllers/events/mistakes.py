@@ -17,9 +17,9 @@ import msgspec
 
 from extender.cache.state import Unreadable, UnreadableObjects
 from extender.controllers.context import ControllerContext, ControlLoop
-from extender.controllers.events.recorder import Happening, Subject, owner_subject, pod_subject
-from extender.notes import Bearer, Flaw, NoteKind
+from extender.controllers.recorder import Happening, Subject, owner_subject, pod_subject
 from extender.runtime.slices import Steps
+from extender.signed_notes import Bearer, Flaw, NoteKind
 from scoring import GangKey
 from scoring.explain.words import probably_wrong_scheduler, two_runs
 from scoring.model import Gang, Pod, Policy, Reason, Snapshot

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Final
 
 from extender.controllers.context import ControllerContext, ControlLoop
-from extender.controllers.events.recorder import Happening, node_subject
+from extender.controllers.recorder import Happening, node_subject
 from extender.network.answers import off_loop
 from scoring import NodeName, ZoneName
 from scoring.explain.words import quantity, some, value_text, zone_text

@@ -18,8 +18,8 @@ from typing import ClassVar, Final, Generic, TypeVar
 import msgspec
 
 from extender.controllers.context import ControllerContext, ControlLoop
-from extender.controllers.events.recorder import WriteQueue
 from extender.controllers.events.waiting import WaitReasons
+from extender.controllers.recorder import WriteQueue
 from extender.controllers.removal.losses import Repins
 from extender.convert.patches import STATUS_FIELDS, condition_patch, status_patch
 from extender.convert.podgroups import pod_group_from_json

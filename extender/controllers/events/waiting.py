@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from extender.controllers.context import ControllerContext, ControlLoop
-from extender.controllers.events.recorder import Happening
+from extender.controllers.recorder import Happening
 from extender.runtime.slices import Steps, Worker
 from scoring import GangKey
 from scoring.explain.gang import NEVER, explain, why_it_waits

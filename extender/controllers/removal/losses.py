@@ -10,11 +10,11 @@ from typing import Final
 import msgspec
 
 from extender.controllers.context import ControllerContext, ControlLoop
-from extender.controllers.events.recorder import Happening, pod_subject
 from extender.controllers.failure_budget import KINDS, OVER, NotAllowed, WhyKept, can_suspend, decoded
-from extender.controllers.removal.removals import Cause, Fresh, Verdicts, read_members, read_verdicts, same_as_known
+from extender.controllers.recorder import Happening, pod_subject
 from extender.controllers.removal.restarts import Restarts
 from extender.controllers.removal.suspensions import Obstacle, wants_no_more
+from extender.controllers.removals import Cause, Fresh, Verdicts, read_members, read_verdicts, same_as_known
 from extender.convert import pod_from_json
 from extender.errors import ApiError, ApiUnavailableError, Backoff, ConflictError, NotFoundError
 from extender.runtime.decision_lines import Decision

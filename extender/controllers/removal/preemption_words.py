@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from extender.controllers.context import ControllerContext
-from extender.controllers.events.recorder import Happening
+from extender.controllers.recorder import Happening
 from extender.runtime.decision_lines import Decision
 from scoring import GangKey
 from scoring.explain.words import gangs_seen_from, some

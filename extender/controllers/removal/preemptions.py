@@ -21,15 +21,15 @@ import msgspec
 from msgspec.structs import replace
 
 from extender.controllers.context import ControllerContext, ControlLoop
-from extender.controllers.events.recorder import pod_subject
+from extender.controllers.recorder import pod_subject
 from extender.controllers.removal.preemption_words import TIMEOUT_S, PreemptionWords, why_it_leaves
 from extender.controllers.removal.restarts import Restarts
 from extender.controllers.removal.suspensions import Obstacle, why_not_together
 from extender.convert.decode import note_from_json
 from extender.convert.pod import PREEMPTS_OPTION
 from extender.errors import ApiError, ApiUnavailableError
-from extender.notes import NoteKind, Notes
 from extender.runtime.decision_lines import Decision
+from extender.signed_notes import NoteKind, Notes
 from scoring import GangKey, NodeName, PodUid
 from scoring.feasibility.quorum import quorum_of
 from scoring.model import Gang, Pod

@@ -17,11 +17,11 @@ from typing import Final
 
 from extender.cache.state import Attained
 from extender.controllers.context import ControllerContext, ControlLoop
-from extender.controllers.events.recorder import Happening, owner_subject, pod_subject
 from extender.controllers.failure_budget import can_suspend, desired_pods
+from extender.controllers.recorder import Happening, owner_subject, pod_subject
 from extender.controllers.removal import suspensions
-from extender.controllers.removal.removals import Cause, read_members, read_owner
 from extender.controllers.removal.suspensions import AttainedNote, Case, FreshOwner, Note, Obstacle
+from extender.controllers.removals import Cause, read_members, read_owner
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from extender.runtime.decision_lines import Decision
 from scoring import GangKey, NodeName

@@ -8,14 +8,13 @@ from collections.abc import Iterable
 
 import msgspec
 
-from extender.controllers import failure_budget
+from extender.controllers import failure_budget, removals
 from extender.controllers.context import ControllerContext
 from extender.controllers.failure_budget import KINDS, OVER, Json, NotAllowed, WhyKept
-from extender.controllers.removal import removals
-from extender.controllers.removal.removals import Fresh
+from extender.controllers.removals import Fresh
 from extender.convert.decode import note_from_json
 from extender.errors import ApiError, ApiUnavailableError, NotFoundError
-from extender.notes import Bearer, NoteKind, NoteReader, Notes
+from extender.signed_notes import Bearer, NoteKind, NoteReader, Notes
 from scoring import GangKey
 from scoring.model import Controller, Gang, Phase
 

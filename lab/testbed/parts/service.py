@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from extender.notes import KEY_FILE
+from extender.signed_notes import KEY_FILE
 from lab.testbed.cluster import INSTALLED_IN, NETGANG, NETGANG_SCHEDULER, Cluster
 from lab.testbed.netgang import split
 from lab.testbed.objects import namespace

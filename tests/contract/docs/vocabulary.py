@@ -18,7 +18,7 @@ from extender.convert.pod import (
     POD_GROUP_LABEL,
     ROLE_ANNOTATION,
 )
-from extender.notes import NoteKind
+from extender.signed_notes import NoteKind
 from scoring.model import GATE, Role
 from scoring.model.policy import Repair, Selection, ZonePolicy
 from scoring.scaling.job import Wants

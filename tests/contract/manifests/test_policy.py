@@ -9,8 +9,8 @@ from extender.convert import NUDGE_ANNOTATION
 from extender.convert import pod as groups
 from extender.kube import calls
 from extender.kube.own_objects import ROLE_LABEL
-from extender.notes import NoteKind
 from extender.settings.settings import Settings
+from extender.signed_notes import NoteKind
 from lab.testbed.processes.schedulers import load_configuration
 from scoring.model import GATE
 from scoring.model.policy import KNOWN_OPTIONS

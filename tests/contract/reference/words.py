@@ -5,9 +5,9 @@ from itertools import groupby
 
 from extender.controllers.elastic.kinds import NotNow, Unsafe
 from extender.controllers.elastic.records import Stage
-from extender.controllers.events.recorder import ANNOUNCE_S, REPEAT_S, REPORTER, Happening
 from extender.controllers.failure_budget import WhyKept
-from extender.controllers.removal.removals import MOST_ANNOUNCED
+from extender.controllers.recorder import ANNOUNCE_S, REPEAT_S, REPORTER, Happening
+from extender.controllers.removals import MOST_ANNOUNCED
 from extender.convert.wire import INTERNAL_ERROR
 from extender.runtime.telemetry import Telemetry
 from extender.server.app import DEBUG_BINDS_NOTHING

@@ -18,7 +18,7 @@ from msgspec import UNSET
 from extender.api.network import link_document, network_document
 from extender.api.views import STALE_S, Views
 from extender.bootstrap import following
-from extender.controllers.events.recorder import MOST_QUEUED
+from extender.controllers.recorder import MOST_QUEUED
 from extender.convert.pod import POD_GROUP_LABEL
 from extender.errors import ApiUnavailableError
 from extender.network.refresh import NetworkRefresh, Polled

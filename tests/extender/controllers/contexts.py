@@ -5,8 +5,8 @@ from typing import cast
 
 from extender.cache.cluster import ClusterCache
 from extender.controllers.context import ControllerContext
-from extender.controllers.events.recorder import Events
-from extender.controllers.removal.removals import Disruptions, Quiet
+from extender.controllers.recorder import Events
+from extender.controllers.removals import Disruptions, Quiet
 from extender.ports import Clock, CurrentPlan
 from extender.runtime.decision_lines import DecisionLog
 from extender.runtime.telemetry import Telemetry

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from extender.cache.cluster import ClusterCache
-from extender.controllers.removal.removals import QUIET_S
+from extender.controllers.removals import QUIET_S
 from extender.controllers.started_gangs import (
     CHARS,
     MOST_TEXT,

@@ -12,7 +12,7 @@ from extender.controllers.ungate_queue import UngateQueue
 from extender.convert import NUDGE_ANNOTATION, pod_from_json
 from extender.convert.patches import admission_patch
 from extender.errors import ApiUnavailableError
-from extender.notes import NoteKind
+from extender.signed_notes import NoteKind
 from scoring import NodeName, PodUid
 from scoring.model import GATE, Pod
 from scoring.model.reasons import Reason

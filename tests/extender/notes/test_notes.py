@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from extender.errors import ConfigError
-from extender.notes import MOST_CHARS, Bearer, Flaw, NoteKind, Notes, notes_of
+from extender.signed_notes import MOST_CHARS, Bearer, Flaw, NoteKind, Notes, notes_of
 
 POD = Bearer("v1", "Pod", "team-a", "w-0", "3f2a")
 KEY, OTHER = b"a" * 32, b"b" * 32

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from extender.controllers.removal.removals import QUIET_S
 from extender.controllers.removal.restarts import SLOWEST_S
-from extender.notes import NoteKind
+from extender.controllers.removals import QUIET_S
+from extender.signed_notes import NoteKind
 from tests.extender.controllers.elastic.cluster import ELASTIC
 from tests.extender.controllers.operator import Operator
 from tests.extender.controllers.removal.test_preemptions import ON, acting, nodes, running_gangs

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from extender.controllers.removal.removals import QUIET_S
+from extender.controllers.removals import QUIET_S
 from scoring.model.reasons import Reason
 from tests.extender.scheduling.world import PARTIAL_S, Object, World, answers, group_json, node_json, pod_json, running
 

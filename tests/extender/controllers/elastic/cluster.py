@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from extender.controllers.removal.removals import QUIET_S
+from extender.controllers.removals import QUIET_S
 from extender.convert.wire import Passed
 from extender.kube.calls import OWNERS, PODS
 from scoring import GangKey

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from extender.controllers.elastic.kinds import JOB, KINDS, LAST_CHANGE, intent_of
-from extender.controllers.removal.removals import QUIET_S
+from extender.controllers.removals import QUIET_S
 from extender.errors import ApiError, ApiUnavailableError, ConflictError
 from extender.kube.calls import AUTOSCALERS
 from scoring.model.reasons import Reason

@@ -10,11 +10,11 @@ import pytest
 
 from extender.cache.cluster import ClusterCache
 from extender.controllers.events.mistakes import IgnoredNotes
-from extender.controllers.events.recorder import MOST_QUEUED, REPEAT_S, Events, Happening, pod_subject
 from extender.controllers.events.waiting import PATIENCE_S
+from extender.controllers.recorder import MOST_QUEUED, REPEAT_S, Events, Happening, pod_subject
 from extender.errors import ApiError, ApiUnavailableError
-from extender.notes import Bearer, Flaw, NoteKind
 from extender.runtime.telemetry import Telemetry
+from extender.signed_notes import Bearer, Flaw, NoteKind
 from scoring.model import Pod
 from tests.builders import gang, pod
 from tests.extender.beside import playing

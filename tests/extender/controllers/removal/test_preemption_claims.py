@@ -8,11 +8,11 @@ import pytest
 from msgspec.structs import replace
 
 from extender.controllers.removal.preemptions import NOTE, noted_of, notes_for
-from extender.controllers.removal.removals import QUIET_S
+from extender.controllers.removals import QUIET_S
 from extender.convert import pod_from_json
 from extender.errors import ApiUnavailableError
 from extender.kube.calls import PODS
-from extender.notes import MOST_CHARS, Bearer, NoteKind
+from extender.signed_notes import MOST_CHARS, Bearer, NoteKind
 from scoring import GangKey, NodeName, PodUid
 from scoring.model import Pod
 from scoring.model.snapshot import Reservation

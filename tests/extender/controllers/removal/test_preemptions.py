@@ -11,8 +11,8 @@ import pytest
 from extender.controllers.removal import preemptions
 from extender.controllers.removal.preemption_words import TIMEOUT_S
 from extender.controllers.removal.preemptions import NOTE
-from extender.controllers.removal.removals import QUIET_S
 from extender.controllers.removal.suspensions import RAN_BEFORE
+from extender.controllers.removals import QUIET_S
 from extender.errors import ApiError, ApiUnavailableError
 from extender.kube.calls import PODS
 from scoring.model.reasons import Reason

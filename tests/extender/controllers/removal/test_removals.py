@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from extender.cache.cluster import ClusterCache
-from extender.controllers.events.recorder import ANNOUNCE_S, REPEAT_S, Happening, owner_subject
-from extender.controllers.removal.removals import MOST_ANNOUNCED, QUIET_S, Cause, Fresh
+from extender.controllers.recorder import ANNOUNCE_S, REPEAT_S, Happening, owner_subject
+from extender.controllers.removals import MOST_ANNOUNCED, QUIET_S, Cause, Fresh
 from extender.convert import pod_from_json
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotAnnouncedError, NotOursError
 from scoring.model import Controller

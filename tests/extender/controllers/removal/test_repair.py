@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from extender.controllers.removal.losses import PATIENCE_S
-from extender.controllers.removal.removals import QUIET_S
 from extender.controllers.removal.restarts import SLOW_S, SLOWEST_S
 from extender.controllers.removal.suspensions import Obstacle
+from extender.controllers.removals import QUIET_S
 from extender.errors import ApiError, ApiUnavailableError
 from tests.extender.beside import playing
 from tests.extender.controllers.operator import Operator, schedule

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from extender.controllers.removal.losses import GONE_GRACE_S
-from extender.controllers.removal.removals import QUIET_S
+from extender.controllers.removals import QUIET_S
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from scoring.model.reasons import Reason
 from tests.extender.beside import playing

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from extender.controllers.removal.removals import QUIET_S
 from extender.controllers.removal.suspensions import NOTE
+from extender.controllers.removals import QUIET_S
 from extender.errors import ApiError, ApiUnavailableError, ConflictError
 from tests.extender.beside import playing
 from tests.extender.controllers.operator import Operator, schedule

@@ -8,7 +8,7 @@ import pytest
 from extender.controllers.failure_budget import KINDS, Json, can_suspend, forbidding, matches
 from extender.controllers.removal.suspensions import HISTORY, NOTE, FreshOwner, Note
 from extender.kube.calls import SUSPENDED
-from extender.notes import Bearer, NoteKind
+from extender.signed_notes import Bearer, NoteKind
 from scoring.model import Controller
 from tests.fakes.notes import notes_of_a_former_process
 

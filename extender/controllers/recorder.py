@@ -16,9 +16,9 @@ from typing import Generic, Self, TypeAlias, TypeVar
 import msgspec
 
 from extender.errors import ApiError, ApiUnavailableError, NotAnnouncedError
-from extender.notes import Bearer
 from extender.ports import Clock, ClusterApi
 from extender.runtime.telemetry import Telemetry
+from extender.signed_notes import Bearer
 from scoring.model import Controller, Pod
 
 REPORTER = "netgang.io/extender"

@@ -21,8 +21,8 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from extender.cache.cluster import ClusterCache
-from extender.controllers.events.recorder import Events, Happening, Subject, owner_subject, pod_subject
 from extender.controllers.failure_budget import KINDS, Json, NotAllowed, WhyKept, budget, controller_of, decoded
+from extender.controllers.recorder import Events, Happening, Subject, owner_subject, pod_subject
 from extender.convert import pod_from_json
 from extender.errors import ApiError, NotFoundError, NotOursError
 from extender.ports import Clock, ClusterApi, read_all
