@@ -188,7 +188,7 @@ def fits_somehow(state: Snapshot, members: Sequence[Pod]) -> bool:
                 return False
             asked.update(dict(requests))
             ports += constraints.host_ports
-        return all(free[row].get(name, 0) >= amount for name, amount in asked.items())
+        return all(free[row][name] >= asked[name] for name in asked if name in table.axis)  # Others are uncounted
 
     return any(
         all(holds(row, [m for m, at in zip(members, places, strict=True) if at == row]) for row in {*places})
