@@ -226,9 +226,8 @@ class Rotation:
         self._loaded = self._load()
         allowed = frozenset(settings.client_names)
         self.for_verbs = LivingContext.starting_with(self._loaded.for_verbs, self._refused, allowed=allowed)
-        self.for_people = LivingContext.starting_with(
-            self._loaded.for_people, self._refused
-        )  # Asks clients for no certificate
+        # Asks clients for no certificate
+        self.for_people = LivingContext.starting_with(self._loaded.for_people, self._refused)
 
     async def follow(self) -> None:
         """Look at the files until cancelled."""

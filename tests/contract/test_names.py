@@ -9,24 +9,17 @@ METHODS = frozenset({"look()", "forget()", "of()"})
 
 
 def empty_names(text: str) -> set[tuple[int, str]]:
-    """Lines and names, in functions."""
-    names = set[tuple[int, str]]()
-    for function in ast.walk(ast.parse(text)):
-        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-            nodes = list(ast.walk(function))
-            names |= {(node.lineno, node.arg) for node in nodes if isinstance(node, ast.arg)}
-            names |= {
-                (node.lineno, node.id)
-                for node in nodes
-                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-            }
-            names |= {(function.lineno, f"{function.name}()")}
+    functions = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    names = {(function.lineno, f"{function.name}()") for function in functions}
+    bound = (node for function in functions for node in ast.walk(function) if isinstance(node, ast.arg | ast.Name))
+    for node in bound:
+        if isinstance(node, ast.arg) or isinstance(node.ctx, ast.Store):
+            names.add((node.lineno, node.arg if isinstance(node, ast.arg) else node.id))
     return {(line, name) for line, name in names if name in VARIABLES | METHODS}
 
 
 def test_names_are_nouns_and_verbs_of_the_field() -> None:
-    assert empty_names("def look(one):\n    found = [kept for kept in one]\n") == {
-        (1, "look()"), (1, "one"), (2, "found"), (2, "kept")
-    }  # fmt: skip
+    names = empty_names("def look(one):\n    found = [kept for kept in one]\n")
+    assert names == {(1, "look()"), (1, "one"), (2, "found"), (2, "kept")}
     files = [path for package in PRODUCT for path in (ROOT / package).rglob("*.py")]
     assert {path: names for path in files if (names := empty_names(path.read_text()))} == {}

@@ -15,6 +15,5 @@ def test_sizes_are_at_most_their_numbers_and_at_most_2_percent_below(rows: tuple
 
 
 def test_tests_are_at_most_so_many_times_the_product(rows: tuple[Row, ...]) -> None:
-    """REDESIGN's ratio is 1.35; the number here falls to it with the last steps."""
     sizes = {row.name: row.measured for row in rows}
     assert sizes["tests_lines"] <= 1.35 * sizes["product_lines"]

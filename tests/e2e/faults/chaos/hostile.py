@@ -22,7 +22,7 @@ from lab.testbed.processes.network import LOOPBACK
 from tests.e2e.faults.chaos.witness import Witness
 from tests.e2e.objects import gang, indexed_job, pinned, placed, shuns_gangs, with_claim
 
-KEPT = 150  # Of more, those that run fill the cluster, and the gangs of others wait rightly
+KEPT = 400
 BYSTANDER = "bystander"  # a Job of the default scheduler in the honest namespace, whose name the forged notes use
 _HUGE = 900_000
 _HALF_SENT_S = 8.0
@@ -101,7 +101,7 @@ class Mallory(msgspec.Struct):
         await self.api.patch("Pod", members[-1]["metadata"]["name"], late, namespace=self.namespace)
 
     async def mixed_schedulers(self) -> None:
-        members = self._gang(4, cpu="100m")
+        members = self._gang(4)
         for one in members[:-1]:
             one["spec"]["schedulerName"] = "default-scheduler"
         await self._create(*members)
@@ -113,7 +113,7 @@ class Mallory(msgspec.Struct):
         for node in self.nodes[: len(self.nodes) // 2]:
             guard = pod(f"{self.name}-guard-{node}", namespace=self.namespace, cpu="10m")
             await self._create(shuns_gangs(placed(guard, node), [self.name]))
-        await self._create(*self._gang(3, gated=True, cpu="100m"))
+        await self._create(*self._gang(3, gated=True))
 
     async def weightless_and_greedy(self) -> None:
         """A gang that asks for GPUs that do not exist and nothing else, and one that asks for nothing at all."""
@@ -132,7 +132,7 @@ class Mallory(msgspec.Struct):
         await self._create(*members)
 
     async def member_deleted_while_held(self) -> None:
-        members = await self._create(*self._gang(5, cpu="100m"))
+        members = await self._create(*self._gang(5))
         await asyncio.sleep(self.chance.uniform(0.0, 0.1))
         await self.api.delete("Pod", members[-1]["metadata"]["name"], namespace=self.namespace, grace_s=0)
 
@@ -158,8 +158,8 @@ class Mallory(msgspec.Struct):
     def name(self) -> str:
         return f"m{self._number}"
 
-    def _gang(self, size: int, suffix: str = "", **fields: Any) -> list[Object]:
-        return gang(self.name + suffix, size, self.namespace, **fields)
+    def _gang(self, size: int, suffix: str = "", cpu: str = "100m", **fields: Any) -> list[Object]:
+        return gang(self.name + suffix, size, self.namespace, cpu=cpu, **fields)  # Small: a full cluster is no attack
 
     def _job(self, annotations: dict[str, str]) -> Object:
         job = indexed_job(self.name, self.namespace, 1)

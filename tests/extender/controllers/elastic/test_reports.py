@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
+from unittest.mock import AsyncMock
 
 import httpx
 import pytest
@@ -196,6 +197,13 @@ async def begun() -> AsyncIterator[bytes]:
 
 async def test_a_body_that_does_not_come_is_not_waited_for() -> None:
     assert (await Port(body_timeout_s=0.01).send(begun())).status_code == 408
+    messages = [{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}]
+    scope = {"type": "http", "method": "POST", "path": RESNET, "raw_path": RESNET.encode(), "query_string": b""}
+    send = AsyncMock()
+    await Port().door(
+        scope | {"headers": [(b"authorization", b"Bearer team-token")]}, AsyncMock(side_effect=messages), send
+    )
+    assert send.call_args_list[0].args[0]["status"] == 400
 
 
 async def test_a_standby_keeps_nothing() -> None:
