@@ -40,31 +40,18 @@ def problem_response(
     return Response(body, status_code=status, media_type=PROBLEM_TYPE, headers={**(headers or {}), **again})
 
 
-class TooLargeError(Exception):
-    """A body is larger than allowed."""
-
-
-async def whole_body(receive: Receive, most_bytes: int, timeout_s: float) -> bytes:
-    """The body of a request. Errors: TooLargeError, TimeoutError, ClientDisconnect."""
-    body = bytearray()  # a list of pieces would cost many times a body that comes byte by byte
-    async with asyncio.timeout(timeout_s):
-        while True:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise ClientDisconnect
-            body += message["body"]
-            if len(body) > most_bytes:
-                raise TooLargeError
-            if not message["more_body"]:
-                return bytes(body)
-
-
 async def read_body(request: Request, most_bytes: int, timeout_s: float, *, advice: str = "") -> bytes | Response:
     """The whole body, or what is answered to one that is too large (with `advice`) or does not come."""
+    body = bytearray()
+    status, detail = HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"larger than {most_bytes} bytes{advice}"
     try:
-        return await whole_body(request.receive, most_bytes, timeout_s)
-    except TooLargeError:
-        status, detail = HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"larger than {most_bytes} bytes{advice}"
+        async with asyncio.timeout(timeout_s):
+            async for piece in request.stream():
+                body += piece
+                if len(body) > most_bytes:
+                    break
+            else:
+                return bytes(body)
     except TimeoutError:
         status, detail = HTTPStatus.REQUEST_TIMEOUT, f"did not arrive within {timeout_s:g} s"
     except ClientDisconnect:

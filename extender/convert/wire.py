@@ -19,7 +19,6 @@ from typing import Final, TypeAlias, TypeVar
 import msgspec
 from msgspec.structs import astuple
 
-from extender.convert.decode import NO_RAW, decode, given
 from extender.errors import BadRequestError
 from scoring import Namespace, NodeName, PodName, PodUid
 from scoring.model import Reason
@@ -84,9 +83,9 @@ FilterAnswer: TypeAlias = Passed | Refused | Failed
 class ExtenderArgs(msgspec.Struct):
     """What kube-scheduler sends to /filter and /prioritize; Pod and Nodes are read where they are needed."""
 
-    Pod: msgspec.Raw = NO_RAW
-    Nodes: msgspec.Raw = NO_RAW
-    NodeNames: msgspec.Raw = NO_RAW
+    Pod: msgspec.Raw = msgspec.Raw()
+    Nodes: msgspec.Raw = msgspec.Raw()
+    NodeNames: msgspec.Raw = msgspec.Raw()
 
 
 class _Object(msgspec.Struct):
@@ -113,7 +112,7 @@ _json = msgspec.json.encode
 def decode_filter(body: bytes, *, debug: bool = False) -> FilterArgs:
     """Read ExtenderArgs. O(body). BadRequestError says what is wrong with it; `debug` is only passed on."""
     sent = _with_every_key(_ARGS, body, "ExtenderArgs")
-    pod_json = given(sent.Pod)
+    pod_json = _given(sent.Pod)
     if not pod_json:
         raise BadRequestError("Pod is missing or null")
     pod = _decoded(_OBJECT, pod_json, "Pod").metadata
@@ -201,9 +200,9 @@ def encode_bind(refusal: Reason | str | None) -> bytes:
 
 def _read_nodes(sent: ExtenderArgs) -> tuple[list[NodeName], bytes, list[bytes] | None]:
     """Names, the names as a JSON array, and the Node objects if the request has these instead of names."""
-    if names_json := given(sent.NodeNames):
+    if names_json := _given(sent.NodeNames):
         return _decoded(_NAMES, names_json, "the nodes"), names_json, None
-    nodes_json = given(sent.Nodes)
+    nodes_json = _given(sent.Nodes)
     if not nodes_json:
         raise BadRequestError("NodeNames and Nodes are both missing or null")
     items = [bytes(item) for item in _decoded(_NODE_LIST, nodes_json, "the nodes").items or ()]
@@ -235,9 +234,16 @@ def _literals(args: FilterArgs) -> Sequence[str]:
 
 def _decoded(decoder: msgspec.json.Decoder[T], raw: bytes, what: str) -> T:
     try:
-        return decode(decoder, raw, what=f"{what} cannot be read")
-    except ValueError as error:
-        raise BadRequestError(str(error)) from error
+        return decoder.decode(raw)
+    except RecursionError as error:
+        raise BadRequestError(f"{what} cannot be read: it is nested too deeply") from error
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise BadRequestError(f"{what} cannot be read: {error}") from error
+
+
+def _given(raw: msgspec.Raw) -> bytes:
+    """The text of a part; empty when absent or null."""
+    return b"" if (text := bytes(raw)) == b"null" else text
 
 
 def _with_every_key(decoder: msgspec.json.Decoder[Args], body: bytes, what: str) -> Args:

@@ -58,7 +58,7 @@ class Lapses:
     context: ControllerContext
     _: KW_ONLY
     timeout_s: float  # How long a gang without a gate may be planned before a member comes to bind
-    _last: dict[GangKey, _Lapse] = field(default_factory=dict, init=False)
+    last: dict[GangKey, _Lapse] = field(default_factory=dict, init=False)
     expected_until_s: dict[GangKey, float] = field(default_factory=dict, init=False)  # planned gang without a gate → …
     _revoked: dict[GangKey, frozenset[PodUid]] = field(default_factory=dict, init=False)
     """gang → its pods when kube-scheduler passed a node again that it had refused to a member"""
@@ -86,11 +86,11 @@ class Lapses:
         gang = self.context.cache.gang(key)
         if gang is None:
             return
-        before = self._last.get(key, _Lapse(0, frozenset()))
+        before = self.last.get(key, _Lapse(0, frozenset()))
         refused = [
             pod for member in gang.pending if (pod := self.context.cache.pod(member.uid)) is not None and pod.refusal
         ]
-        self._last[key] = _Lapse(
+        self.last[key] = _Lapse(
             before.times + 1,
             pods_of(gang),
             frozenset(pod.uid for pod in refused),
@@ -119,19 +119,19 @@ class Lapses:
     def refused(self, key: GangKey) -> None:
         """The API server refuses the gang's patch: it waits for the longest time, or until its pods change."""
         if (gang := self.context.cache.gang(key)) is not None:
-            times = self._last[key].times if key in self._last else 0
-            self._last[key] = _Lapse(times + 1, pods_of(gang))
+            times = self.last[key].times if key in self.last else 0
+            self.last[key] = _Lapse(times + 1, pods_of(gang))
             self.context.cache.back_off(key, self.context.clock.now_s() + LONGEST_S)
 
     def asked(self, key: GangKey) -> None:
         """kube-scheduler asks /filter about a member."""
-        if (lapse := self._last.get(key)) is not None and lapse.silent:
+        if (lapse := self.last.get(key)) is not None and lapse.silent:
             self._end(key)
 
     def started(self, key: GangKey) -> None:
         """A member was bound: the count begins again at nothing."""
         self._revoked.pop(key, None)
-        if key in self._last:
+        if key in self.last:
             self._end(key)
 
     def renew(self) -> None:
@@ -140,18 +140,18 @@ class Lapses:
             gang = self.context.cache.gang(key)
             if gang is None or pods_of(gang) != pods:
                 del self._revoked[key]
-        for key, lapse in list(self._last.items()):
+        for key, lapse in list(self.last.items()):
             gang = self.context.cache.gang(key)
             if gang is None or gang.started or pods_of(gang) != lapse.pods:
                 self._end(key)
             elif not lapse.tried_early and not all(
                 (pod := self.context.cache.pod(uid)) is not None and pod.refusal for uid in lapse.refused
             ):
-                self._last[key] = replace(lapse, tried_early=True)
+                self.last[key] = replace(lapse, tried_early=True)
                 self.context.cache.back_off(key, None)
 
     def _end(self, key: GangKey) -> None:
-        del self._last[key]
+        del self.last[key]
         self.context.cache.back_off(key, None)
 
 

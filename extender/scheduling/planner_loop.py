@@ -23,7 +23,7 @@ from extender.ports import Clock
 from extender.runtime.decision_lines import Decision, DecisionLog
 from extender.runtime.slices import Worker, next_slice
 from extender.runtime.telemetry import Telemetry
-from scoring.model import Gang, Policy, Reason, Snapshot
+from scoring.model import Policy, Reason, Snapshot
 from scoring.network.matrix import NetworkMatrix
 from scoring.plan import Plan, PlannerCache, plan
 from scoring.plan.run import warmed
@@ -129,7 +129,7 @@ class Planner:
         self.subscribe = self._listeners.append
         """Call the listener with each new plan; it must not await and not raise."""
         self._not_before_s = -float("inf")
-        self._spot_not_before_s = -float("inf")
+        self.soon_not_before_s = -float("inf")  # Before it a caller does not wait: the sixth is used up
         self._places: tuple[int, Plan, PlanPlaces] | None = None
 
     @property
@@ -150,13 +150,6 @@ class Planner:
         """Plan without waiting for others to change."""
         self._not_before_s = -float("inf")
         self.mark_dirty()
-
-    def is_worth_a_wait(self, gang: Gang) -> bool:
-        """Whether a plan of now may end a "no" to the gang, which costs a pod seconds, and may be made already."""
-        planned_with = self.snapshot
-        same = planned_with is not None and planned_with.gangs.get(gang.key) is gang
-        answered = same and (gang.key in self.current.admitted or self.cluster.version == self.current.version)
-        return not answered and self.clock.monotonic_s() >= self._spot_not_before_s
 
     async def soon(self) -> None:
         """A short wait for a plan of the cluster as it is now."""
@@ -199,7 +192,7 @@ class Planner:
         before, self.current, self.snapshot, self.cache = self.current, new_plan, snapshot, cache
         ended_s = self.clock.monotonic_s()
         took_s = ended_s - began_s
-        self._spot_not_before_s = ended_s + _STRETCH * took_s
+        self.soon_not_before_s = ended_s + _STRETCH * took_s
         self._not_before_s = ended_s + max(_INTERVAL_S, min(_STRETCH * took_s, _LONGEST_PAUSE_S))
         self.report.made(before, new_plan, took_s=took_s)
         for listener in self._listeners:

@@ -101,18 +101,20 @@ class Verbs:
             return None
         if gang.source is GangSource.NATIVE or _is_of_later_run(pod, gang):
             return None
-        self.binds.admissions.lapses.asked(gang.key)
+        lapses = self.binds.admissions.lapses
+        if gang.key in lapses.last:
+            lapses.asked(gang.key)
         if self.context.cache.passed(pod, args.node_names):
-            self.binds.admissions.lapses.revoked(gang.key)
+            lapses.revoked(gang.key)
         committed = self.context.cache.committed_node(gang.key, pod.uid) is not None
-        if not committed and self.planner.is_worth_a_wait(gang):
+        if not committed and is_worth_a_wait(self.planner, gang):
             return _in_turn(self.planner.soon, partial(self._learn, pod, gang, args.node_names))
         return self._learn(pod, gang, args.node_names)
 
     def _has_too_few_live(self, gang: Gang) -> bool:
         """Whether so many members are on lost nodes that the rest cannot start (docs/safety.md S12)."""
-        lost = self.binds.health.lost_under(gang.members)
-        return bool(lost) and self.binds.quorum(gang.key).incomplete
+        nodes = {pod.node for pod in gang.members if pod.node is not None}
+        return bool(nodes and self.binds.health.lost(nodes)) and self.binds.quorum(gang.key).incomplete
 
     def _learn(self, pod: Pod, gang: Gang, asked: Sequence[NodeName]) -> Coroutine[Any, Any, None] | None:
         """A wait for a plan, if the question taught that others refuse the planned node: the gang goes elsewhere."""
@@ -143,7 +145,8 @@ class Verbs:
         if gang is not None or reason:  # plain pods pass by the thousand; kube-scheduler logs them
             node = answer.names[0] if isinstance(answer, Passed) and len(answer.names) == 1 else ""
             version = self.planner.current.version
-            decision = Decision("filter", pod.key, gang.key if gang else "", node, reason, snapshot_version=version)
+            key = f"{pod.namespace}/{pod.name}"
+            decision = Decision("filter", key, gang.key if gang else "", node, reason, snapshot_version=version)
             self.context.log.log_decision(decision, now_s=self.context.clock.monotonic_s())
         return answer
 
@@ -334,6 +337,14 @@ _AT_BIND_LOOK_S = 0.02
 _AT_BIND_MAX = 64  # Pods waited for at /bind at a time; one more is refused, and kube-scheduler tries it again
 _SHARE = 4.0  # After a wait, no other one for this many times its length
 _REMEMBERED_MAX = 20_000
+
+
+def is_worth_a_wait(planner: Planner, gang: Gang) -> bool:
+    """Whether a plan of now may end a "no" to the gang, which costs a pod seconds, and may be made already."""
+    planned_with, plan = planner.snapshot, planner.current
+    same = planned_with is not None and planned_with.gangs.get(gang.key) is gang
+    answered = same and (gang.key in plan.admitted or planner.cluster.version == plan.version)
+    return not answered and planner.clock.monotonic_s() >= planner.soon_not_before_s
 
 
 class CatchUp:

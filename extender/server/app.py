@@ -24,10 +24,10 @@ from typing import Final, NamedTuple, assert_never
 
 import msgspec
 from fastapi import APIRouter
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from extender.api.problems import TooLargeError, problem_response, whole_body
+from extender.api.problems import problem_response
 from extender.api.routes import create_documents_app
 from extender.api.views import Views
 from extender.convert import wire
@@ -103,16 +103,21 @@ class VerbsApp:
                 declared = value
             elif name == b"user-agent":
                 curl = value.startswith(_CURL)
+        too_large = f"the body is larger than {self.max_body_bytes} bytes"
+        if declared.isdigit() and int(declared[:18]) > self.max_body_bytes:  # 18 are beyond any limit
+            return _malformed(verb, b"", too_large, last=True)
+        pieces = bytearray()  # a list of them would cost many times a body that comes byte by byte
         try:
-            if declared.isdigit() and int(declared[:18]) > self.max_body_bytes:  # 18 are beyond any limit
-                raise TooLargeError
-            body = await whole_body(receive, self.max_body_bytes, self.body_timeout_s)
-        except TooLargeError:
-            return _malformed(verb, b"", f"the body is larger than {self.max_body_bytes} bytes", last=True)
+            async with asyncio.timeout(self.body_timeout_s):
+                async for piece in Request(scope, receive).stream():
+                    pieces += piece
+                    if len(pieces) > self.max_body_bytes:
+                        return _malformed(verb, b"", too_large, last=True)
         except TimeoutError:
             return _malformed(verb, b"", f"the body did not arrive within {self.body_timeout_s:g} s", last=True)
         except ClientDisconnect:
             return _GONE
+        body = bytes(pieces)
         looks = scope["query_string"] == b"debug" or _LOOKS in scope or (curl and self.curl_looks)
         try:
             return await self._answer(verb, body, receive, looks=looks)

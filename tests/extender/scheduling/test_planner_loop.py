@@ -13,6 +13,7 @@ from extender.runtime.decision_lines import Decision, DecisionLog
 from extender.runtime.slices import Worker
 from extender.runtime.telemetry import Telemetry
 from extender.scheduling.planner_loop import Planner, PlanReport, at_once
+from extender.scheduling.verbs import is_worth_a_wait
 from scoring import GangKey, NodeName, PodUid, ZoneName
 from scoring.model import Gang
 from scoring.model.gang import gang_key
@@ -55,9 +56,7 @@ class Desk:
     def gang(self, name: str = "g", size: int = 1, *, cpu: str = "1", exists: int | None = None) -> Gang:
         for number in range(size if exists is None else exists):
             self.cache.pods.put(pod(f"{name}-{number}", gang=name, min_available=size, cpu=cpu))
-        found = self.cache.gang(gang_key("default", name))
-        assert found is not None
-        return found
+        return self.cache.snapshot().gangs[gang_key("default", name)]
 
     def _note(self, plan: Plan) -> None:
         self.plans.append(plan)
@@ -86,7 +85,7 @@ async def test_nothing_is_planned_without_a_change() -> None:
         await asyncio.sleep(1.0)
         for _ in range(3):
             desk.planner.mark_dirty()
-            assert not desk.planner.is_worth_a_wait(gang)
+            assert not is_worth_a_wait(desk.planner, gang)
             await desk.planner.replan()
             await asyncio.sleep(100.0)
         assert len(desk.plans) == 1
@@ -105,7 +104,7 @@ async def test_the_pause_stretches_with_the_length_of_a_run(run_s: float, pause_
 
 
 async def asked(desk: Desk, gang: Gang) -> Plan:
-    if desk.planner.is_worth_a_wait(gang):
+    if is_worth_a_wait(desk.planner, gang):
         await desk.planner.soon()
     return desk.planner.current
 
