@@ -14,7 +14,7 @@ Rule: what is not known is not allowed. Pure: API objects in, a verdict out.
   all or nothing; a budget whose status is behind its spec, or that cannot be read, forbids.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, TypeAlias
 
@@ -30,6 +30,7 @@ class WhyKept(StrEnum):
 
     BARE = "no controller would create it again"
     UNKNOWN_KIND = "how its owner counts removed pods is not known"
+    QUEUED = "Kueue manages its workload"
     NO_MORE = "its owner creates no more pods"
     BACKOFF_LIMIT = "its Job's backoffLimit would be exceeded"
     INDEX_LIMIT = "its Job's backoffLimitPerIndex would be exceeded"
@@ -62,6 +63,14 @@ def controller_of(pod: Json) -> Controller | None:
         if ref.get("controller"):
             return Controller(ref["apiVersion"], ref["kind"], ref["name"], ref["uid"])
     return None
+
+
+_QUEUE_LABELS = frozenset(f"kueue.x-k8s.io/{name}" for name in ("queue-name", "managed", "podset"))
+
+
+def managed_by_queue(objects: Iterable[Json]) -> bool:
+    """Whether Kueue manages any of these owners, pods, templates: two that remove pods would undo each other's work."""
+    return any(not _QUEUE_LABELS.isdisjoint((thing.get("metadata") or {}).get("labels") or {}) for thing in objects)
 
 
 class OwnerKind(msgspec.Struct, frozen=True):

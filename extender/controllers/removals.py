@@ -21,7 +21,8 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from extender.cache.cluster import ClusterCache
-from extender.controllers.failure_budget import KINDS, Json, NotAllowed, WhyKept, budget, controller_of, decoded
+from extender.controllers import failure_budget
+from extender.controllers.failure_budget import KINDS, OVER, Json, NotAllowed, WhyKept, controller_of, decoded
 from extender.controllers.recorder import Events, Happening, Subject, owner_subject, pod_subject
 from extender.convert import pod_from_json
 from extender.errors import ApiError, NotFoundError, NotOursError
@@ -36,6 +37,7 @@ _LABEL: Mapping[GangSource | None, str] = {  # that the members have; of other g
 }
 _JOB_LABELS = ("training.kubeflow.org/job-name", "jobset.sigs.k8s.io/jobset-name", "batch.kubernetes.io/job-name")
 """By which a job's pods are listed, in the order in which a pod's job is recognised (`extender.convert.pod`)."""
+_MOST_OWNERS = 8  # One above the other; references that a tenant wrote may lead in a circle
 
 
 class Fresh(msgspec.Struct, frozen=True):
@@ -62,6 +64,18 @@ async def read_owner(api: ClusterApi, namespace: str, owner: Controller) -> Json
     return content if str(content.get("metadata", {}).get("uid", "")) == owner.uid else None
 
 
+async def read_chain(api: ClusterApi, namespace: str, owner: Controller | None) -> list[Json]:
+    """This owner, its own, and so on, of known kinds. Errors: ApiError's, NotFoundError if replaced; ValueError."""
+    chain: list[Json] = []
+    while owner is not None and owner.group_kind in KINDS and len(chain) < _MOST_OWNERS:
+        content = await read_owner(api, namespace, owner)
+        if content is None:
+            raise NotFoundError(404, f"{owner.kind} {owner.name} was replaced by another of the same name")
+        chain.append(content)
+        owner = controller_of(content)
+    return chain
+
+
 Verdicts: TypeAlias = dict[Controller | None, tuple[int | NotAllowed, Sequence[Fresh]]]
 """Controller of pods (`None`: of those without) → what it says to the loss of all of them (`budget`), and the pods"""
 
@@ -73,14 +87,17 @@ async def read_verdicts(api: ClusterApi, pods: Sequence[Fresh]) -> Verdicts:
         by_owner.setdefault(controller_of(member.content), []).append(member)
     verdicts: Verdicts = {}
     for owner, theirs in by_owner.items():
+        chain = await read_chain(api, theirs[0].pod.namespace, owner)
+        contents = [member.content for member in theirs]
         if owner is None:
             verdict: int | NotAllowed = NotAllowed(WhyKept.BARE)
-        elif owner.group_kind not in KINDS:
+        elif not chain:
             verdict = NotAllowed(WhyKept.UNKNOWN_KIND, f"{owner.kind} of {owner.api_version}")
-        elif (content := await read_owner(api, theirs[0].pod.namespace, owner)) is not None:
-            verdict = budget(content, [member.content for member in theirs])
         else:
-            raise ValueError(f"{owner.kind} {owner.name} was replaced by another of the same name")
+            verdict = failure_budget.budget(chain[0], contents)
+        over = isinstance(verdict, NotAllowed) and verdict.reason in OVER
+        if not over and failure_budget.managed_by_queue([*chain, *contents]):
+            verdict = NotAllowed(WhyKept.QUEUED)
         verdicts[owner] = verdict, theirs
     return verdicts
 

@@ -31,7 +31,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from extender.controllers.failure_budget import Json, decoded, true_condition
+from extender.controllers.failure_budget import Json, decoded, managed_by_queue, true_condition
 from extender.convert.decode import note_from_json, whole_number
 from extender.signed_notes import NO_NOTES, Bearer, NoteKind, NoteReader, Notes
 from scoring import GangKey, Namespace
@@ -416,7 +416,7 @@ def _unsafe(kind: JobKind, job: Json, workers: _Workers) -> Unsafe | None:
     against = {
         Unsafe.BAD_BOUNDS: workers.bounds.bad,
         Unsafe.MANAGED: manager and manager not in kind.managers,
-        Unsafe.QUEUED: annotations_of(job, "labels").get("kueue.x-k8s.io/queue-name"),
+        Unsafe.QUEUED: managed_by_queue((job, workers.template)),
         Unsafe.CONTROLLED: any(ref.get("controller") for ref in job["metadata"].get("ownerReferences") or ()),
     }
     return next((why for why, holds in against.items() if holds), workers.unsafe)

@@ -87,7 +87,8 @@ class Evictions:
         except (ApiError, ApiUnavailableError, ValueError):
             return None
         for owner, (verdict, _) in verdicts.items():  # pods of no owner, or of a kind that is not known, may go
-            if owner is not None and owner.group_kind in KINDS and isinstance(verdict, NotAllowed):
+            decides = owner is not None and owner.group_kind in KINDS
+            if isinstance(verdict, NotAllowed) and (decides or verdict.reason is WhyKept.QUEUED):
                 if verdict.reason not in OVER:
                     self._context.decided(Decision("evict", theirs[0].pod.key, key, reason=verdict.reason))
                     vain = "The gang did not become whole, and this pod uses room in vain."

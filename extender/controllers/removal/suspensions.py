@@ -157,6 +157,7 @@ class Case(msgspec.Struct, frozen=True):
     members: tuple[Fresh, ...]
     owners: tuple[FreshOwner, ...]
     job: tuple[Fresh, ...]  # The members, and what else goes when the owners are suspended
+    queued: bool = False  # A queue manages them
 
     def pods_of(self, owner: FreshOwner) -> tuple[Fresh, ...]:
         """What goes when this owner is suspended: of several owners its own, else all."""
@@ -210,7 +211,7 @@ async def wants_no_more(context: ControllerContext, key: GangKey) -> bool:
     owners = {pod.owner for pod in gang.members if pod.owner is not None} if gang is not None else set()
     for owner in sorted(owners, key=lambda owner: owner.name):
         try:
-            top = await _top(context, key.partition("/")[0], owner)
+            top = _top(owner, await removals.read_chain(context.api, key.partition("/")[0], owner))
             verdict = failure_budget.budget(top.content, ()) if isinstance(top, FreshOwner) else None
         except NotFoundError:
             return True
@@ -227,9 +228,11 @@ async def _with_owners(context: ControllerContext, gang: Gang, members: tuple[Fr
     refs = {failure_budget.controller_of(member.content) for member in members}
     if None in refs:
         return Obstacle(WhyKept.BARE, final=True)
-    owners: dict[str, FreshOwner] = {}
+    owners, read = dict[str, FreshOwner](), list[Json]()
     for ref in sorted((ref for ref in refs if ref is not None), key=lambda ref: ref.name):
-        owner = await _top(context, gang.key.partition("/")[0], ref)
+        chain = await removals.read_chain(context.api, gang.key.partition("/")[0], ref)
+        read += chain
+        owner = _top(ref, chain)
         if isinstance(owner, Obstacle):
             return owner
         owners[owner.ref.uid] = owner
@@ -243,22 +246,19 @@ async def _with_owners(context: ControllerContext, gang: Gang, members: tuple[Fr
     if (foreign := context.disruptions.foreign_among(job)) is not None:
         why = f"pod {foreign.name} of its owner is not netgang's (schedulerName {foreign.scheduler_name})"
         return Obstacle(why, final=True)
-    return Case(gang, members, tuple(owners.values()), job)
+    queued = failure_budget.managed_by_queue([*read, *(fresh.content for fresh in job)])
+    return Case(gang, members, tuple(owners.values()), job, queued)
 
 
-async def _top(context: ControllerContext, namespace: str, ref: Controller) -> FreshOwner | Obstacle:
-    """The owner that decides: of a Job that belongs to something else, that one."""
-    while True:
-        if ref.group_kind not in KINDS:
-            return Obstacle(f"{WhyKept.UNKNOWN_KIND} ({ref.kind} of {ref.api_version})", final=True)
-        content = await removals.read_owner(context.api, namespace, ref)
-        if content is None:
-            return Obstacle("its owner was replaced by another of the same name", silent=True)
+def _top(ref: Controller, chain: Iterable[Json]) -> FreshOwner | Obstacle:
+    """The owner that decides, of those above each other that begin with `ref`: a Job's own, if it has one."""
+    for content in chain:
         above = failure_budget.controller_of(content)
         # A CronJob undoes nothing that is done to a Job.
         if above is None or not failure_budget.can_suspend(ref) or above.kind == "CronJob":
             return FreshOwner(ref, content)
         ref = above
+    return Obstacle(f"{WhyKept.UNKNOWN_KIND} ({ref.kind} of {ref.api_version})", final=True)
 
 
 async def _unless_forbidden(context: ControllerContext, case: Case) -> Case | Obstacle:
@@ -275,9 +275,8 @@ async def _unless_forbidden(context: ControllerContext, case: Case) -> Case | Ob
             return Obstacle(verdict.text, final=True, silent=verdict.reason in OVER)
         if suspends and (problem := context.notes.problem):
             return Obstacle(f"the note by which it would be resumed could not be signed: {problem}")
-        labels = failure_budget.value_at(owner.content, ("metadata", "labels")) or {}
-        if suspends and "kueue.x-k8s.io/queue-name" in labels:  # two that suspend would undo each other's work
-            return Obstacle("Kueue suspends and resumes its owner", final=True)
+        if case.queued:
+            return Obstacle(WhyKept.QUEUED, final=True)
         for pod in (member.pod for member in case.members) if KINDS[owner.ref.group_kind].fixed_names else ():
             if pod.node in silent and not pod.terminal:
                 return Obstacle(

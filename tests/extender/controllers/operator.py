@@ -27,6 +27,7 @@ class Operator:
     name: str = "job"
     gates: tuple[str, ...] = ("netgang.io/gang",)
     annotations: dict[str, str] = field(default_factory=lambda: {"netgang.io/repair": "restart"})
+    labels: dict[str, str] = field(default_factory=dict)  # of its pods, beside those of every job
     spec: dict[str, Any] = field(default_factory=dict)
     cpu: str = "1"
     gang: str = "g"
@@ -111,7 +112,7 @@ class Operator:
             owner=self.reference,
         )
         own = {"batch.kubernetes.io/job-name": self.name, "batch.kubernetes.io/job-completion-index": str(index)}
-        pod["metadata"]["labels"] |= own
+        pod["metadata"]["labels"] |= own | self.labels
         self.world.api.add(pod)
 
 

@@ -131,6 +131,7 @@ SAFE = {  # case: (reason, job)
         Unsafe.LAUNCHER_WORKS, job(MPI, {"runLauncherAsWorker": True, "mpiReplicaSpecs": {"Worker": {}}}),
     ),
     "Job": (None, job(JOB, indexed())),
+    "Job of Kueue, by its pods": (Unsafe.QUEUED, job(JOB, indexed(labels={"kueue.x-k8s.io/podset": "main"}))),
     "Job without indexes": (Unsafe.NOT_INDEXED, job(JOB, {"parallelism": 3})),
     "Job, more to do than at once": (Unsafe.UNEQUAL, job(JOB, indexed(completions=9))),
     "Job of a JobSet": (Unsafe.CONTROLLED, job(JOB, indexed(), ownerReferences=[{"controller": True}])),

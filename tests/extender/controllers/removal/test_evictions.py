@@ -25,7 +25,7 @@ def evicting(world: World) -> AbstractSet[PodUid]:
     return state.evicting
 
 
-async def half_bound(world: World, *owners: Object) -> str:
+async def half_bound(world: World, *owners: Object, **labels: str) -> str:
     """A gang of two of which one is bound and the other has no room left; the bound one."""
     first, second = await world.planned_gang("g", 2, minimum=2, cpu="3")
     world.api.fail_next("bind", ApiUnavailableError("connection refused"))
@@ -34,10 +34,10 @@ async def half_bound(world: World, *owners: Object) -> str:
     [bound] = [call for call in calls if call.answer is None]
     world.occupy(failed.node)
     await world.settle()
-    if owners:
-        pod = world.api.pod(bound.pod)
-        pod["metadata"]["ownerReferences"] = list(owners)
-        world.api.add(pod)
+    pod = world.api.pod(bound.pod)
+    pod["metadata"]["ownerReferences"] = list(owners)
+    pod["metadata"]["labels"] |= labels
+    world.api.add(pod)
     return bound.pod
 
 
@@ -160,6 +160,14 @@ async def test_a_job_is_not_made_to_fail(spec: dict[str, object], evicted: int, 
         notes = world.told("DisruptionFailed")
         assert bool(notes) == told
         assert all("backoffLimit" in note for note in notes)
+
+
+async def test_a_pod_of_kueue_stays_and_its_user_is_told() -> None:
+    async with running(N1, N2) as world:
+        await half_bound(world, **{"kueue.x-k8s.io/managed": "true"})
+        await world.settle(PARTIAL_S + 3.0)
+        assert ["Kueue manages" in note for note in world.told("DisruptionFailed")] == [True]
+        assert world.api.evictions == []
 
 
 async def test_an_eviction_that_ends_with_the_process_begins_nothing() -> None:

@@ -101,6 +101,7 @@ NOTHING: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {  # case: (how thos
     "switched off, which is the default": ({}, OFF),
     "they are protected": ({"annotations": {"netgang.io/preemptible": "false"}}, ON),
     "nobody would make their pods again": ({"spec": {"managedBy": "example.com/other"}}, ON),
+    "Kueue manages them": ({"kind": "StatefulSet", "labels": {"kueue.x-k8s.io/queue-name": "team-a"}}, ON),
 }
 
 

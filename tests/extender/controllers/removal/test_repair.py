@@ -236,7 +236,7 @@ async def test_an_owner_of_two_gangs_is_left_alone() -> None:
 OBSTACLES: dict[str, tuple[dict[str, Any], str]] = {  # case: (fields of the owner, why it cannot leave)
     "suspended": ({"spec": {"suspend": True}}, "its owner is suspended"),
     "over": ({"status": {"conditions": [{"type": "Complete", "status": "True"}]}}, "finished or failed"),
-    "replaced": ({"metadata": {"name": "job", "uid": "another"}}, "replaced by another of the same name"),
+    "replaced": ({"metadata": {"name": "job", "uid": "another"}}, "its owner is gone"),
 }
 
 

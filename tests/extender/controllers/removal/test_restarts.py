@@ -196,21 +196,26 @@ async def test_restarts_are_bounded() -> None:
 
 
 ROBOT = {"apiVersion": "example.com/v1", "kind": "Robot", "name": "r", "uid": "u", "controller": True}
-LEFT_ALONE: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {  # case: (its metadata, its spec, why it is)
-    "Kueue": ({"labels": {"kueue.x-k8s.io/queue-name": "q"}}, {}, "Kueue"),
-    "another manager": ({}, {"managedBy": "example.com/other"}, "managedBy"),
-    "belongs to something else": ({"ownerReferences": [ROBOT]}, {}, "how its owner counts removed pods is not known"),
+QUEUED = {"labels": {"kueue.x-k8s.io/queue-name": "q"}}
+UNKNOWN = "how its owner counts removed pods is not known"
+LEFT_ALONE: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {  # case: (its metadata, how it is, why)
+    "Kueue": (QUEUED, {}, "Kueue"),
+    "Kueue, without suspend": (QUEUED, {"kind": "StatefulSet"}, "Kueue"),
+    "Kueue, by its pods": ({}, {"kind": "StatefulSet", "labels": {"kueue.x-k8s.io/managed": "true"}}, "Kueue"),
+    "another manager": ({}, {"spec": {"managedBy": "example.com/other"}}, "managedBy"),
+    "belongs to something else": ({"ownerReferences": [ROBOT]}, {}, UNKNOWN),
+    "belongs to itself": ({"ownerReferences": "itself"}, {}, UNKNOWN),
 }
 
 
-@pytest.mark.parametrize(("metadata", "spec", "said"), LEFT_ALONE.values(), ids=LEFT_ALONE)
-async def test_owners_that_must_be_left_alone(metadata: dict[str, Any], spec: dict[str, Any], said: str) -> None:
-    async with running(*NODES) as world, started(world, spec=spec) as operator:
+@pytest.mark.parametrize(("metadata", "how", "said"), LEFT_ALONE.values(), ids=LEFT_ALONE)
+async def test_owners_that_must_be_left_alone(metadata: dict[str, Any], how: dict[str, Any], said: str) -> None:
+    async with running(*NODES) as world, started(world, **how) as operator:
+        if metadata.get("ownerReferences") == "itself":
+            metadata = {"ownerReferences": [operator.reference]}
         operator.put(metadata={**operator.owner["metadata"], **metadata})
         await loses(world, for_s=RESTART_S + 60.0)
-        notes = world.told("DisruptionFailed")
-        assert len(notes) == 1
-        assert said in notes[0]
+        assert [said in note for note in world.told("DisruptionFailed")] == [True]
         assert len(operator.uids() & operator.first) == 2
         assert len(world.bound()) == operator.size
 
