@@ -228,7 +228,12 @@ class ClusterCache(ClusterState):
         if last is not None and (last.version == self.version or self._lists):
             return last
         table, gangs = self.nodes.table(), self.gangs.all()
-        attained = ((gangs[key], had) for key, had in self.attained.items() if key in gangs)
+        suspended = [gangs[key] for key in dict.fromkeys(gang for gang, _ in self.attained) if key in gangs]
+        # A gang of the same name with another owner has had nothing.
+        had = (
+            (gang.key, [self.attained.get((gang.key, uid), 0.0) for uid in owner_uids(gang.members)])
+            for gang in suspended
+        )
         self._snapshot = Snapshot(
             version=self.version,
             table=table,
@@ -239,8 +244,7 @@ class ClusterCache(ClusterState):
             exclusions=self.exclusions,
             backing_off_until_s=self.back_offs,
             claims=self.claims,
-            # One of the same name with another owner has had nothing.
-            attained_h={gang.key: had.hours for gang, had in attained if had.owner_uid in owner_uids(gang.members)},
+            attained_h={key: max(hours) for key, hours in had if any(hours)},
             network=self._network,
         )
         return self._snapshot

@@ -15,7 +15,7 @@ import msgspec
 from scoring import GangKey, NodeName, PodUid
 from scoring.model import DaemonSet, MemberClass, Node, Pod, PodGroup, Reservation, Snapshot
 
-_MOST_ATTAINED: Final = 10_000  # Gangs of which is remembered what they had before they were suspended
+_MOST_ATTAINED: Final = 10_000  # Owners of gangs of which is remembered what they had before they were suspended
 _SETTLED_EVERY: Final = 500  # Changes by a list
 MOST_UNREADABLE: Final = 1000  # Objects of a kind that are remembered; their number may be larger
 _WHY_CHARS: Final = 300
@@ -27,13 +27,6 @@ V = TypeVar("V")
 class _Refusal(msgspec.Struct, frozen=True):
     until_s: float
     by: GangKey | None  # Whose member was refused last; `None`: we turned away from the node ourselves
-
-
-class Attained(msgspec.Struct, frozen=True):
-    """Cluster-hours of a gang whose owner was suspended (`scoring.queue.weights`)."""
-
-    owner_uid: str
-    hours: float
 
 
 class ClusterState(ABC):
@@ -51,7 +44,7 @@ class ClusterState(ABC):
         self.exclusions: Mapping[MemberClass, frozenset[NodeName]] = {}  # class without its node affinity → nodes
         self.back_offs: Mapping[GangKey, float] = {}  # gang → Unix seconds before which it may not reserve again
         self.claims: Mapping[GangKey, Reservation] = {}  # gang → the room that others leave for it
-        self.attained: Mapping[GangKey, Attained] = {}  # gang → what it had before it was suspended
+        self.attained: Mapping[tuple[GangKey, str], float] = {}  # gang, its owner's uid → hours before the suspension
         self._committed: dict[PodUid, GangKey] = {}
         self._refusals: dict[MemberClass, dict[NodeName, _Refusal]] = {}
 
@@ -181,11 +174,11 @@ class ClusterState(ABC):
             self.claims = _with(self.claims, gang, claim)
             self.changed()
 
-    def set_attained(self, attained: Mapping[GangKey, Attained]) -> None:
-        """Remember what gangs had until their owners were suspended, for pods of these; the oldest of many leave."""
-        new = {gang: had for gang, had in attained.items() if self.attained.get(gang) != had}
+    def set_attained(self, attained: Mapping[tuple[GangKey, str], float]) -> None:
+        """Remember cluster-hours; those of one owner only grow (docs/safety.md S22), and the oldest of many leave."""
+        new = {owner: hours for owner, hours in attained.items() if hours > self.attained.get(owner, 0.0)}
         if new:
-            old = [(gang, had) for gang, had in self.attained.items() if gang not in new]
+            old = [(owner, hours) for owner, hours in self.attained.items() if owner not in new]
             self.attained = dict([*old, *new.items()][-_MOST_ATTAINED:])
             self.changed()
 

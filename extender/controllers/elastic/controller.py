@@ -106,15 +106,14 @@ async def _prepare(parts: ElasticParts, decided: Change, of: ResizeCause | Resiz
     """Read job and gang now, for a new change or one more step of one; `None`: the gang is gone. _NotSentError."""
     context, key, kind = parts.context, decided.job, KINDS[decided.job.kind]
     view = parts.records.views.get(key)
-    gang = context.cache.gang(view.gang.key) if view is not None and view.gang is not None else None
-    if gang is None:
+    if view is None or view.gang is None or (gang := context.cache.gang(view.gang.key)) is None:
         return None
     if problem := context.notes.problem:
         raise _NotSentError(f"no note of the change could be signed: {problem}", refused=True)
     going: tuple[Fresh, ...] = ()
     try:
         raw = await context.api.get_object(kind.api_version, kind.kind, key.namespace, key.name)
-        seen = read(kind, raw, notes=context.notes)
+        seen = read(kind, raw, notes=context.notes).with_newest_note(view.seen)
         members = await read_members(context.api, gang.key, gang.source)
         if decided.removed > 0:
             workers = [worker for worker in await read_job(context.api, members) if worker.pod.role is Role.WORKER]
@@ -130,7 +129,7 @@ async def _prepare(parts: ElasticParts, decided: Change, of: ResizeCause | Resiz
     elif last is None or (last.at_s, last.target) != (of.intent.at_s, of.intent.target):
         raise _NotSentError(_CHANGED)
     else:
-        change = replace(of, intent=last.one_further(), stepped_s=now_s)
+        change = replace(of, intent=of.intent.one_further(), stepped_s=now_s)
         note = f"From {before} to {after} workers, on the way to {of.intent.goal}: {of.intent.why}"
     if seen.uid != decided.uid or seen.workers != before:
         raise _NotSentError(_CHANGED)

@@ -95,7 +95,8 @@ def look_in_steps(parts: ElasticParts) -> Steps[None]:
 
 def _same_or_new(parts: ElasticParts, seen: Seen, former: JobView | None, hindrance: Unsafe | NotNow | None) -> JobView:
     cache = parts.context.cache
-    gang = former.gang if former is not None and former.seen is seen and former.hindrance == hindrance else None
+    seen = seen.with_newest_note(former.seen) if former is not None else seen
+    gang = former.gang if former is not None and former.seen == seen and former.hindrance == hindrance else None
     if gang is not None and cache.gang(gang.key) is gang and former is not None:
         return former  # its members are those that they were
     pods = cache.pods.of_job(pods_job(seen))

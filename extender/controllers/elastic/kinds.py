@@ -189,6 +189,12 @@ class Seen(msgspec.Struct, frozen=True):
     wants: Wants | None = None  # `None`: it does not say
     bad_wants: bool = False  # What it says is not one of the words
 
+    def with_newest_note(self, former: "Seen") -> "Seen":
+        """The same, with `former`'s note on this very job if that is newer (docs/safety.md S22)."""
+        last = former.intent if former.uid == self.uid else None
+        newer = last is not None and (self.intent is None or self.intent.at_s < last.at_s)
+        return replace(self, intent=last) if newer else self
+
     @property
     def claims(self) -> bool:
         """Whether it says, or our note on it, that it could have fewer or more workers than now."""

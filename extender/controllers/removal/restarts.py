@@ -9,13 +9,12 @@ is repeated after a crash or a lost answer finds itself done.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence, Set
 from contextlib import suppress
 from functools import partial
 from math import ceil
 from typing import Final
 
-from extender.cache.state import Attained
 from extender.controllers.context import ControllerContext, ControlLoop
 from extender.controllers.failure_budget import can_suspend, desired_pods
 from extender.controllers.recorder import Happening, owner_subject, pod_subject
@@ -49,7 +48,7 @@ class Restarts(ControlLoop):
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
         self._waits = 0  # Owners that are to be resumed
-        self._history: dict[GangKey, tuple[float, ...]] = {}  # gang → when repaired here; owners carry it themselves
+        self._history: set[tuple[str, float]] = set()  # Owner's uid, and a moment when it was repaired
         self._gangs: dict[GangKey, list[Ended]] = {}  # gang under way → who asked for it
         self._works = context.background("restart")
         self._search_at_s: float | None = None
@@ -123,19 +122,18 @@ class Restarts(ControlLoop):
                 note = f"The gang is not restarted as a whole, because {verdict.why}."
                 self.context.events.post(pod_subject(gang.members[0]), Happening.NOT_DISRUPTED, note, verdict.why)
             return verdict
-        refused = await self._recreate(verdict, why=why, repair=repair)
-        if refused is None and repair:
-            self._history[key] = (*self._history.get(key, ()), self.context.clock.now_s())
+        repaired_s = float(round(self.context.clock.now_s())) if repair else None  # As it is read from the note again
+        refused = await self._recreate(verdict, why=why, repaired_s=repaired_s)
+        if refused is None and repaired_s is not None:
+            self._history |= {(owner.ref.uid, repaired_s) for owner in verdict.owners}
         return Obstacle(refused) if refused is not None else None
 
     def _unless_too_often(self, case: Case) -> Case | Obstacle:
         now_s = self.context.clock.now_s()
-        self._history = {
-            key: past for key, past in self._history.items() if now_s - past[-1] < suspensions.REMEMBERED_S
-        }
-        noted = {at_s for owner in case.owners for at_s in owner.restarts(self.context.notes, now_s=now_s)}
-        own = (at_s for at_s in self._history.get(case.gang.key, ()) if now_s - at_s < suspensions.REMEMBERED_S)
-        history = tuple(sorted(noted)) or tuple(own)
+        self._history = {(uid, at_s) for uid, at_s in self._history if now_s - at_s < suspensions.REMEMBERED_S}
+        for owner in case.owners:  # A tenant can put an older note back
+            self._history |= {(owner.ref.uid, at_s) for at_s in owner.restarts(self.context.notes, now_s=now_s)}
+        history = self._repairs_of({owner.ref.uid for owner in case.owners})
         if not_before_s(history, self.context.planner.policy.repair) > now_s:
             times = "once" if len(history) == 1 else f"{len(history)} times"
             return Obstacle(f"it was restarted {times} within the last hour")
@@ -144,6 +142,9 @@ class Restarts(ControlLoop):
         if None not in counts and wanted < case.gang.min_member and len(case.gang.placed) >= wanted:
             return Obstacle("its owner wants no more pods than there are", final=True, silent=True)
         return case
+
+    def _repairs_of(self, owners: Set[str]) -> tuple[float, ...]:
+        return tuple(sorted({at_s for uid, at_s in self._history if uid in owners}))
 
     async def _resume_noted(self) -> None:
         try:
@@ -156,14 +157,14 @@ class Restarts(ControlLoop):
                 self._search_at_s = self.context.clock.monotonic_s() + 5.0
             return
         noted: dict[GangKey, list[Controller]] = {}
-        recalled: dict[GangKey, Attained] = {}
+        recalled: dict[tuple[GangKey, str], float] = {}
         unreadable = 0
         for labelled in owners:
             try:
                 owner = FreshOwner.read(labelled.api_version, labelled.kind, labelled.object)
                 note = owner.note(self.context.notes)
                 if levels and (had := owner.attained(self.context.notes)) is not None:
-                    recalled[gang_key(owner.namespace, had.gang)] = Attained(owner.ref.uid, bounded_h(had.hours))
+                    recalled[gang_key(owner.namespace, had.gang), owner.ref.uid] = bounded_h(had.hours)
                 if note is not None and (gang := gang_key(owner.namespace, note.gang)) not in self._gangs:
                     noted.setdefault(gang, []).append(owner.ref)
             except Exception:  # noqa: BLE001 - a tenant's object: all others wait to be resumed (docs/safety.md S21)
@@ -174,7 +175,7 @@ class Restarts(ControlLoop):
         for gang, theirs in sorted(noted.items()):
             self._begin(gang, partial(self._resume, gang, theirs), [])
 
-    async def _recreate(self, case: Case, *, why: str, repair: bool) -> str | None:
+    async def _recreate(self, case: Case, *, why: str, repaired_s: float | None) -> str | None:
         """`None`: done, else why not. Ends when the owners are resumed, however long its pods take."""
         if not all(can_suspend(owner.ref) for owner in case.owners):
             return await self._evict_all(case, why)
@@ -185,7 +186,7 @@ class Restarts(ControlLoop):
             had_h = hours_of(gang, snapshot, now_s=self.context.clock.now_s())
             attained = AttainedNote(key.partition("/")[2], round(had_h, 6))
         for owner in case.owners:
-            refused = await self._suspend(case, owner, why=why, repair=repair, attained=attained)
+            refused = await self._suspend(case, owner, why=why, repaired_s=repaired_s, attained=attained)
             if refused is not None:
                 break  # what was started is brought to its end
             begun.append(owner.ref)
@@ -260,14 +261,15 @@ class Restarts(ControlLoop):
         return [pod for pod in members if not pod.terminal and not (pod.deleting and pod.node in lost)]
 
     async def _suspend(
-        self, case: Case, owner: FreshOwner, *, why: str, repair: bool, attained: AttainedNote | None
+        self, case: Case, owner: FreshOwner, *, why: str, repaired_s: float | None, attained: AttainedNote | None
     ) -> str | None:
         """Suspend one owner; `None`: done. An answer that was lost is made good by a look at the note."""
         note = Note(case.gang.key.partition("/")[2], why, self.context.clock.now_s())
         text = f"The gang is restarted as a whole: {why}. Suspended now, and resumed when its pods are gone."
         cause = Cause(Happening.RESTARTED, text)
+        past = (*self._repairs_of({owner.ref.uid}), repaired_s) if repaired_s is not None else ()
         try:
-            patch = owner.suspend_patch(note, repair=repair, notes=self.context.notes, attained=attained)
+            patch = owner.suspend_patch(note, past, notes=self.context.notes, attained=attained)
             await self.context.disruptions.change_owner(
                 owner_subject(owner.namespace, owner.ref), patch, cause, going=case.pods_of(owner)
             )
@@ -278,8 +280,7 @@ class Restarts(ControlLoop):
             if noted is None:
                 return f"{owner.ref.kind} {owner.ref.name} could not be suspended: {suspensions.words(error)}"
         if attained is not None:
-            had = Attained(owner.ref.uid, bounded_h(attained.hours))
-            self.context.cache.set_attained({case.gang.key: had})
+            self.context.cache.set_attained({(case.gang.key, owner.ref.uid): bounded_h(attained.hours)})
         self.context.decided(Decision("suspend", f"{owner.ref.kind} {owner.ref.name}", case.gang.key))
         self.context.telemetry.restarted("suspended")
         return None

@@ -4,7 +4,7 @@ docs/safety.md S8, S10, S11. Nothing is written here: verdicts and patches out. 
 it; an owner without our note (docs/safety.md S22) is never resumed; every patch names the version that was read.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -107,12 +107,11 @@ class FreshOwner(msgspec.Struct, frozen=True):
         moments = [float(part) for part in text.split(",") if part.isascii() and part.isdigit() and len(part) < 13]
         return tuple(sorted(at_s for at_s in moments if now_s - at_s < REMEMBERED_S))
 
-    def suspend_patch(self, note: Note, *, repair: bool, notes: Notes, attained: AttainedNote | None = None) -> bytes:
-        """Merge patch that suspends it; with `repair` the moment goes into its history. ValueError: no note can."""
+    def suspend_patch(self, note: Note, past: Sequence[float], *, notes: Notes, attained: AttainedNote | None) -> bytes:
+        """Merge patch that suspends it; `past`: restarts that it is to remember, if any. ValueError: no note can."""
         written = {NoteKind.RESUME: msgspec.json.encode(Note(note.gang, note.why[:_WHY_CHARS], note.at_s)).decode()}
-        if repair:
-            moments = (*self.restarts(notes, now_s=note.at_s), note.at_s)[-_MOST_MOMENTS:]
-            written[NoteKind.RESTARTS] = ",".join(f"{at_s:.0f}" for at_s in moments)
+        if past:
+            written[NoteKind.RESTARTS] = ",".join(f"{at_s:.0f}" for at_s in past[-_MOST_MOMENTS:])
         if attained is not None:
             written[NoteKind.ATTAINED] = msgspec.json.encode(attained).decode()
         annotations = {kind.value: notes.write(kind, self._bearer, content) for kind, content in written.items()}

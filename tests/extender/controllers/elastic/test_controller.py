@@ -25,13 +25,16 @@ from tests.fakes.notes import bearer_of, notes_of_a_former_process
 pytestmark = pytest.mark.looptime
 
 
-async def test_a_job_gives_way_and_grows_back() -> None:
+@pytest.mark.parametrize("note", ["stays", "is taken off"])
+async def test_a_job_gives_way_and_grows_back(note: str) -> None:
     async with full() as here:
         await here.gives_way(limit_s=5.0)
         assert set(here.claims) == {key("heavy")}
         await here.heavy_runs(limit_s=ENDS_S + 5.0)
         assert here.on_nodes("low") == [0, 1, 2]
         await here.nothing_is_kept()
+        if note == "is taken off":
+            here.api.store.merge_patch(JOBS, "default", "low", {"metadata": {"annotations": {LAST_CHANGE: None}}})
         here.end("heavy")
         await here.until("low has grown", lambda: here.on_nodes("low") == [0, 1, 2, 3, 4, 5], limit_s=ENDS_S + 15.0)
 

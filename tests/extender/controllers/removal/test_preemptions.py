@@ -15,12 +15,14 @@ from extender.controllers.removal.suspensions import RAN_BEFORE
 from extender.controllers.removals import QUIET_S
 from extender.errors import ApiError, ApiUnavailableError
 from extender.kube.calls import PODS
+from extender.signed_notes import NoteKind
 from scoring.model.reasons import Reason
 from scoring.preempt import preemption
 from tests.extender.beside import playing
 from tests.extender.controllers.operator import Operator, schedule
 from tests.extender.scheduling.world import World, key, node_json, running, unfinished
 from tests.fakes.cluster_api import FakeClusterApi
+from tests.fakes.notes import bearer_of, notes_of_a_former_process
 
 pytestmark = pytest.mark.looptime
 
@@ -307,14 +309,16 @@ async def test_what_it_has_had_survives_a_restart(suspended: bool) -> None:
             assert world.service.cache.snapshot().attained_h[key("long")] == pytest.approx(0.11, rel=0.1)
 
 
-async def test_what_a_tenant_wrote_does_not_count() -> None:
+async def test_an_older_note_of_ours_takes_nothing_back() -> None:
+    """Neither that of an earlier suspension, nor one on another job that was the same gang once."""
     async with long_left() as (world, long, _):
-        api, note = world.api, long.annotations_of_owner["netgang.io/attained"]
-    wrong = {"metadata": {"annotations": {"netgang.io/attained": note.replace('"hours":0.1', '"hours":0.0')}}}
-    api.store.merge_patch(long.resource, "default", "long", wrong)
-    async with running(api=api, **LEVELS) as world:
-        await world.settle(5.0)
-        assert key("long") not in world.service.cache.snapshot().attained_h
+        had_h, labels = world.service.cache.snapshot().attained_h, long.owner["metadata"]["labels"]
+        for name in ("long", "other"):
+            owner = world.api.add({**long.owner, "metadata": {"name": name, "labels": labels}})
+            old = notes_of_a_former_process().write(NoteKind.ATTAINED, bearer_of(owner), '{"gang":"long","hours":0.05}')
+            world.api.add({**owner, "metadata": {**owner["metadata"], "annotations": {NoteKind.ATTAINED.value: old}}})
+        await world.settle(305.0)  # they are read every five minutes
+        assert world.service.cache.snapshot().attained_h == had_h
 
 
 async def test_another_job_of_the_name_has_had_nothing() -> None:

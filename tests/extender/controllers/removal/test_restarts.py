@@ -185,10 +185,16 @@ async def test_an_outage_while_it_is_suspended() -> None:
         assert not operator.suspended
 
 
-async def test_restarts_are_bounded() -> None:
+@pytest.mark.parametrize("put_back", [False, True], ids=["as they are noted", "their first note is put back"])
+async def test_restarts_are_bounded(put_back: bool) -> None:
+    """By the notes on the owner, and by what this process has read or written there before (docs/safety.md S22)."""
     async with running(*NODES) as world, started(world) as operator:
+        first: dict[str, str] = {}
         for done in (1, 1, 2, 2):
             await loses(world, for_s=40.0)
+            first = first or operator.annotations_of_owner
+            if put_back:
+                operator.put(metadata={**operator.owner["metadata"], "annotations": first})
             assert restarts(world) == done
             assert len(world.bound()) == operator.size
         notes = world.told("DisruptionFailed")

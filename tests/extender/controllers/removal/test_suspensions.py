@@ -44,7 +44,7 @@ def test_suspended_and_resumed_an_owner_is_as_it_was(ref: Controller, resumed: b
     """A note that is only forgotten leaves the switch; a restart that repairs nothing has no history."""
     before = owner(ref, spec={"other": 1}, metadata={"labels": {"a": "b"}, "annotations": {"c": "d"}})
     note = Note("g", "w-3 was lost", 1000.0)
-    patch = before.suspend_patch(note, repair=resumed, notes=NOTES)
+    patch = before.suspend_patch(note, (1000.0,) if resumed else (), notes=NOTES, attained=None)
     assert json.loads(patch)["metadata"]["resourceVersion"] == "7"
     held = patched(before, patch)
     assert (held.suspended, held.note(NOTES)) == (True, note)
@@ -84,9 +84,11 @@ def test_notes_that_do_not_count(text: str | None) -> None:
 def test_the_history_keeps_an_hour() -> None:
     """And what is not ours counts for nothing."""
     assert owner(metadata={"annotations": {HISTORY: "5000,5001,5002"}}).restarts(NOTES, now_s=5003.0) == ()
+    forged = {NoteKind.ATTAINED.value: '{"gang":"g","hours":0.01}'}
+    assert owner(metadata={"annotations": forged}).attained(NOTES) is None
     before = owner(metadata={"annotations": {HISTORY: noted(HISTORY, "10,5000,nonsense,4000")}})
     assert before.restarts(NOTES, now_s=7000.0) == (4000.0, 5000.0)
-    patch = json.loads(before.suspend_patch(Note("g", "", 8000.0), repair=True, notes=NOTES))
+    patch = json.loads(before.suspend_patch(Note("g", "", 8000.0), (5000.0, 8000.0), notes=NOTES, attained=None))
     assert patch["metadata"]["annotations"][HISTORY] == noted(HISTORY, "5000,8000")
 
 
