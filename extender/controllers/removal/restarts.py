@@ -23,6 +23,7 @@ from extender.controllers.removal.suspensions import AttainedNote, Case, FreshOw
 from extender.controllers.removals import Cause, read_members, read_owner
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from extender.runtime.decision_lines import Decision
+from extender.signed_notes import NoteKind
 from scoring import GangKey, NodeName
 from scoring.model import Controller, Pod
 from scoring.model.gang import gang_key
@@ -48,6 +49,7 @@ class Restarts(ControlLoop):
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
         self._waits = 0  # Owners that are to be resumed
+        self._suspended: set[str] = set()  # Uids of those of them that this process has suspended
         self._history: set[tuple[str, float]] = set()  # Owner's uid, and a moment when it was repaired
         self._gangs: dict[GangKey, list[Ended]] = {}  # gang under way → who asked for it
         self._works = context.background("restart")
@@ -210,6 +212,7 @@ class Restarts(ControlLoop):
                             break
             finally:
                 self._waits -= 1
+                self._suspended.discard(ref.uid)
 
     async def _finished(self, key: GangKey, ref: Controller, began_s: float) -> bool:
         """Whether there is nothing more to do for the owner."""
@@ -238,7 +241,10 @@ class Restarts(ControlLoop):
         except NotFoundError:
             return None
         owner = FreshOwner(ref, content) if content is not None else None
-        return owner if owner is not None and owner.note(self.context.notes) is not None else None
+        if owner is None or not owner.carries(NoteKind.RESUME):
+            return None
+        # What we did ourselves we know, whatever has become of the note's text.
+        return owner if ref.uid in self._suspended or owner.note(self.context.notes) is not None else None
 
     async def _is_empty(self, key: GangKey, owner: FreshOwner, began_s: float) -> bool:
         """Whether no member is left that its owner would have to see the end of. Errors: ApiError and its kind."""
@@ -279,6 +285,7 @@ class Restarts(ControlLoop):
                 noted = await self._read_noted(case.gang.key, owner.ref)
             if noted is None:
                 return f"{owner.ref.kind} {owner.ref.name} could not be suspended: {suspensions.words(error)}"
+        self._suspended.add(owner.ref.uid)
         if attained is not None:
             self.context.cache.set_attained({(case.gang.key, owner.ref.uid): bounded_h(attained.hours)})
         self.context.decided(Decision("suspend", f"{owner.ref.kind} {owner.ref.name}", case.gang.key))

@@ -83,8 +83,7 @@ class FreshOwner(msgspec.Struct, frozen=True):
     @property
     def over(self) -> bool:
         """Whether it is being deleted, finished or failed: it is not to be resumed."""
-        status = self.content.get("status") or {}
-        ended = failure_budget.true_condition(status, "Complete", "Failed", "FailureTarget", "Succeeded")
+        ended = failure_budget.true_condition(self.content.get("status") or {}, *KINDS[self.ref.group_kind].over)
         return bool(ended or self._metadata.get("deletionTimestamp"))
 
     @property
@@ -119,8 +118,12 @@ class FreshOwner(msgspec.Struct, frozen=True):
 
     def resume_patch(self, *, resume: bool) -> bytes:
         """Merge patch that resumes it, and takes our note off; without `resume` (another client decided) only that."""
-        has_had = NoteKind.ATTAINED.value in (self._metadata.get("annotations") or {})
-        return self._patch({_LABEL: _RAN if has_had else None}, {NOTE: None}, suspend=False if resume else None)
+        label = _RAN if self.carries(NoteKind.ATTAINED) else None
+        return self._patch({_LABEL: label}, {NOTE: None}, suspend=False if resume else None)
+
+    def carries(self, kind: NoteKind) -> bool:
+        """Whether it has such a note, or a text in its place that is none of ours."""
+        return kind.value in (self._metadata.get("annotations") or {})
 
     @property
     def _bearer(self) -> Bearer:  # by the uid as it was read

@@ -138,6 +138,15 @@ async def test_a_job_that_its_user_suspended_is_never_resumed() -> None:
         assert world.api.store.get(operator.resource, "default", "copy")["spec"]["suspend"] is True
 
 
+async def test_what_this_process_suspended_it_resumes() -> None:
+    async with suspended() as (world, operator):
+        note = operator.annotations_of_owner[NOTE]
+        operator.put(metadata={**operator.owner["metadata"], "annotations": {NOTE: note[:-5]}})  # it fails the check
+        operator.ends = True
+        await world.settle(QUIET_S)
+        assert not operator.suspended
+
+
 async def test_a_job_that_its_user_resumed_is_only_forgotten() -> None:
     async with suspended() as (world, operator):
         operator.put(spec={"suspend": False})

@@ -101,7 +101,7 @@ STATES: dict[str, tuple[dict[str, Any], bool, bool]] = {  # case: (fields, stopp
     "has stopped": (says("Suspended"), True, False),
     "runs again": (says("Suspended", "False"), False, False),
     "a Job is complete": (says("Complete"), False, True),
-    "a TFJob has succeeded": (says("Succeeded"), False, True),
+    "a TFJob has succeeded": ({"ref": TF_JOB, **says("Succeeded")}, False, True),
     "is about to fail": (says("FailureTarget"), False, True),
     "is being deleted": ({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}, False, True),
 }
