@@ -147,7 +147,7 @@ def _lines(console: Console, listed: Sequence[Job], *, wide: bool) -> Renderable
                 NONE if last is None else str(last.step),
                 NONE if loss is None else f"{loss:.4g}",
                 NONE if speed is None else f"{speed:.4g}",
-                NONE if last is None else f"{duration(last.age_s)} ago",
+                NONE if last is None else f"{duration_text(last.age_s)} ago",
             ]
         asked = ""  # By its metrics
         if (metrics := job.metrics) is not None and metrics.reason:
@@ -186,17 +186,6 @@ def amiss_text(amiss: AgentsAmiss) -> str:
     return f"{since}: {names}{f'; all in zone {amiss.zone}' if amiss.zone is not None else ''}"
 
 
-def duration(seconds: float) -> str:
-    """Rough, for people.
-
-    >>> [duration(seconds) for seconds in (0.4, 59.0, 600.0, 90000.0)]
-    ['0 s', '59 s', '10 min', '25 h']
-    """
-    if seconds < 120.0:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60.0:.0f} min" if seconds < 7200.0 else f"{seconds / 3600.0:.0f} h"
-
-
 def links_table(console: Console, links: Sequence[NodeLink]) -> RenderableType:
     """A line for each measured link."""
     rows = [
@@ -206,7 +195,7 @@ def links_table(console: Console, links: Sequence[NodeLink]) -> RenderableType:
             _amount(link.loss_ratio, "ratio"),
             _amount(link.delay_ms, "ms"),
             _amount(link.throughput_bps, "bit/s"),
-            NONE if link.age_s is None else duration(link.age_s),
+            NONE if link.age_s is None else duration_text(link.age_s),
         )
         for link in sorted(links, key=lambda link: (natural_key(link.source), natural_key(link.target)))
     ]
@@ -221,7 +210,7 @@ def link_table(console: Console, link: LinkInFull, *, wide: bool) -> RenderableT
         for reading in (part.there, part.back):
             cells.append(_amount(None if reading is None else reading.value, part.unit))
             if wide:
-                cells += [NONE, NONE] if reading is None else [duration(reading.age_s), reading.origin or NONE]
+                cells += [NONE, NONE] if reading is None else [duration_text(reading.age_s), reading.origin or NONE]
         counts = _amount(part.counts, part.unit) if limit is None else f"at best {_amount(limit, part.unit)}"
         rows.append((*cells, counts, part.basis, f"{part.points:.2f}"))
     rows.append(("sum", *[NONE] * (len(rows[0]) - 2 if rows else 4), f"{link.points:.2f}"))
