@@ -23,8 +23,6 @@ COLOURS: Final = {"WAITING": "yellow", "STARVING": "hot_pink", "RUNNING": "green
 _WIDE_OF_JOB: Final = ("NODES", "ZONES", "WEIGHT", "NETWORK", "STEP", "LOSS", "SAMPLES/S", "REPORTED")
 _MEMBERS: Final = 20
 _DECISIONS: Final = 5
-_NEVER: Final = frozenset(("IMPOSSIBLE", "INVALID_GROUP", "MIXED_SCHEDULERS", "MIXED_PRIORITIES", "NO_ALLOWED_ZONE"))
-"""Reasons that waiting does not take away"""
 _GONE: Final = {"absent": "gone", "settled": "running or ended"}  # Of a gang for which nothing is to be decided
 _STATES: Final = {"admitted": "green", "running": "green", "waiting": "yellow"}
 
@@ -85,14 +83,14 @@ def _why(gang: QueuedGang, gangs: Sequence[QueuedGang]) -> list[str]:
 def plan_table(console: Console, plan: PlanOfFiles) -> RenderableType:
     """A line for each gang, in the order of the queue: its nodes, or why it waits; then reserved nodes."""
     rows, gangs = [], list[AdmittedGang | WaitingGang]((*plan.admitted, *plan.waiting))
-    for gang in sorted(gangs, key=lambda gang: (gang.rank, gang.gang)):
+    for gang in sorted(gangs, key=lambda gang: (gang.rank or math.inf, gang.gang)):
         if isinstance(gang, AdmittedGang):
             nodes = ", ".join(f"{pod} → {node}" for pod, node in gang.members.items())
             score = NONE if gang.score is None else f"{gang.score:.1f}"
             rows.append((str(gang.rank), gang.gang, "admitted", gang.zone, score, nodes))
         else:
             why = f"{gang.reason.removeprefix('netgang: ')}{f' ({gang.detail})' if gang.detail else ''}"
-            rows.append((str(gang.rank), gang.gang, "waiting", NONE, NONE, why))
+            rows.append((str(gang.rank or NONE), gang.gang, "waiting", NONE, NONE, why))
     parts: list[RenderableType] = []
     if rows:
         names = ("RANK", "GANG", "PLAN", "ZONE", "SCORE", "NODES OR WHY")
@@ -366,11 +364,10 @@ def _submitted(after: Fate) -> str:
         score = "" if after.score is None else f", network score {after.score:.1f}"
         return f"would start now in zone {after.zone or '(none)'}{score}"
     why = (after.reason or after.state).removeprefix("netgang: ") + (f" ({after.detail})" if after.detail else "")
-    if after.code in _NEVER:
+    if after.rank is None:
         return f"would not start as it is: {why}"
-    rank = f", rank {after.rank}" if after.rank is not None else ""
     behind = f", behind {some(after.behind)}" if after.behind else ""
-    return f"would wait{rank}{behind}: {why}"
+    return f"would wait, rank {after.rank}{behind}: {why}"
 
 
 def _turned(gang: Turned, then: str) -> tuple[str, ...]:

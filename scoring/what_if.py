@@ -69,7 +69,7 @@ class Fate(msgspec.Struct, frozen=True):
     """One gang in one plan."""
 
     state: str  # admitted, waiting, settled (it wants no nodes) or absent.
-    rank: int | None = None
+    rank: int | None = None  # null: it does not wait, or never starts as it is.
     zone: str | None = None  # With commas.
     members: Mapping[str, NodeName] = {}  # pod → planned node.
     code: str | None = None  # Name of the reason.
@@ -117,8 +117,9 @@ def what_if(
     after = plan(situation.snapshot, situation.policy, now_s=situation.now_s, previous=before, cache=cache)
     lists: dict[str, list[Turned]] = {"admitted": [], "refused": [], "moved": [], "other": []}
     old, new = base.snapshot.gangs, situation.snapshot.gangs
+    ranks_before, ranks_after = before.ranks(), after.ranks()
     for key in sorted({*old, *new, *before.waiting, *before.admitted}):
-        turned = Turned(key, _fate(old.get(key), before), _fate(new.get(key), after))
+        turned = Turned(key, _fate(old.get(key), before, ranks_before), _fate(new.get(key), after, ranks_after))
         if (kind := _kind(turned)) is not None:
             lists[kind].append(replace(turned, after=replace(turned.after, behind=_behind(key, after))))
     return Supposed(
@@ -184,16 +185,16 @@ def supposed_text(what: WhatIf) -> str:
     return ", ".join(parts)
 
 
-def _fate(gang: Gang | None, plan: Plan) -> Fate:
+def _fate(gang: Gang | None, plan: Plan, ranks: Mapping[GangKey, int]) -> Fate:
     if gang is None:
         return Fate("absent")
     if (admission := plan.admitted.get(gang.key)) is not None:
         names = {pod.uid: str(pod.name) for pod in gang.members}
         members = dict(sorted((names.get(uid, str(uid)), node) for uid, node in admission.members.items()))
-        return Fate("admitted", admission.rank, ",".join(admission.zones) or None, members, score=admission.score)
+        return Fate("admitted", ranks[gang.key], ",".join(admission.zones) or None, members, score=admission.score)
     if (waiting := plan.waiting.get(gang.key)) is not None:
-        reason = waiting.reason
-        return Fate("waiting", waiting.rank, code=reason.name, reason=reason.value, detail=waiting.detail)
+        reason, rank = waiting.reason, ranks.get(gang.key)
+        return Fate("waiting", rank, code=reason.name, reason=reason.value, detail=waiting.detail)
     return Fate("settled")
 
 

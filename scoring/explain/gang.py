@@ -31,7 +31,6 @@ from scoring.queue.statuses import camel_case
 from scoring.queue.weights import is_wide
 from scoring.score.zone_distance import near_problem
 
-NEVER: Final = frozenset({Reason.IMPOSSIBLE, Reason.NO_ALLOWED_ZONE})  # Neither time nor the end of jobs helps
 _GANGS_NAMED: Final = 2
 _MOST_WORDS: Final = 3  # Different refusals of kube-scheduler that are shown
 _WANTS_NODES: Final = WANTS_ROOM | {Reason.FILTERED, Reason.IMPOSSIBLE, Reason.RESERVED, Reason.SPILL_WAIT}
@@ -150,7 +149,7 @@ def explain(
         state="admitted" if admission else "waiting" if waiting else "running",
         source=gang.source,
         min_member=gang.min_member,
-        rank=admission.rank if admission else waiting.rank if waiting else None,
+        rank=turn.rank,
         zone=zones_text(admission.zones) if admission else None,
         score=admission.score if admission else None,
         code=waiting.reason.name if waiting else None,

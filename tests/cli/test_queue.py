@@ -58,7 +58,7 @@ def test_the_queue_is_in_the_order_of_turns() -> None:
         "1 a/first WAITING 0/2 100 s admitted to zone a, starting",
         "2 b/fits WAITING 0/2 100 s most room in zone a: 0 of 2 members",
         "3 a/second WAITING 0/1 100 s most room in zone a: 0 of 1 members",
-        "4 b/huge WAITING 0/9 – 9 members at once fit in no allowed zone, even when it is empty",
+        "– b/huge WAITING 0/9 – 9 members at once fit in no allowed zone, even when it is empty",
         "4 WAITING; order: weight",
     ]
 

@@ -100,6 +100,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
         "kube-scheduler itself plans default/g, by spec.schedulingGroup without gate netgang.io/gang"),
     "no template": ({"kind": "Job", "metadata": {"name": "j"}, "spec": {}}, "Job j: not as its kind is written"),
     "no replicas": (job(0), "Job g: it makes no pods"),
+    "too few pods": (job(1), "pods: gang default/g has 1 pod, and its minimum is 2: it would never start"),
 }  # fmt: skip
 
 
