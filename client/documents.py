@@ -259,10 +259,10 @@ async def fetch(
 def path_of(*parts: str) -> str:
     """A path of any names.
 
-    >>> path_of("v1", "explain", "team-a", "a/b?c")
-    '/v1/explain/team-a/a%2Fb%3Fc'
+    >>> path_of("v1", "explain", "team-a", "a/b?c"), path_of("..")
+    ('/v1/explain/team-a/a%2Fb%3Fc', '/%2E%2E')
     """
-    return "".join(f"/{quote(part, safe='')}" for part in parts)
+    return "".join(f"/{quote(part, safe='') if part.strip('.') else part.replace('.', '%2E')}" for part in parts)
 
 
 def decoded(body: bytes, kind: type[_T], *, where: str) -> _T:

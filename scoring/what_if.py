@@ -22,7 +22,7 @@ _MOST_ADVANCE_S: Final = 366 * 86_400.0  # Farther ahead nothing is known of wha
 _VERSION: Final = -1  # Of a snapshot that is only supposed; those of the cluster are not negative
 _MANY: Final = Meta(max_length=1000)
 _Nodes: TypeAlias = Annotated[tuple[Annotated[NodeName, Meta(max_length=253)], ...], _MANY]
-_Key: TypeAlias = Annotated[str, Meta(max_length=507, pattern=r"^[^/]+/[^/]+$", description="NAMESPACE/NAME")]
+_Key: TypeAlias = Annotated[str, Meta(max_length=507, pattern=r"^[^/]+/.", description="NAMESPACE/NAME")]
 
 
 class MisfitError(ValueError):

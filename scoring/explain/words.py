@@ -78,7 +78,7 @@ def some(names: Iterable[str], most: int = _NAMED) -> str:
 def gangs_seen_from(namespace: str, gangs: Iterable[str], most: int = _NAMED) -> str:
     """Gangs by name for people of `namespace`; those of other namespaces are counted, as their names are not theirs.
 
-    >>> gangs_seen_from("a", ["a/x", "b/y"]), gangs_seen_from("a", ["b/y", "c/z"])
+    >>> gangs_seen_from("a", ["a/x", "b/y"]), gangs_seen_from("a", ["b/_y", "c/-ü/z"])
     ("a/x and another namespace's gang", '2 gangs of other namespaces')
     """
     listed = list(gangs)
