@@ -166,7 +166,7 @@ class Supposing(msgspec.Struct, frozen=True):
 @having(reach=Reach)
 def explain(
     reach: Reach,
-    name: Annotated[str, typer.Argument(metavar="[NAMESPACE/]NAME", help="A gang, or one of its pods.")],
+    name: Annotated[str, typer.Argument(metavar="[NAMESPACE/]NAME", help="A gang, one of its pods, or its job.")],
     namespace: Annotated[str | None, option("Namespace of NAME.", "none", "--namespace", "-n")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -176,10 +176,11 @@ def explain(
     """
     from cli.tables import print_explanation
     from client import documents
+    from scoring.explain.gang import Explained
 
     with clear_errors():
-        asked = partial(documents.explanation, name=reach.named(name, namespace))
-        document, body = reach.ask(asked, "asking the planner")
+        path = documents.path_of("v1", "explain", *reach.named(name, namespace).split("/", 1))
+        document, body = reach.ask(partial(documents.ask, path=path, kind=Explained), "asking the planner")
     print_answer(body, partial(print_explanation, Console(), document), as_json=as_json)
 
 

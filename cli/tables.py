@@ -1,7 +1,6 @@
 """What commands print for people: gangs, plans, jobs and links in lists, explanations in sentences."""
 
 import math
-import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
@@ -12,7 +11,7 @@ from rich.text import Text
 from cli.output import NONE, columns, print_lines, safe
 from client.documents import NodeLink
 from extender.schemas import AgentsAmiss, Job, JobInFull, JobList, LinkInFull, Network
-from scoring.explain.gang import Explained, ExplainedPod
+from scoring.explain.gang import Explained
 from scoring.explain.queue_report import AdmittedGang, PlaceInQueue, PlanOfFiles, Queue, QueuedGang, WaitingGang
 from scoring.explain.words import counted, duration_text, moment_text, some, value_text
 from scoring.explain.zones import GangNetwork, ZoneVerdict
@@ -195,7 +194,7 @@ def links_table(console: Console, links: Sequence[NodeLink]) -> RenderableType:
             _amount(link.throughput_bps, "bit/s"),
             NONE if link.age_s is None else duration_text(link.age_s),
         )
-        for link in sorted(links, key=lambda link: (natural_key(link.source), natural_key(link.target)))
+        for link in sorted(links, key=lambda link: (link.source, link.target))
     ]
     return columns(console, ("FROM", "TO", "LOSS", "DELAY", "THROUGHPUT", "AGE"), rows)
 
@@ -235,21 +234,8 @@ def _amount(value: float | None, unit: str) -> str:
     return f"{amount:.4g} {of}"
 
 
-def natural_key(name: str) -> tuple[tuple[str | int, ...], str]:
-    """Sort key by which node2 comes before node10: the texts and the numbers between them, by turns.
-
-    >>> sorted(["node10", "node2", "n", "10.0.0.9", "10.0.0.10"], key=natural_key)
-    ['10.0.0.9', '10.0.0.10', 'n', 'node2', 'node10']
-    """
-    parts = re.split(r"([0-9]{1,18})", name)
-    return tuple(int(part) if place % 2 else part for place, part in enumerate(parts)), name
-
-
-def print_explanation(console: Console, explained: Explained | ExplainedPod) -> None:
-    """Why a gang or pod is where it is."""
-    if isinstance(explained, ExplainedPod):
-        _say(console, f"{explained.pod.name} is a pod of no gang; node: {explained.pod.node or 'none yet'}")
-        return
+def print_explanation(console: Console, explained: Explained) -> None:
+    """Why a gang is where it is."""
     where = f" in zone {explained.zone}" if explained.zone else ""
     where += "" if explained.score is None else f", network score {explained.score:.1f}"
     _say(console, f"{explained.gang}: {explained.state}{where}", style=_STATES.get(explained.state, ""))

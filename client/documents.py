@@ -30,7 +30,6 @@ from extender.kube.transport import client_of, refusal
 from extender.network import answers
 from extender.ports import SystemClock
 from extender.schemas import JobList, Network, Pairs, Problem
-from scoring.explain.gang import Explained, ExplainedPod
 
 _T = TypeVar("_T")
 _TIMEOUT_S: Final = 30.0
@@ -183,14 +182,6 @@ async def jobs(door: Door, *, namespace: str | None) -> Fetched[JobList]:
     """/v1/jobs."""
     query = {"limit": str(_MOST_JOBS)} | ({"namespace": namespace} if namespace is not None else {})
     return await ask(door, "/v1/jobs", JobList, query=query)
-
-
-async def explanation(door: Door, name: str) -> Fetched[Explained | ExplainedPod]:
-    """/v1/explain of the gang or pod NAMESPACE/NAME."""
-    path = path_of("v1", "explain", *name.split("/", 1))
-    document = await ask(door, path, dict[str, Any])
-    kind: type[Explained] | type[ExplainedPod] = Explained if "gang" in document.document else ExplainedPod
-    return Fetched(decoded(document.body, kind, where=door.url.rstrip("/") + path), document.body)
 
 
 class NodeLink(NamedTuple):

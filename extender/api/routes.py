@@ -109,9 +109,8 @@ def _documents(views: Views) -> APIRouter:
         responses=answers(Explained, _PROBLEMS),
     )
     async def explain(namespace: Name, name: GangName) -> Response:
-        if (document := await views.explain(namespace, name)) is None:
-            why = views.unreadable_objects.named(namespace, name) or f"no gang or pod {namespace}/{name} is known"
-            return problem_response(HTTPStatus.NOT_FOUND, why)
+        if isinstance(document := await views.explain(namespace, name), str):
+            return problem_response(HTTPStatus.NOT_FOUND, document)
         return document_response(document)
 
     @router.get("/network", summary="The network as the planner sees it", responses=answers(Network))

@@ -102,21 +102,6 @@ class Explained(msgspec.Struct, frozen=True):
     repair: str = ""  # What a gang that lost members waits for.
 
 
-class PodPlace(msgspec.Struct, frozen=True):
-    """Where a pod is."""
-
-    name: str
-    uid: str
-    own: bool  # netgang schedules it.
-    node: str | None
-
-
-class ExplainedPod(msgspec.Struct, frozen=True):
-    """A pod of no gang."""
-
-    pod: PodPlace
-
-
 def explain(
     snapshot: Snapshot,
     plan: Plan,
