@@ -284,6 +284,8 @@ def print_supposed(console: Console, supposed: Supposed) -> None:
         *(_turned(gang, "moved") for gang in supposed.moved),
         *(_turned(gang, _GONE.get(gang.after.state, gang.after.state)) for gang in supposed.other),
     ]
+    for note in supposed.notes:
+        _say(console, f"note: {note}", style="yellow")
     _print_lines(console, ("GANG", "NOW", "THEN", "ZONE", "WHERE OR WHY"), rows)
     if not rows:
         _say(console, "nothing would be different for any gang")

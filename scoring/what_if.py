@@ -12,9 +12,12 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from scoring import GangKey, NodeName, PodUid
-from scoring.explain.words import counted, duration_text, some
+from scoring.explain.gang import uncounted_names
+from scoring.explain.words import counted, duration_text, near_names, some
 from scoring.model import Gang, Pod, Policy, Reason, Reservation, Snapshot
+from scoring.model.policy import gang_options
 from scoring.plan import Plan, PlannerCache, plan
+from scoring.score.zone_distance import near_problem
 
 MOST_PODS: Final = 10_000
 MOST_BEHIND: Final = 10  # Gangs that are named
@@ -97,6 +100,7 @@ class Supposed(msgspec.Struct, frozen=True):
     refused: tuple[Turned, ...]  # Are admitted now, and would wait.
     moved: tuple[Turned, ...]  # Are admitted either way, elsewhere.
     other: tuple[Turned, ...]  # Are there in one of the two plans alone, or wait for another reason.
+    notes: tuple[str, ...] = ()  # What of the submitted pods was not understood, or is not counted.
 
 
 def what_if(
@@ -126,6 +130,7 @@ def what_if(
         said=supposed_text(what),
         at_s=situation.now_s,
         gangs={"admitted": len(after.admitted), "waiting": len(after.waiting)},
+        notes=tuple(f"{gang.key}: {note}" for gang in gangs for note in mistakes(gang, situation)),
         **{kind: tuple(turned) for kind, turned in lists.items()},
     )
 
@@ -139,8 +144,7 @@ def supposed(base: Situation, what: WhatIf, *, gangs: Sequence[Gang] = (), polic
         named, pods = left.get(GangKey(job)), (pod for gang in left.values() for pod in gang.members if pod.job == job)
         leave = {pod.uid: pod for pod in (named.members if named is not None else pods)}
         if not leave:
-            first = ", ".join(sorted(left)[:3]) or "none"
-            raise MisfitError(f"remove_jobs: no gang and no job {job} is known; gangs: {first}")
+            raise MisfitError(f"remove_jobs: no gang and no job {job} is known{near_names(job, left)}")
         gone |= leave
         for key, gang in list(left.items()):
             members = tuple(pod for pod in gang.members if pod.uid not in leave)
@@ -172,6 +176,16 @@ def supposed(base: Situation, what: WhatIf, *, gangs: Sequence[Gang] = (), polic
         claims={key: claim for key, claim in before.claims.items() if key in left},
     )
     return Situation(snapshot, policy or base.policy, now_s)
+
+
+def mistakes(gang: Gang, situation: Situation) -> tuple[str, ...]:
+    """Sentences on what the gang's pods ask for and do not get: values that are not understood, or not counted."""
+    snapshot, policy, namespace = situation.snapshot, situation.policy, gang.key.partition("/")[0]
+    options = gang_options(dict(gang.options), policy, namespace=namespace)
+    near = near_problem(options.near, snapshot.table, snapshot.network, policy)
+    names, shows = uncounted_names(snapshot.table, gang.members), "no node's allocatable shows"
+    uncounted = (f"{shows} {name}: kube-scheduler alone counts it" for name in names)
+    return (*dict.fromkeys(slip for pod in gang.members for slip in pod.misspelt), *options.problems, *near, *uncounted)
 
 
 def supposed_text(what: WhatIf) -> str:

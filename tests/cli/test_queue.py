@@ -13,7 +13,7 @@ from scoring.explain.queue_report import Queue, report
 from scoring.model.policy import Policy
 from scoring.plan import Plan, plan
 from tests.builders import gang, node, snapshot
-from tests.cli.world import as_json, run, shown
+from tests.cli.world import as_json, refused, run, shown
 
 PATH = "/v1/queue"
 EMPTY: dict[str, Any] = {"at_s": 1.0, "order": "weight", "counts": {}, "gangs": [], "shares": []}
@@ -91,7 +91,17 @@ def test_filters_are_for_people_and_machines() -> None:
     found = as_json("queue", "--namespace", "b", told={PATH: queue})
     assert as_json("queue", told={PATH: queue}) == queue
     assert {one["gang"] for one in found["gangs"]} == {"b/fits", "b/huge"}
-    assert found | {"gangs": []} == queue | {"gangs": []}
+    assert found | {"gangs": []} == queue | {"gangs": [], "counts": {**queue["counts"], "WAITING": 2}}
+    assert lines(queue, "-n", "a")[-1] == "2 WAITING; order: weight"
+
+
+def test_what_is_not_known_is_wrong_use() -> None:
+    for arguments, said in (
+        (("a/secnd",), "no gang a/secnd is known; did you mean second?"),
+        (("exp/7_B", "-n", "a"), "no gang a/exp/7_B is known; gangs of a: first, second"),
+        (("-n", "team"), "no gang of namespace team is known; namespaces with gangs: a/, b/"),
+    ):
+        assert said in refused("queue", *arguments, told={PATH: document()})
 
 
 def test_21_gangs_fit_a_terminal_of_24_lines() -> None:

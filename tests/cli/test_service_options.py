@@ -99,8 +99,7 @@ def test_kubectls_plugin_asks_the_cluster_and_its_namespace(access: Path, netgan
     env = {"KUBECONFIG": str(access)}
     assert refused("explain", "solo", program=KUBECTL, env=env) == f"error: {SOLO}\n"
     assert site.asked
-    for name in ("solo", "team-a/solo"):
-        assert SOLO in refused("explain", name, "-n", "team-a", "--url", netgang.url)
+    assert SOLO in refused("explain", "team-a/solo", "-n", "team-a", "--url", netgang.url)
     assert "no NAMESPACE/NAME" in refused("explain", "solo", "--url", netgang.url)
     before = len(site.asked)
     done("queue", "--url", netgang.url, program=KUBECTL, env=env)
