@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from collections import Counter
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
 import typer
+from msgspec.structs import replace
 from rich.console import Console
 
 from cli.output import AsJson, Only, Wide, clear_errors, fail, option, print_answer, print_json, print_list, say
@@ -47,25 +49,33 @@ def queue(
 ) -> None:
     """Show the queue, one line a gang: rank, state, how many of the members that it needs run, time waited, and why.
 
-    Gangs that wait come first, in the queue's order; ranks count all namespaces, also with -n. STARTS is the expected
-    start (UTC), where any is known. On a terminal the last column ends where the line does; -o wide shows all of it,
-    and weight, time until STARVING and the gangs in the way.
+    Gangs that wait come first, in the queue's order; ranks count all namespaces, also with -n, totals what is listed.
+    STARTS is the expected start (UTC), where any is known. On a terminal the last column ends where the line does; -o
+    wide shows all of it, and weight, time until STARVING and the gangs in the way.
 
-    Exit code: 0 shown; 1 no answer; 2 wrong use; 130 Ctrl-C.
+    Exit code: 0 shown; 1 no answer; 2 wrong use, such as a gang that is not known; 130 Ctrl-C.
     """
     from cli.tables import queue_table
     from client import documents
     from scoring.explain.queue_report import Queue
+    from scoring.explain.words import near_names
 
     states = {choice.value.upper() for choice in state or ()}
     with clear_errors():
         wanted = {reach.named(name, namespace) for name in names or ()}
         queue, body = reach.ask(partial(documents.ask, path="/v1/queue", kind=Queue))
-    gangs = [gang for gang in queue.gangs if namespace in (None, gang.gang.partition("/")[0])]
-    shown = [gang for gang in gangs if (not states or gang.state in states) and (not wanted or gang.gang in wanted)]
+        gangs = {gang.gang: gang for gang in queue.gangs if namespace in (None, gang.gang.partition("/")[0])}
+        unknown = min(wanted - gangs.keys(), default="")
+        if unknown or (namespace is not None and not gangs):
+            near = near_names(unknown or f"{namespace}/", (gang.gang for gang in queue.gangs))
+            raise ConfigError(f"no gang {unknown or f'of namespace {namespace}'} is known{near}")
+    shown = [gang for key, gang in gangs.items() if (not states or gang.state in states) and key in (wanted or gangs)]
+    count = Counter(gang.state for gang in shown)
+    queue = replace(queue, counts={name: count[name] for name in queue.counts})
     if as_json:
         listed, document = {gang.gang for gang in shown}, json.loads(body)
-        print_json(document | {"gangs": [gang for gang in document["gangs"] if gang["gang"] in listed]})
+        only = [gang for gang in document["gangs"] if gang["gang"] in listed]
+        print_json(document | {"gangs": only, "counts": queue.counts})
     else:
         print_list(partial(queue_table, queue=queue, wanted=shown, wide=output is not None), output)
 
@@ -101,6 +111,8 @@ def jobs(
             draw = partial(job_in_full, job=answer, wide=wide)
         else:
             jobs, body = reach.ask(partial(documents.jobs, namespace=namespace))
+            if namespace is not None and not jobs.of:
+                raise ConfigError(f"no job that netgang resizes is known in namespace {namespace}")
             draw = partial(jobs_table, jobs=jobs, wide=wide)
     print_answer(body, partial(print_list, draw, output), as_json=as_json)
 
@@ -166,7 +178,7 @@ class Supposing(msgspec.Struct, frozen=True):
 @having(reach=Reach)
 def explain(
     reach: Reach,
-    name: Annotated[str, typer.Argument(metavar="[NAMESPACE/]NAME", help="A gang, or one of its pods.")],
+    name: Annotated[str, typer.Argument(metavar="[NAMESPACE/]NAME", help="A gang, one of its pods, or its job.")],
     namespace: Annotated[str | None, option("Namespace of NAME.", "none", "--namespace", "-n")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -176,10 +188,11 @@ def explain(
     """
     from cli.tables import print_explanation
     from client import documents
+    from scoring.explain.gang import Explained
 
     with clear_errors():
-        asked = partial(documents.explanation, name=reach.named(name, namespace))
-        document, body = reach.ask(asked, "asking the planner")
+        path = documents.path_of("v1", "explain", *reach.named(name, namespace).split("/", 1))
+        document, body = reach.ask(partial(documents.ask, path=path, kind=Explained), "asking the planner")
     print_answer(body, partial(print_explanation, Console(), document), as_json=as_json)
 
 

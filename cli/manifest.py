@@ -63,7 +63,7 @@ def alike(count: int, requests: str, *, least: int | None, namespace: str, prior
     amounts = dict(part.partition("=")[::2] for part in requests.split(","))
     if not all(name and amount for name, amount in amounts.items()):
         raise ConfigError(f"--request {requests}: write NAME=AMOUNT,NAME=AMOUNT, such as cpu=4,nvidia.com/gpu=1")
-    labels = {NAME_LABEL: _NAME, MIN_AVAILABLE_LABEL: str(least or count)}
+    labels = {NAME_LABEL: _NAME, MIN_AVAILABLE_LABEL: str(count if least is None else least)}
     container = {"name": "main", "resources": {"requests": amounts}}
     spec = {"schedulerName": "netgang", "priority": priority or 0, "containers": [container]}
     pod = {"metadata": {"name": _NAME, "namespace": namespace, "labels": labels}, "spec": spec}

@@ -64,14 +64,13 @@ class Reach(msgspec.Struct, frozen=True):
             return run(question(way))
 
     def named(self, name: str, namespace: str | None) -> str:
-        """NAMESPACE/NAME; `namespace` is -n, and kubectl's context has one too. ConfigError: none, or two."""
-        first, slash, rest = name.partition("/")
-        if slash and namespace not in (None, first):
-            raise ConfigError(f"{name!r} and --namespace {namespace}: name one namespace")
-        first, rest = (first, rest) if slash else (self.namespace(namespace) or "", name)
-        if not (first and rest):
+        """NAMESPACE/NAME; with -n, which is `namespace`, NAME may have slashes. Errors: ConfigError if none is said."""
+        if namespace is None and "/" not in name:
+            namespace = self.namespace(namespace)
+        whole = name if namespace is None or name.startswith(f"{namespace}/") else f"{namespace}/{name}"
+        if not all(whole.partition("/")):
             raise ConfigError(f"{name!r} is no NAMESPACE/NAME")
-        return f"{first}/{rest}"
+        return whole
 
     def namespace(self, given: str | None) -> str | None:
         """`given`, else as kubectl's plugin that of the context; `None`: neither is known. Errors: ConfigError."""

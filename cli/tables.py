@@ -1,7 +1,6 @@
 """What commands print for people: gangs, plans, jobs and links in lists, explanations in sentences."""
 
 import math
-import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
@@ -12,7 +11,7 @@ from rich.text import Text
 from cli.output import NONE, columns, print_lines, safe
 from client.documents import NodeLink
 from extender.schemas import AgentsAmiss, Job, JobInFull, JobList, LinkInFull, Network
-from scoring.explain.gang import Explained, ExplainedPod
+from scoring.explain.gang import Explained
 from scoring.explain.queue_report import AdmittedGang, PlaceInQueue, PlanOfFiles, Queue, QueuedGang, WaitingGang
 from scoring.explain.words import counted, duration_text, moment_text, some, value_text
 from scoring.explain.zones import GangNetwork, ZoneVerdict
@@ -23,8 +22,6 @@ COLOURS: Final = {"WAITING": "yellow", "STARVING": "hot_pink", "RUNNING": "green
 _WIDE_OF_JOB: Final = ("NODES", "ZONES", "WEIGHT", "NETWORK", "STEP", "LOSS", "SAMPLES/S", "REPORTED")
 _MEMBERS: Final = 20
 _DECISIONS: Final = 5
-_NEVER: Final = frozenset(("IMPOSSIBLE", "INVALID_GROUP", "MIXED_SCHEDULERS", "MIXED_PRIORITIES", "NO_ALLOWED_ZONE"))
-"""Reasons that waiting does not take away"""
 _GONE: Final = {"absent": "gone", "settled": "running or ended"}  # Of a gang for which nothing is to be decided
 _STATES: Final = {"admitted": "green", "running": "green", "waiting": "yellow"}
 
@@ -85,14 +82,14 @@ def _why(gang: QueuedGang, gangs: Sequence[QueuedGang]) -> list[str]:
 def plan_table(console: Console, plan: PlanOfFiles) -> RenderableType:
     """A line for each gang, in the order of the queue: its nodes, or why it waits; then reserved nodes."""
     rows, gangs = [], list[AdmittedGang | WaitingGang]((*plan.admitted, *plan.waiting))
-    for gang in sorted(gangs, key=lambda gang: (gang.rank, gang.gang)):
+    for gang in sorted(gangs, key=lambda gang: (gang.rank or math.inf, gang.gang)):
         if isinstance(gang, AdmittedGang):
             nodes = ", ".join(f"{pod} → {node}" for pod, node in gang.members.items())
             score = NONE if gang.score is None else f"{gang.score:.1f}"
             rows.append((str(gang.rank), gang.gang, "admitted", gang.zone, score, nodes))
         else:
             why = f"{gang.reason.removeprefix('netgang: ')}{f' ({gang.detail})' if gang.detail else ''}"
-            rows.append((str(gang.rank), gang.gang, "waiting", NONE, NONE, why))
+            rows.append((str(gang.rank or NONE), gang.gang, "waiting", NONE, NONE, why))
     parts: list[RenderableType] = []
     if rows:
         names = ("RANK", "GANG", "PLAN", "ZONE", "SCORE", "NODES OR WHY")
@@ -147,7 +144,7 @@ def _lines(console: Console, listed: Sequence[Job], *, wide: bool) -> Renderable
                 NONE if last is None else str(last.step),
                 NONE if loss is None else f"{loss:.4g}",
                 NONE if speed is None else f"{speed:.4g}",
-                NONE if last is None else f"{duration(last.age_s)} ago",
+                NONE if last is None else f"{duration_text(last.age_s)} ago",
             ]
         asked = ""  # By its metrics
         if (metrics := job.metrics) is not None and metrics.reason:
@@ -186,17 +183,6 @@ def amiss_text(amiss: AgentsAmiss) -> str:
     return f"{since}: {names}{f'; all in zone {amiss.zone}' if amiss.zone is not None else ''}"
 
 
-def duration(seconds: float) -> str:
-    """Rough, for people.
-
-    >>> [duration(seconds) for seconds in (0.4, 59.0, 600.0, 90000.0)]
-    ['0 s', '59 s', '10 min', '25 h']
-    """
-    if seconds < 120.0:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60.0:.0f} min" if seconds < 7200.0 else f"{seconds / 3600.0:.0f} h"
-
-
 def links_table(console: Console, links: Sequence[NodeLink]) -> RenderableType:
     """A line for each measured link."""
     rows = [
@@ -206,9 +192,9 @@ def links_table(console: Console, links: Sequence[NodeLink]) -> RenderableType:
             _amount(link.loss_ratio, "ratio"),
             _amount(link.delay_ms, "ms"),
             _amount(link.throughput_bps, "bit/s"),
-            NONE if link.age_s is None else duration(link.age_s),
+            NONE if link.age_s is None else duration_text(link.age_s),
         )
-        for link in sorted(links, key=lambda link: (natural_key(link.source), natural_key(link.target)))
+        for link in sorted(links, key=lambda link: (link.source, link.target))
     ]
     return columns(console, ("FROM", "TO", "LOSS", "DELAY", "THROUGHPUT", "AGE"), rows)
 
@@ -221,7 +207,7 @@ def link_table(console: Console, link: LinkInFull, *, wide: bool) -> RenderableT
         for reading in (part.there, part.back):
             cells.append(_amount(None if reading is None else reading.value, part.unit))
             if wide:
-                cells += [NONE, NONE] if reading is None else [duration(reading.age_s), reading.origin or NONE]
+                cells += [NONE, NONE] if reading is None else [duration_text(reading.age_s), reading.origin or NONE]
         counts = _amount(part.counts, part.unit) if limit is None else f"at best {_amount(limit, part.unit)}"
         rows.append((*cells, counts, part.basis, f"{part.points:.2f}"))
     rows.append(("sum", *[NONE] * (len(rows[0]) - 2 if rows else 4), f"{link.points:.2f}"))
@@ -248,21 +234,8 @@ def _amount(value: float | None, unit: str) -> str:
     return f"{amount:.4g} {of}"
 
 
-def natural_key(name: str) -> tuple[tuple[str | int, ...], str]:
-    """Sort key by which node2 comes before node10: the texts and the numbers between them, by turns.
-
-    >>> sorted(["node10", "node2", "n", "10.0.0.9", "10.0.0.10"], key=natural_key)
-    ['10.0.0.9', '10.0.0.10', 'n', 'node2', 'node10']
-    """
-    parts = re.split(r"([0-9]{1,18})", name)
-    return tuple(int(part) if place % 2 else part for place, part in enumerate(parts)), name
-
-
-def print_explanation(console: Console, explained: Explained | ExplainedPod) -> None:
-    """Why a gang or pod is where it is."""
-    if isinstance(explained, ExplainedPod):
-        _say(console, f"{explained.pod.name} is a pod of no gang; node: {explained.pod.node or 'none yet'}")
-        return
+def print_explanation(console: Console, explained: Explained) -> None:
+    """Why a gang is where it is."""
     where = f" in zone {explained.zone}" if explained.zone else ""
     where += "" if explained.score is None else f", network score {explained.score:.1f}"
     _say(console, f"{explained.gang}: {explained.state}{where}", style=_STATES.get(explained.state, ""))
@@ -311,6 +284,8 @@ def print_supposed(console: Console, supposed: Supposed) -> None:
         *(_turned(gang, "moved") for gang in supposed.moved),
         *(_turned(gang, _GONE.get(gang.after.state, gang.after.state)) for gang in supposed.other),
     ]
+    for note in supposed.notes:
+        _say(console, f"note: {note}", style="yellow")
     _print_lines(console, ("GANG", "NOW", "THEN", "ZONE", "WHERE OR WHY"), rows)
     if not rows:
         _say(console, "nothing would be different for any gang")
@@ -377,11 +352,10 @@ def _submitted(after: Fate) -> str:
         score = "" if after.score is None else f", network score {after.score:.1f}"
         return f"would start now in zone {after.zone or '(none)'}{score}"
     why = (after.reason or after.state).removeprefix("netgang: ") + (f" ({after.detail})" if after.detail else "")
-    if after.code in _NEVER:
+    if after.rank is None:
         return f"would not start as it is: {why}"
-    rank = f", rank {after.rank}" if after.rank is not None else ""
     behind = f", behind {some(after.behind)}" if after.behind else ""
-    return f"would wait{rank}{behind}: {why}"
+    return f"would wait, rank {after.rank}{behind}: {why}"
 
 
 def _turned(gang: Turned, then: str) -> tuple[str, ...]:

@@ -30,7 +30,6 @@ from extender.kube.transport import client_of, refusal
 from extender.network import answers
 from extender.ports import SystemClock
 from extender.schemas import JobList, Network, Pairs, Problem
-from scoring.explain.gang import Explained, ExplainedPod
 
 _T = TypeVar("_T")
 _TIMEOUT_S: Final = 30.0
@@ -185,14 +184,6 @@ async def jobs(door: Door, *, namespace: str | None) -> Fetched[JobList]:
     return await ask(door, "/v1/jobs", JobList, query=query)
 
 
-async def explanation(door: Door, name: str) -> Fetched[Explained | ExplainedPod]:
-    """/v1/explain of the gang or pod NAMESPACE/NAME."""
-    path = path_of("v1", "explain", *name.split("/", 1))
-    document = await ask(door, path, dict[str, Any])
-    kind: type[Explained] | type[ExplainedPod] = Explained if "gang" in document.document else ExplainedPod
-    return Fetched(decoded(document.body, kind, where=door.url.rstrip("/") + path), document.body)
-
-
 class NodeLink(NamedTuple):
     """One direction of a link, as `netgang plan --network` reads it. `None`: not known."""
 
@@ -259,10 +250,10 @@ async def fetch(
 def path_of(*parts: str) -> str:
     """A path of any names.
 
-    >>> path_of("v1", "explain", "team-a", "a/b?c")
-    '/v1/explain/team-a/a%2Fb%3Fc'
+    >>> path_of("v1", "explain", "team-a", "a/b?c"), path_of("..")
+    ('/v1/explain/team-a/a%2Fb%3Fc', '/%2E%2E')
     """
-    return "".join(f"/{quote(part, safe='')}" for part in parts)
+    return "".join(f"/{quote(part, safe='') if part.strip('.') else part.replace('.', '%2E')}" for part in parts)
 
 
 def decoded(body: bytes, kind: type[_T], *, where: str) -> _T:

@@ -12,9 +12,12 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from scoring import GangKey, NodeName, PodUid
-from scoring.explain.words import counted, duration_text, some
+from scoring.explain.gang import uncounted_names
+from scoring.explain.words import counted, duration_text, near_names, some
 from scoring.model import Gang, Pod, Policy, Reason, Reservation, Snapshot
+from scoring.model.policy import gang_options
 from scoring.plan import Plan, PlannerCache, plan
+from scoring.score.zone_distance import near_problem
 
 MOST_PODS: Final = 10_000
 MOST_BEHIND: Final = 10  # Gangs that are named
@@ -22,7 +25,7 @@ _MOST_ADVANCE_S: Final = 366 * 86_400.0  # Farther ahead nothing is known of wha
 _VERSION: Final = -1  # Of a snapshot that is only supposed; those of the cluster are not negative
 _MANY: Final = Meta(max_length=1000)
 _Nodes: TypeAlias = Annotated[tuple[Annotated[NodeName, Meta(max_length=253)], ...], _MANY]
-_Key: TypeAlias = Annotated[str, Meta(max_length=507, pattern=r"^[^/]+/[^/]+$", description="NAMESPACE/NAME")]
+_Key: TypeAlias = Annotated[str, Meta(max_length=507, pattern=r"^[^/]+/.", description="NAMESPACE/NAME")]
 
 
 class MisfitError(ValueError):
@@ -69,7 +72,7 @@ class Fate(msgspec.Struct, frozen=True):
     """One gang in one plan."""
 
     state: str  # admitted, waiting, settled (it wants no nodes) or absent.
-    rank: int | None = None
+    rank: int | None = None  # null: it does not wait, or never starts as it is.
     zone: str | None = None  # With commas.
     members: Mapping[str, NodeName] = {}  # pod → planned node.
     code: str | None = None  # Name of the reason.
@@ -97,6 +100,7 @@ class Supposed(msgspec.Struct, frozen=True):
     refused: tuple[Turned, ...]  # Are admitted now, and would wait.
     moved: tuple[Turned, ...]  # Are admitted either way, elsewhere.
     other: tuple[Turned, ...]  # Are there in one of the two plans alone, or wait for another reason.
+    notes: tuple[str, ...] = ()  # What of the submitted pods was not understood, or is not counted.
 
 
 def what_if(
@@ -117,14 +121,16 @@ def what_if(
     after = plan(situation.snapshot, situation.policy, now_s=situation.now_s, previous=before, cache=cache)
     lists: dict[str, list[Turned]] = {"admitted": [], "refused": [], "moved": [], "other": []}
     old, new = base.snapshot.gangs, situation.snapshot.gangs
+    ranks_before, ranks_after = before.ranks(), after.ranks()
     for key in sorted({*old, *new, *before.waiting, *before.admitted}):
-        turned = Turned(key, _fate(old.get(key), before), _fate(new.get(key), after))
+        turned = Turned(key, _fate(old.get(key), before, ranks_before), _fate(new.get(key), after, ranks_after))
         if (kind := _kind(turned)) is not None:
             lists[kind].append(replace(turned, after=replace(turned.after, behind=_behind(key, after))))
     return Supposed(
         said=supposed_text(what),
         at_s=situation.now_s,
         gangs={"admitted": len(after.admitted), "waiting": len(after.waiting)},
+        notes=tuple(f"{gang.key}: {note}" for gang in gangs for note in mistakes(gang, situation)),
         **{kind: tuple(turned) for kind, turned in lists.items()},
     )
 
@@ -138,8 +144,7 @@ def supposed(base: Situation, what: WhatIf, *, gangs: Sequence[Gang] = (), polic
         named, pods = left.get(GangKey(job)), (pod for gang in left.values() for pod in gang.members if pod.job == job)
         leave = {pod.uid: pod for pod in (named.members if named is not None else pods)}
         if not leave:
-            first = ", ".join(sorted(left)[:3]) or "none"
-            raise MisfitError(f"remove_jobs: no gang and no job {job} is known; gangs: {first}")
+            raise MisfitError(f"remove_jobs: no gang and no job {job} is known{near_names(job, left)}")
         gone |= leave
         for key, gang in list(left.items()):
             members = tuple(pod for pod in gang.members if pod.uid not in leave)
@@ -173,6 +178,16 @@ def supposed(base: Situation, what: WhatIf, *, gangs: Sequence[Gang] = (), polic
     return Situation(snapshot, policy or base.policy, now_s)
 
 
+def mistakes(gang: Gang, situation: Situation) -> tuple[str, ...]:
+    """Sentences on what the gang's pods ask for and do not get: values that are not understood, or not counted."""
+    snapshot, policy, namespace = situation.snapshot, situation.policy, gang.key.partition("/")[0]
+    options = gang_options(dict(gang.options), policy, namespace=namespace)
+    near = near_problem(options.near, snapshot.table, snapshot.network, policy)
+    names, shows = uncounted_names(snapshot.table, gang.members), "no node's allocatable shows"
+    uncounted = (f"{shows} {name}: kube-scheduler alone counts it" for name in names)
+    return (*dict.fromkeys(slip for pod in gang.members for slip in pod.misspelt), *options.problems, *near, *uncounted)
+
+
 def supposed_text(what: WhatIf) -> str:
     """What is supposed, in one sentence's worth of words, such as "team/a gone, node n1 cordoned, 4 min later"."""
     parts = [counted(sum(pod_set.count for pod_set in what.pods), "more pod")] if what.pods else []
@@ -184,16 +199,16 @@ def supposed_text(what: WhatIf) -> str:
     return ", ".join(parts)
 
 
-def _fate(gang: Gang | None, plan: Plan) -> Fate:
+def _fate(gang: Gang | None, plan: Plan, ranks: Mapping[GangKey, int]) -> Fate:
     if gang is None:
         return Fate("absent")
     if (admission := plan.admitted.get(gang.key)) is not None:
         names = {pod.uid: str(pod.name) for pod in gang.members}
         members = dict(sorted((names.get(uid, str(uid)), node) for uid, node in admission.members.items()))
-        return Fate("admitted", admission.rank, ",".join(admission.zones) or None, members, score=admission.score)
+        return Fate("admitted", ranks[gang.key], ",".join(admission.zones) or None, members, score=admission.score)
     if (waiting := plan.waiting.get(gang.key)) is not None:
-        reason = waiting.reason
-        return Fate("waiting", waiting.rank, code=reason.name, reason=reason.value, detail=waiting.detail)
+        reason, rank = waiting.reason, ranks.get(gang.key)
+        return Fate("waiting", rank, code=reason.name, reason=reason.value, detail=waiting.detail)
     return Fate("settled")
 
 

@@ -18,6 +18,7 @@ from extender.schemas import Problem
 
 Responses = dict[int | str, dict[str, Any]]  # status → what OpenAPI says of it, as FastAPI takes it
 Name: TypeAlias = Annotated[str, Path(min_length=1, max_length=253, pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$")]
+GangName: TypeAlias = Annotated[str, Path(min_length=1, max_length=253)]  # A label's or an annotation's value
 Kind: TypeAlias = Annotated[
     str | None, Query(max_length=100, description="Kind, such as TFJob, where several jobs have one name")
 ]

@@ -15,7 +15,7 @@ from fastapi_offline import FastAPIOffline
 from starlette.responses import Response
 
 from extender.api.network import MOST_NODES, USUAL_NODES
-from extender.api.openapi import Kind, Name, Responses, answers, problem, takes, with_schemas
+from extender.api.openapi import GangName, Kind, Name, Responses, answers, problem, takes, with_schemas
 from extender.api.problems import answer_with_problems, document_response, problem_response, read_body
 from extender.api.views import MOST_JOBS, USUAL_JOBS, JobsView, Views
 from extender.api.what_if import BusyError, read_what_if
@@ -104,14 +104,13 @@ def _documents(views: Views) -> APIRouter:
         return document_response(views.plan())
 
     @router.get(
-        "/explain/{namespace}/{name}",
-        summary="Why a gang or pod is where it is",
+        "/explain/{namespace}/{name:path}",
+        summary="Why a gang, or that of a pod or job, is where it is",
         responses=answers(Explained, _PROBLEMS),
     )
-    async def explain(namespace: Name, name: Name) -> Response:
-        if (document := await views.explain(namespace, name)) is None:
-            why = views.unreadable_objects.named(namespace, name) or f"no gang or pod {namespace}/{name} is known"
-            return problem_response(HTTPStatus.NOT_FOUND, why)
+    async def explain(namespace: Name, name: GangName) -> Response:
+        if isinstance(document := await views.explain(namespace, name), str):
+            return problem_response(HTTPStatus.NOT_FOUND, document)
         return document_response(document)
 
     @router.get("/network", summary="The network as the planner sees it", responses=answers(Network))

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from statistics import fmean
 from typing import Final
 
@@ -27,11 +28,11 @@ from extender.runtime.decision_lines import RecentDecisions
 from extender.runtime.slices import next_slice
 from extender.scheduling.held_binds import Binds
 from extender.scheduling.planner_loop import Planner
-from scoring import GangKey, NodeName
-from scoring.explain.gang import Explained, ExplainedPod, PodPlace, explain, wants_nodes
+from scoring import GangKey, JobKey, NodeName
+from scoring.explain.gang import Explained, explain, wants_nodes
 from scoring.explain.queue_report import PlanInForce, Queue, QueuedGang, planned_gangs, report
-from scoring.explain.words import expected_text
-from scoring.model import Gang, Snapshot
+from scoring.explain.words import counted, expected_text, near_names, not_planned
+from scoring.model import Gang, Pod, Snapshot
 from scoring.model.gang import gang_key
 from scoring.plan import Run, begin_run, take_commitments
 from scoring.queue.states import JobState
@@ -194,16 +195,14 @@ class Views:
             report, snapshot, planner.current, planner.policy, now_s=planner.now_s, expected=self.expected.of_gang
         )
 
-    async def explain(self, namespace: str, name: str) -> Explained | ExplainedPod | None:
-        """Why a gang or a pod is where it is, with what the API server says of it; `None`: nothing of it is known."""
+    async def explain(self, namespace: str, name: str) -> Explained | str:
+        """Why the gang so named, or of that pod or job, is where it is; a sentence: netgang plans none, and why."""
         cache, planner = self.context.cache, self.planner
-        before = self._gang(namespace, name)
+        before, _ = self._named(namespace, name)
         read = await self.circumstances(before) if before is not None else ()
-        gang = self._gang(namespace, name)  # as it is once the API server has answered
+        gang, pods = self._named(namespace, name)  # as it is once the API server has answered
         if gang is None:
-            if (pod := cache.pod_by_name(namespace, name)) is None:
-                return None
-            return ExplainedPod(pod=PodPlace(name=pod.key, uid=pod.uid, own=cache.is_own(pod), node=pod.node))
+            return await self._unplanned(gang_key(namespace, name), pods)
         binds, members = self.binds.state(gang.key), [cache.pod(pod.uid) for pod in gang.pending]
         notes = (*self.unreadable_objects.of_gang(gang.key), *read, *self.ignored_notes(gang))
         if wants_nodes(planner.current.waiting.get(gang.key)):
@@ -232,11 +231,27 @@ class Views:
             repair=self.repair(gang.key),
         )
 
-    def _gang(self, namespace: str, name: str) -> Gang | None:
-        gangs = self.context.cache.snapshot().gangs
-        pod = self.context.cache.pod_by_name(namespace, name)
-        gang = gangs.get(gang_key(namespace, name))
-        return gangs.get(pod.group.key) if gang is None and pod is not None and pod.group is not None else gang
+    def _named(self, namespace: str, name: str) -> tuple[Gang | None, Sequence[Pod]]:
+        """The gang of that name, or of that pod or job; and the pods that are meant."""
+        cache, key = self.context.cache, gang_key(namespace, name)
+        gangs, pod, group = cache.snapshot().gangs, cache.pod_by_name(namespace, name), cache.gangs.groups.get(key)
+        if key in gangs:
+            return gangs[key], ()
+        pods = [pod] if pod is not None else [*group.pods.values()] if group else cache.pods.of_job(JobKey(key))
+        of = (gangs.get(pod.group.key) for pod in pods if pod.group is not None)
+        return next((gang for gang in of if gang is not None), None), pods
+
+    async def _unplanned(self, key: GangKey, pods: Sequence[Pod]) -> str:
+        cache, (namespace, _, name) = self.context.cache, key.partition("/")
+        if unreadable := self.unreadable_objects.named(namespace, name):
+            return unreadable
+        if pods:
+            why = not_planned(pods, frozenset(self.what_ifs.settings.scheduler_names))
+            return f"netgang plans no gang of {key}: {counted(len(pods), 'pod')} with {why}"
+        if key in cache.pod_groups.by_key or key in cache.native_groups.by_key:
+            return f"PodGroup {key} exists, and no pod names it"
+        near = await self.planner.questions(partial(near_names, key, list(cache.gangs.groups)))
+        return f"no gang, job or pod {key} is known{near}"
 
     def network_status(self, *, most: int = MOST_NAMED) -> schemas.SourcesStatus | None:
         """How sources and mapping do, with `most` names of each list; `None`: there are no sources."""

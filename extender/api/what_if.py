@@ -21,6 +21,7 @@ from extender.runtime.slices import WorkerThread
 from extender.scheduling.planner_loop import Planner
 from extender.settings.settings import Settings
 from scoring import PodName, PodUid
+from scoring.explain.words import counted
 from scoring.model import GATE, Gang, GangSource, Pod, Policy
 from scoring.plan import Plan, PlannerCache
 from scoring.what_if import MOST_PODS, MisfitError, PodSet, Situation, Supposed, WhatIf, what_if
@@ -118,6 +119,9 @@ def gangs_of(cache: ClusterCache, what: WhatIf) -> tuple[Gang, ...]:
             raise MisfitError(
                 f"pods: kube-scheduler itself plans {pod.group.key}, by spec.schedulingGroup without gate {GATE}"
             )
+        if gang is not None and len(gang.members) < gang.min_member:
+            few = f"{counted(len(gang.members), 'pod')}, and its minimum is {gang.min_member}"
+            raise MisfitError(f"pods: gang {gang.key} has {few}: it would never start")
         if gang is None or not gang.own:
             raise MisfitError(f"pods: netgang does not plan {pod.key}: its schedulerName is {pod.scheduler_name}")
     return tuple(gangs[key] for key in sorted(gangs))

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from extender.cache.state import ClusterState, Watched
 from scoring import GangKey, PodUid
+from scoring.explain.words import counted, some
 from scoring.feasibility.quorum import quorum_of
 from scoring.model import Gang, GangSource, GroupRef, JobSays, Pod, PodGroup, Reason, Role, counts, length_s
 from scoring.model.gang import EXPECTED_DURATION, runs_of
@@ -143,7 +144,8 @@ class Gangs:
             job = self._job(gang.members)
             unread = job.expected != "" and EXPECTED_DURATION not in dict(gang.options)
             other_age = job.created_s not in (None, gang.created_s)
-            if gang.later or other_age or unread or (gang.own and length_s(gang, job) != gang.length_s):
+            other_length = gang.own and length_s(gang, job) != gang.length_s
+            if gang.later or other_age or unread or other_length or job.makes != gang.makes:
                 changed.append(key)
         return changed
 
@@ -151,11 +153,15 @@ class Gangs:
         """Forget owners without pods."""
         self.jobs = {uid: job for uid, job in self.jobs.items() if uid in uids}
 
-    def _job(self, members: Iterable[Pod]) -> JobSays:
-        """The age of the oldest owner of these pods, and the length of the first that says one. Cost: O(n)."""
-        read = [self.jobs[uid] for uid in sorted(owner_uids(members) & self.jobs.keys())] if self.jobs else []
+    def _job(self, members: Sequence[Pod]) -> JobSays:
+        """The age of the oldest owner of these pods, the first length that one says, how many they make. Cost: O(n)."""
+        owners = owner_uids(members) if self.jobs else set()
+        read = [self.jobs[uid] for uid in sorted(owners & self.jobs.keys())]
+        amounts = [job.makes for job in read if job.makes is not None]
+        whole = len(amounts) == len(owners) and all(pod.owner is not None for pod in members)
         first = next((job for job in read if job.expected or job.limit_s is not None), JobSays())
-        return replace(first, created_s=min((job.created_s for job in read if job.created_s is not None), default=None))
+        created_s = min((job.created_s for job in read if job.created_s is not None), default=None)
+        return replace(first, created_s=created_s, makes=sum(amounts) if amounts and whole else None)
 
     def settle(self) -> None:
         """Build now what is to be built again."""
@@ -211,6 +217,8 @@ class Gangs:
         # Where members' annotations differ the first member's counts (ps before chief before workers).
         options.update({name: value for pod in reversed(current) for name, value in pod.options})
         problem, detail = _fault(current, first, group)
+        if problem is None and first.source is not GangSource.NATIVE and (few := _too_few(current, job.makes, least)):
+            problem, detail = Reason.INVALID_GROUP, few
         gang = Gang(
             key=first.key,
             source=first.source,
@@ -225,6 +233,7 @@ class Gangs:
             own=all(map(self.is_own, current)),
             earlier=tuple(sorted(runs.earlier, key=_order)),
             later=tuple(sorted(runs.later, key=_order)),
+            makes=job.makes,
         )
         length = length_s(gang, job) if gang.own else None
         return gang if length is None else replace(gang, length_s=length)
@@ -342,6 +351,15 @@ def _fault(current: Sequence[Pod], first: GroupRef, group: PodGroup | None) -> t
         if priorities := _differing(current, lambda pod: pod.priority):
             return Reason.MIXED_PRIORITIES, f"spec.priority differs: {priorities}; use one priorityClassName"
     return None, ""
+
+
+def _too_few(current: Sequence[Pod], makes: int | None, least: int) -> str:
+    """That the owners make fewer pods than the minimum; empty: more exist, or have nodes, so what was read is old."""
+    if makes is None or not len(current) <= makes < least or any(map(counts, current)):
+        return ""
+    owners = sorted({f"{pod.owner.kind} {pod.owner.name}" for pod in current if pod.owner is not None})
+    few = f"{some(owners)} {'makes' if len(owners) == 1 else 'make'} {counted(makes, 'pod')}"
+    return f"{few}, and the minimum is {least}: lower the minimum to {makes}, or have {least} pods made"
 
 
 def _differing(pods: Sequence[Pod], what: Callable[[Pod], object]) -> str:

@@ -38,11 +38,11 @@ AGAIN_S = 30.0
 _AT_ONCE = 100  # Owners read in one round: the first seconds of a full cluster are not a storm
 _TOGETHER = 8  # Reads under way at the same time
 _UNREAD_AGAIN_S = 300.0  # After an owner could not be read
-_WAITS, _RUNS = 0, 1
+_WAITS, _RUNS, _REREAD = 0, 1, 2
 
 
 class OwnerReader(ControlLoop):
-    """Owners that are to be read for their age, counts and lengths, once each. Bounded by the gangs that exist.
+    """Owners to be read for age, counts and lengths, once each; again where they make too few pods. Bounded by gangs.
 
     Until then a gang has its PodGroup's or its oldest pod's creation, which differs only for jobs that were suspended
     or whose pods were lost (docs/safety.md S14), and two Jobs under one name count as two runs (docs/safety.md S23).
@@ -92,18 +92,19 @@ class OwnerReader(ControlLoop):
         yield
         self._not_before_s = {uid: at_s for uid, at_s in self._not_before_s.items() if uid in there and at_s > now_s}
         yield
+        jobs = self.context.cache.gangs.jobs
         wanted = [
-            (turn, gang.created_s, gang.key, uid, owner)
+            (turn if uid not in jobs else _REREAD, gang.created_s, gang.key, uid, owner)
             for gang, owners, turn in self._seen.values()
             for uid, owner in (owners.items() if turn is not None else ())
-            if uid not in self._not_before_s and uid not in self.context.cache.gangs.jobs
+            if uid not in self._not_before_s and (uid not in jobs or (gang.problem and gang.makes))
         ]
         wanted.sort(key=itemgetter(0, 1, 2, 3))
         self._left = sum(turn == _WAITS for turn, *_ in wanted) > _AT_ONCE
         return [(key.partition("/")[0], owner) for *_, key, _, owner in wanted[:_AT_ONCE]]
 
     async def _read(self, namespace: str, owner: Controller) -> JobSays | None:
-        """What the owner says, if that very object can be read; no count if it is one of a series."""
+        """What the owner says, if that very object can be read."""
         self._not_before_s[owner.uid] = self.context.clock.monotonic_s() + _UNREAD_AGAIN_S
         try:
             content = await read_owner(self.context.api, namespace, owner)
@@ -111,8 +112,9 @@ class OwnerReader(ControlLoop):
                 return None  # the pods of this one are about to go
             text, above = content.get("metadata", {}).get("creationTimestamp"), controller_of(content)
             created_s = seconds(datetime.fromisoformat(text)) if text else None
-            count = desired_pods(content) if above is None or above.kind != "CronJob" else None
-            return replace(said_length(content), created_s=created_s, wanted=count)
+            count, series = desired_pods(content), above is not None and above.kind == "CronJob"
+            wanted, makes = None if series else count, count if above is None or series else None
+            return replace(said_length(content), created_s=created_s, wanted=wanted, makes=makes)
         except Exception as error:  # noqa: BLE001 - a tenant's object: docs/safety.md S21
             _log.info("owner %s %s/%s was not read: %r", owner.kind, namespace, owner.name, error)
             return None
@@ -124,7 +126,7 @@ def said_length(owner: Json) -> JobSays:
     Why beside its pods: people write on the object that they submit. What is no text or number is ignored.
 
     >>> said_length({"metadata": {"annotations": {"netgang.io/expected-duration": "90m"}}})
-    JobSays(expected='90m', limit_s=None, created_s=None, wanted=None)
+    JobSays(expected='90m', limit_s=None, created_s=None, wanted=None, makes=None)
     """
     text = ((owner.get("metadata") or {}).get("annotations") or {}).get(f"netgang.io/{EXPECTED_DURATION}")
     expected, limit = text[: OPTION_CHARS + 1] if isinstance(text, str) else "", _deadline_s(owner)

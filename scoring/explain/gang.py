@@ -18,7 +18,7 @@ from scoring.explain.node_causes import committed, node_cause
 from scoring.explain.queue_report import PlaceInQueue, leaving, place_of, zones_text
 from scoring.explain.words import counted, gangs_seen_from, shown, some, two_runs
 from scoring.explain.zones import GangNetwork, ZoneVerdict, gang_network, verdicts
-from scoring.model import GATE, Gang, GangSource, Policy, Reason, Snapshot
+from scoring.model import GATE, Gang, GangSource, NodeTable, Pod, Policy, Reason, Snapshot
 from scoring.model.pod import DEVICE_CLAIMS
 from scoring.model.policy import LIKE_VALUE, Preempting, nearest
 from scoring.model.reasons import CauseReason, WaitingCause
@@ -31,7 +31,6 @@ from scoring.queue.statuses import camel_case
 from scoring.queue.weights import is_wide
 from scoring.score.zone_distance import near_problem
 
-NEVER: Final = frozenset({Reason.IMPOSSIBLE, Reason.NO_ALLOWED_ZONE})  # Neither time nor the end of jobs helps
 _GANGS_NAMED: Final = 2
 _MOST_WORDS: Final = 3  # Different refusals of kube-scheduler that are shown
 _WANTS_NODES: Final = WANTS_ROOM | {Reason.FILTERED, Reason.IMPOSSIBLE, Reason.RESERVED, Reason.SPILL_WAIT}
@@ -103,21 +102,6 @@ class Explained(msgspec.Struct, frozen=True):
     repair: str = ""  # What a gang that lost members waits for.
 
 
-class PodPlace(msgspec.Struct, frozen=True):
-    """Where a pod is."""
-
-    name: str
-    uid: str
-    own: bool  # netgang schedules it.
-    node: str | None
-
-
-class ExplainedPod(msgspec.Struct, frozen=True):
-    """A pod of no gang."""
-
-    pod: PodPlace
-
-
 def explain(
     snapshot: Snapshot,
     plan: Plan,
@@ -150,7 +134,7 @@ def explain(
         state="admitted" if admission else "waiting" if waiting else "running",
         source=gang.source,
         min_member=gang.min_member,
-        rank=admission.rank if admission else waiting.rank if waiting else None,
+        rank=turn.rank,
         zone=zones_text(admission.zones) if admission else None,
         score=admission.score if admission else None,
         code=waiting.reason.name if waiting else None,
@@ -209,7 +193,7 @@ def _notes(run: Run, ask: GangDemand, refusals: Mapping[PodUid, str], waiting: W
         unseen = f"its pods {'wait at a scheduling gate' if gated else 'are refused by netgang'}"
         seen = "autoscalers look at pods that kube-scheduler calls unschedulable"
         notes.append(f"a cluster autoscaler adds no nodes for it: {unseen}, and {seen}")
-    if names := _uncounted_names(run, ask):
+    if names := uncounted_names(run.table, ask.gang.pending):
         notes.append(f"uncounted: {', '.join(names)}; kube-scheduler alone counts it, and its pods get a zone")
     for words, pods in _scheduler_words(ask, refusals)[:_MOST_WORDS]:
         notes.append(f"kube-scheduler, of {counted(pods, 'pod')}: {words}")
@@ -356,7 +340,7 @@ def _refused(run: Run, ask: GangDemand, reason: Reason, detail: str, refusals: M
     words, code = _scheduler_words(ask, refusals), camel_case(reason)
     end = f" kube-scheduler: {words[0][0]}" if words else ""
     if reason is Reason.UNCOUNTED:  # it has no room for the rest, or was refused its nodes
-        names = ", ".join(_uncounted_names(run, ask))
+        names = ", ".join(uncounted_names(run.table, ask.gang.pending))
         text = f"No node's allocatable shows {names}: kube-scheduler alone counts it.{end}"
         plugin = "install the device plugin that offers it, or wait for kube-scheduler to find it"
         return WaitingCause(code, text, f"Correct the resource's name, {plugin}.")
@@ -390,10 +374,10 @@ def _scheduler_words(ask: GangDemand, refusals: Mapping[PodUid, str]) -> tuple[t
     return tuple(sorted(((text, pods) for text, pods in words.items() if text), key=lambda pair: (-pair[1], pair[0])))
 
 
-def _uncounted_names(run: Run, ask: GangDemand) -> list[str]:
-    """What waiting members ask for that no node's allocatable shows, each with the resource that was perhaps meant."""
-    names = {name for member_class, _ in (*ask.need, *ask.more) for name in run.table.uncounted(member_class.requests)}
-    meant = {name: nearest(name, run.table.axis, like=LIKE_VALUE) for name in sorted(names)}
+def uncounted_names(table: NodeTable, pods: Sequence[Pod]) -> list[str]:
+    """What pods ask for that no node's allocatable shows, each with the resource that was perhaps meant."""
+    names = {name for pod in pods for name in table.uncounted(pod.requests)}
+    meant = {name: nearest(name, table.axis, like=LIKE_VALUE) for name in sorted(names)}
     named = [f"{shown(name)} (did you mean {like}?)" if like else shown(name) for name, like in meant.items()]
-    claims = any(DEVICE_CLAIMS in pod.unmodelled for _, pods in (*ask.need, *ask.more) for pod in pods)
+    claims = any(DEVICE_CLAIMS in pod.unmodelled for pod in pods)
     return [*named, DEVICE_CLAIMS] if claims else named

@@ -18,19 +18,15 @@ from scoring.explain.words import expected_text
 from scoring.feasibility.quorum import quorum_of
 from scoring.model import Gang, GangSource, Phase, Policy, Reason, Snapshot
 from scoring.model.pod import CPU, MEMORY
-from scoring.plan import Admission, Plan, PlannerCache, Run, Waiting, begin_run, take_commitments
+from scoring.model.reasons import NEVER_STARTS
+from scoring.plan import Plan, PlannerCache, Run, begin_run, take_commitments
 from scoring.plan.demand import GangDemand
 from scoring.plan.expected_starts import ExpectedStart
 from scoring.plan.queue_order import QueueOrder, namespace_of
 from scoring.queue.states import QUEUE_OF, JobState, held_until_s, running_since_s, state_of, waiting_since_s
 
 _ORDER: Final[Mapping[str, int]] = {"STARVING": 0, "WAITING": 0, "RUNNING": 1, "COMPLETED": 2}  # state → place
-_NEVER_STARVE = frozenset(  # They could not start even if they were first (docs/safety.md S14)
-    {
-        *(Reason.INCOMPLETE, Reason.IMPOSSIBLE, Reason.NO_ALLOWED_ZONE, Reason.OVER_SHARE, Reason.BACKING_OFF),
-        *(Reason.INVALID_GROUP, Reason.MIXED_SCHEDULERS, Reason.MIXED_PRIORITIES),
-    }
-)
+_NEVER_STARVE = NEVER_STARTS | {Reason.INCOMPLETE, Reason.OVER_SHARE, Reason.BACKING_OFF}  # docs/safety.md S14
 
 
 class GangWeight(msgspec.Struct, frozen=True):
@@ -58,7 +54,7 @@ class QueuedGang(msgspec.Struct, frozen=True):
     gang: GangKey
     queue: str  # WQ, RQ or FQ.
     state: str  # WAITING, STARVING, RUNNING or COMPLETED.
-    rank: int | None  # Its place among those that want nodes, from 1.
+    rank: int | None  # Its place among those that want nodes and may start, from 1.
     priority: int
     weight: GangWeight
     created_s: float  # Unix seconds.
@@ -112,14 +108,16 @@ def report(
     turns = QueueOrder(run, now_s=now_s)
     gangs = [gang for gang in snapshot.gangs.values() if gang.own and gang.source is not GangSource.NATIVE]
     asks = sorted(map(run.view.demand, gangs), key=turns.key)
-    ranks = {ask.gang.key: rank for rank, ask in enumerate((ask for ask in asks if ask.pending), start=1)}
+    never = {key for key, wait in plan.waiting.items() if wait.reason in NEVER_STARTS}
+    able = (ask.gang.key for ask in asks if ask.pending and ask.gang.key not in never)
+    ranks = {key: rank for rank, key in enumerate(able, start=1)}
     queued: list[QueuedGang] = []
     for ask in asks:
         entry = queued_gang(run, plan, turns, ask, ranks.get(ask.gang.key), now_s=now_s)
         if entry.reason is not None and (start := expected(entry.gang)) is not None:
             entry = replace(entry, expected_start=replace(start, text=expected_text(start, now_s=now_s)))
         queued.append(entry)
-    queued.sort(key=lambda gang: (_ORDER[gang.state], gang.rank if gang.rank is not None else len(asks), gang.gang))
+    queued.sort(key=lambda gang: (_ORDER[gang.state], gang.rank or len(asks) + 1, gang.gang))
     counts = Counter(gang.state for gang in queued)
     states: dict[str, int] = {state: counts[state] for state in JobState}
     return Queue(now_s, policy.queue.order, states, tuple(queued), _shares(snapshot, gangs, policy))
@@ -231,8 +229,8 @@ class PlaceInQueue(msgspec.Struct, frozen=True):
 
     state: str  # WAITING, STARVING, RUNNING or COMPLETED.
     queue: str  # WQ, RQ or FQ.
-    rank: int | None  # Its place among those that wait, from 1.
-    of: int  # How many wait.
+    rank: int | None  # Its place among those that want nodes and may start, from 1.
+    of: int  # How many they are.
     priority: int
     weight: GangWeight
     waiting_since_s: float | None  # Unix seconds; null: it has too few pods.
@@ -245,17 +243,17 @@ class PlaceInQueue(msgspec.Struct, frozen=True):
 def place_of(run: Run, plan: Plan, ask: GangDemand, allowed: tuple[ZoneName, ...], *, now_s: float) -> PlaceInQueue:
     """The gang's place by its rank in the plan, with the names of all gangs ahead. Cost: O(gangs)."""
     key = ask.gang.key
-    mine = plan.waiting.get(key) or plan.admitted.get(key)
-    entry = queued_gang(run, plan, QueueOrder(run, now_s=now_s), ask, mine.rank if mine else None, now_s=now_s)
-    starves = entry.starves_in_s is not None and mine is not None
-    ranked: list[Waiting | Admission] = [*plan.waiting.values(), *plan.admitted.values()]
-    before = sorted((fate for fate in ranked if mine and fate.rank < mine.rank), key=lambda fate: fate.rank)
-    waiting = tuple(fate.gang for fate in before if isinstance(fate, Waiting))
-    admitted = tuple(fate.gang for fate in before if isinstance(fate, Admission) and {*fate.zones} & {*allowed})
+    ranks = plan.ranks()
+    rank = ranks.get(key)
+    entry = queued_gang(run, plan, QueueOrder(run, now_s=now_s), ask, rank, now_s=now_s)
+    starves = entry.starves_in_s is not None and rank is not None
+    before = list(ranks)[: rank - 1] if rank is not None else []
+    waiting = tuple(gang for gang in before if gang in plan.waiting)
+    admitted = tuple(gang for gang in before if gang in plan.admitted and {*plan.admitted[gang].zones} & {*allowed})
     starting = tuple(sorted(other for other in run.snapshot.commitments if other != key))
     return PlaceInQueue(
         **{name: value for name, value in asdict(entry).items() if name in PlaceInQueue.__struct_fields__},
-        of=len(ranked),
+        of=len(ranks),
         ahead=Ahead(waiting, len(waiting), admitted, len(admitted), starting),
         reservation=_kept(run, plan, ask, starves=starves, now_s=now_s),
     )
@@ -300,7 +298,7 @@ class WaitingGang(msgspec.Struct, frozen=True):
     """A gang that waits."""
 
     gang: GangKey
-    rank: int
+    rank: int | None  # null: it never starts as it is.
     code: str  # Name of the reason.
     reason: str
     detail: str  # The same with numbers.
@@ -309,7 +307,7 @@ class WaitingGang(msgspec.Struct, frozen=True):
 
 
 class PlannedGangs(msgspec.Struct, frozen=True):
-    """Admitted gangs with their nodes, waiting ones with their reasons, both in the order of their rank."""
+    """Admitted gangs with their nodes, waiting ones with their reasons, both in the order of the plan."""
 
     version: int
     admitted: tuple[AdmittedGang, ...]
@@ -335,23 +333,24 @@ def planned_gangs(plan: Plan, snapshot: Snapshot, queue: Queue | None = None) ->
     """The plan for people; with `queue` each gang has its state and weight. Cost: O(members of admitted gangs)."""
     started = [snapshot.gangs[key] for key in plan.admitted if key in snapshot.gangs]
     pod_name = {pod.uid: str(pod.name) for gang in started for pod in gang.members}
-    ranked = {gang.gang: (gang.state, gang.weight) for gang in queue.gangs} if queue is not None else {}
+    queued = {gang.gang: (gang.state, gang.weight) for gang in queue.gangs} if queue is not None else {}
+    ranks = plan.ranks()
     return PlannedGangs(
         version=plan.version,
         admitted=tuple(
             AdmittedGang(
                 admission.gang,
-                admission.rank,
+                ranks[admission.gang],
                 ",".join(admission.zones),
                 None if admission.score is None else round(admission.score, 3),
                 admission.committed,
                 dict(sorted((pod_name.get(uid, uid), node) for uid, node in admission.members.items())),
-                *ranked.get(admission.gang, ()),
+                *queued.get(admission.gang, ()),
             )
             for admission in sorted(plan.admitted.values(), key=lambda admission: admission.rank)
         ),
         waiting=tuple(
-            WaitingGang(wait.gang, wait.rank, wait.reason.name, wait.reason, wait.detail, *ranked.get(wait.gang, ()))
-            for wait in sorted(plan.waiting.values(), key=lambda wait: wait.rank)
+            WaitingGang(key, ranks.get(key), wait.reason.name, wait.reason, wait.detail, *queued.get(key, ()))
+            for key, wait in sorted(plan.waiting.items(), key=lambda item: item[1].rank)
         ),
     )

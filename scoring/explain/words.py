@@ -3,21 +3,23 @@
 Rule: moments are in UTC and carry a date that is not today's: a sentence is still true an hour after it was written.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from typing import Final
 
 from scoring import ZoneName
 from scoring.model import Gang, GangSource, Pod
 from scoring.model.pod import CPU, MEMORY
-from scoring.model.policy import nearest
+from scoring.model.policy import LIKE_VALUE, nearest
 from scoring.network.measurement import Metric
 from scoring.plan.expected_starts import ExpectedStart, Unknown
 
 _BINARY: Mapping[str, int] = {"Ti": 2**40, "Gi": 2**30, "Mi": 2**20, "Ki": 2**10}  # suffix → factor, the largest first
 _NAMED = 3
 _SHOWN_CHARS = 80
+_COMPARED, _COMPARED_CHARS = 1000, 63  # Names that may be meant, and how long they are: it costs their product
 _PATIENCE_S: Final = 30.0  # A scheduler that exists has mostly placed or refused a pod by then
 _NOT_KNOWN: Final[Mapping[str, str]] = {  # why it is not known when a gang starts, in words
     Unknown.NEVER: "it would not fit the empty cluster",
@@ -78,7 +80,7 @@ def some(names: Iterable[str], most: int = _NAMED) -> str:
 def gangs_seen_from(namespace: str, gangs: Iterable[str], most: int = _NAMED) -> str:
     """Gangs by name for people of `namespace`; those of other namespaces are counted, as their names are not theirs.
 
-    >>> gangs_seen_from("a", ["a/x", "b/y"]), gangs_seen_from("a", ["b/y", "c/z"])
+    >>> gangs_seen_from("a", ["a/x", "b/y"]), gangs_seen_from("a", ["b/_y", "c/-ü/z"])
     ("a/x and another namespace's gang", '2 gangs of other namespaces')
     """
     listed = list(gangs)
@@ -152,6 +154,25 @@ def _controller(pod: Pod) -> str:
     if pod.owner is not None:
         return f"{pod.owner.kind} {pod.owner.name}"
     return pod.run.name if pod.run is not None else pod.name
+
+
+def not_planned(pods: Sequence[Pod], ours: AbstractSet[str]) -> str:
+    """What these pods, of one job or gang, have that keeps netgang from planning them."""
+    others = some(sorted({shown(pod.scheduler_name) for pod in pods} - ours))
+    parts = [f"schedulerName {others} instead of {', '.join(sorted(ours))}"] if others else []
+    parts += ["no label or annotation of a gang"] if all(pod.group is None for pod in pods) else []
+    return "; ".join((*parts, *dict.fromkeys(slip for pod in pods for slip in pod.misspelt)))
+
+
+def near_names(key: str, gangs: Iterable[str]) -> str:
+    """Which of these gangs NAMESPACE/NAME may mean, or the first there are: the end of a sentence. Cost: O(gangs)."""
+    (namespace, _, name), keys = key.partition("/"), [gang.partition("/") for gang in gangs]
+    choices, what = sorted(gang for of, _, gang in keys if of == namespace), f"gangs of {namespace}"
+    if not choices:
+        choices, what, name = sorted({f"{of}/" for of, *_ in keys}), "namespaces with gangs", f"{namespace}/"
+    short = [choice for choice in choices if len(choice) <= _COMPARED_CHARS][:_COMPARED]
+    like = get_close_matches(name[:_COMPARED_CHARS], short, n=_NAMED, cutoff=LIKE_VALUE)
+    return f"; did you mean {' or '.join(like)}?" if like else f"; {what}: {some(map(shown, choices)) or 'none'}"
 
 
 def probably_wrong_scheduler(

@@ -123,6 +123,7 @@ class Gang(msgspec.Struct, frozen=True):
     earlier: tuple[Pod, ...] = ()  # Pods of former runs under the same name, all ended: they count for nothing
     later: tuple[Pod, ...] = ()  # Pods of another run that is live, too: they wait until this one has ended
     length_s: float | None = None  # How long it runs in all, once its minimum runs (`running_since_s`); `None`: unknown
+    makes: int | None = None  # How many pods its owners make in all; `None`: unknown
 
     @property
     def actionable(self) -> bool:
@@ -147,6 +148,7 @@ class JobSays(msgspec.Struct, frozen=True):
     limit_s: float | None = None  # `activeDeadlineSeconds` of the job
     created_s: float | None = None  # Unix seconds
     wanted: int | None = None  # How many pods it wants, unless it is one of a series
+    makes: int | None = None  # The same, of a series too, unless it is a part of something larger
 
 
 def length_s(gang: Gang, job: JobSays) -> float | None:

@@ -9,6 +9,7 @@ Below each: what it means, and what to do; docs/reference/reasons.md is written 
 """
 
 from enum import StrEnum
+from typing import Final
 
 import msgspec
 
@@ -70,7 +71,7 @@ class Reason(StrEnum):
 
     Correct the annotation, or label the nodes; `netgang doctor` says which are without."""
     INVALID_GROUP = "netgang: the gang's labels are missing, bad or contradict each other"
-    """What its pods say about their gang cannot be used.
+    """What its pods say about their gang cannot be used, or its job makes fewer pods than its minimum.
 
     The Event GangInvalid, or `netgang explain`, names the label and what it should be."""
     MIXED_SCHEDULERS = "netgang: the gang's pods name different schedulers"
@@ -151,6 +152,10 @@ class Reason(StrEnum):
     """As many bind calls are held, or wait for the API server, as are allowed: 4,096.
 
     Nothing; they are tried again. Each is an open connection."""
+
+
+FAULTS: Final = frozenset({Reason.INVALID_GROUP, Reason.MIXED_SCHEDULERS, Reason.MIXED_PRIORITIES})
+NEVER_STARTS: Final = FAULTS | {Reason.IMPOSSIBLE, Reason.NO_ALLOWED_ZONE}  # Neither time nor the end of jobs helps
 
 
 class CauseReason(StrEnum):

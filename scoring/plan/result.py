@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import msgspec
 
 from scoring import GangKey, NodeName, PodUid, ZoneName
-from scoring.model.reasons import Reason
+from scoring.model.reasons import NEVER_STARTS, Reason
 from scoring.model.snapshot import Reservation
 
 WANTS_ROOM = frozenset({Reason.NO_ROOM, Reason.BEHIND})  # Reasons that a reservation can end
@@ -42,6 +42,12 @@ class Plan(msgspec.Struct, frozen=True):
     partial: frozenset[GangKey] = frozenset()  # Of these some members have a node, and others of the minimum do not
     reservations: Mapping[GangKey, Reservation] = {}  # Waiting gang → what is reserved for it
     promise: Reservation | None = None  # That of `reservations` with a promised start
+
+    def ranks(self) -> Mapping[GangKey, int]:
+        """Places of gangs from 1, in this order: what never starts has none, and is ahead of nobody. O(n log n)."""
+        able = (wait for wait in self.waiting.values() if wait.reason not in NEVER_STARTS)
+        turns: list[Admission | Waiting] = [*self.admitted.values(), *able]
+        return {fate.gang: rank for rank, fate in enumerate(sorted(turns, key=lambda fate: fate.rank), start=1)}
 
     def starts_in_s(self, gang: GangKey, *, now_s: float) -> float:
         """Seconds until the gang's promised start; infinity: none is promised."""

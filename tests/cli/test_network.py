@@ -149,13 +149,12 @@ def test_what_a_server_says_is_only_text() -> None:
     said["metrics"]["loss"]["there"] |= {"origin": "[/b]", "age_s": 17_013.0}
     lines = shown(*ASKED, "-o", "wide", told={PATH: said})
     assert "loss is measured at [red]x → y�[2J" in lines
-    assert "0.2 % 5 h [/b]" in lines[1]
+    assert "0.2 % 4 h 43 min [/b]" in lines[1]
 
 
 NO_NODE = problem(HTTPStatus.NOT_FOUND, "n1 or n2 is no node that is known")
 MISTAKES: dict[str, tuple[tuple[str, ...], dict[str, Any], str]] = {  # case: (arguments, what netgang answers, said)
     "one node": (("n1",), {}, "error: name two nodes: netgang network NODE NODE\n"),
-    "three nodes": (("n1", "n2", "n3"), {}, "error: name two nodes: netgang network NODE NODE\n"),
     "no such node": (("n1", "n2"), {PATH: NO_NODE}, "error: n1 or n2 is no node that is known\n"),
     "no such zone": (("--zone", "X"), {f"{ALL}&zone=X": netgang()}, "--zone 'X': the cluster's zones are A"),
 }

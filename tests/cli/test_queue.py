@@ -8,13 +8,12 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from cli.output import columns
 from cli.tables import queue_table
 from scoring.explain.queue_report import Queue, report
 from scoring.model.policy import Policy
 from scoring.plan import Plan, plan
 from tests.builders import gang, node, snapshot
-from tests.cli.world import as_json, run, shown
+from tests.cli.world import as_json, refused, run, shown
 
 PATH = "/v1/queue"
 EMPTY: dict[str, Any] = {"at_s": 1.0, "order": "weight", "counts": {}, "gangs": [], "shares": []}
@@ -59,7 +58,7 @@ def test_the_queue_is_in_the_order_of_turns() -> None:
         "1 a/first WAITING 0/2 100 s admitted to zone a, starting",
         "2 b/fits WAITING 0/2 100 s most room in zone a: 0 of 2 members",
         "3 a/second WAITING 0/1 100 s most room in zone a: 0 of 1 members",
-        "4 b/huge WAITING 0/9 – 9 members at once fit in no allowed zone, even when it is empty",
+        "– b/huge WAITING 0/9 – 9 members at once fit in no allowed zone, even when it is empty",
         "4 WAITING; order: weight",
     ]
 
@@ -92,7 +91,17 @@ def test_filters_are_for_people_and_machines() -> None:
     found = as_json("queue", "--namespace", "b", told={PATH: queue})
     assert as_json("queue", told={PATH: queue}) == queue
     assert {one["gang"] for one in found["gangs"]} == {"b/fits", "b/huge"}
-    assert found | {"gangs": []} == queue | {"gangs": []}
+    assert found | {"gangs": []} == queue | {"gangs": [], "counts": {**queue["counts"], "WAITING": 2}}
+    assert lines(queue, "-n", "a")[-1] == "2 WAITING; order: weight"
+
+
+def test_what_is_not_known_is_wrong_use() -> None:
+    for arguments, said in (
+        (("a/secnd",), "no gang a/secnd is known; did you mean second?"),
+        (("exp/7_B", "-n", "a"), "no gang a/exp/7_B is known; gangs of a: first, second"),
+        (("-n", "team"), "no gang of namespace team is known; namespaces with gangs: a/, b/"),
+    ):
+        assert said in refused("queue", *arguments, told={PATH: document()})
 
 
 def test_21_gangs_fit_a_terminal_of_24_lines() -> None:
@@ -156,20 +165,3 @@ def test_expected_starts_have_a_column_where_there_are_any() -> None:
     assert " 00:10Z " in first
     assert " – " in second
     assert "STARTS" not in lines({**EMPTY, "gangs": [entry(gang="a/one", rank=1)]})[0].replace("STARTS IN", "")
-
-
-def drawn(*rows: tuple[str, ...], width: int) -> list[str]:
-    console = Console(width=width, color_system=None)
-    with console.capture() as text:
-        console.print(columns(console, ("NAME", "NODES", "WHY"), rows), crop=False)
-    return [line.rstrip() for line in text.get().splitlines()]
-
-
-def test_columns_are_aligned_and_the_last_is_cut() -> None:
-    rows = (("team/a-name-that-is-long", "2", "no room in zone D"), ("[/b]", "", "[red]x\ny\x1b"))
-    assert drawn(*rows, width=45) == [
-        "NAME                      NODES  WHY",
-        "team/a-name-that-is-long  2      no room in …",
-        "[/b]                      –      [red]x; y�",
-    ]
-    assert drawn(*rows, width=200)[1].endswith("no room in zone D")

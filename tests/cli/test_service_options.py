@@ -15,10 +15,10 @@ from tests.fakes.api_proxy import TOKEN, ApiProxy, kubeconfig
 from tests.fakes.raw_http import RawServer, ok
 
 QUEUE = {"at_s": 10.0, "order": "weight", "counts": {"WAITING": 0}, "gangs": [], "shares": []}
-EXPLAINED = {"pod": {"name": "team-a/solo", "uid": "u", "own": True, "node": None}}
+SOLO = "no gang, job or pod team-a/solo is known"
 ANSWERS = {
     "/v1/queue": ok(json.dumps(QUEUE).encode()),
-    "/v1/explain/team-a/solo": ok(json.dumps(EXPLAINED).encode()),
+    "/v1/explain/team-a/solo": ok(problem(HTTPStatus.NOT_FOUND, SOLO).content, status=404),
     "/v1/jobs?limit=1000": ok(problem(HTTPStatus.FORBIDDEN, "ann may not get /v1/jobs").content, status=403),
 }
 PORT = 8889
@@ -97,11 +97,10 @@ def test_kubeconfigs_are_found_as_kubectl_does(access: Path, site: ApiProxy, tmp
 
 def test_kubectls_plugin_asks_the_cluster_and_its_namespace(access: Path, netgang: RawServer, site: ApiProxy) -> None:
     env = {"KUBECONFIG": str(access)}
-    assert done("explain", "solo", program=KUBECTL, env=env) == "team-a/solo is a pod of no gang; node: none yet\n"
+    assert refused("explain", "solo", program=KUBECTL, env=env) == f"error: {SOLO}\n"
     assert site.asked
-    assert "team-a/solo" in done("explain", "solo", "-n", "team-a", "--url", netgang.url)
+    assert SOLO in refused("explain", "team-a/solo", "-n", "team-a", "--url", netgang.url)
     assert "no NAMESPACE/NAME" in refused("explain", "solo", "--url", netgang.url)
-    assert "name one namespace" in refused("explain", "a/solo", "-n", "b", "--url", netgang.url)
     before = len(site.asked)
     done("queue", "--url", netgang.url, program=KUBECTL, env=env)
     assert len(site.asked) == before

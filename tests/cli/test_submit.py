@@ -81,6 +81,14 @@ def test_a_priority_comes_from_the_manifest_or_an_option(tmp_path: Path) -> None
         assert any(line.split()[:3] == ["default/first", "admitted", "waiting"] for line in said)
 
 
+def test_what_is_not_understood_is_said(tmp_path: Path) -> None:
+    manifest = job(2, containers=[{"name": "c", "resources": {"requests": {"example.com/gpuu": "1"}}}])
+    manifest["spec"]["template"]["metadata"]["annotations"] = {"netgang.io/selection": "best"}
+    said = "\n".join(lines(tmp_path, manifest))
+    assert "\nnote: default/g: netgang.io/selection: 'best' is not one of subset, paper, pack" in said
+    assert "\nnote: default/g: no node's allocatable shows example.com/gpuu: " in said
+
+
 def test_the_namespace_is_the_manifests_or_the_options(tmp_path: Path) -> None:
     assert any(line.startswith("team/g: ") for line in lines(tmp_path, job(), "-n", "team"))
     named = {**job(), "metadata": {"name": "g", "namespace": "own"}}
@@ -100,6 +108,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
         "kube-scheduler itself plans default/g, by spec.schedulingGroup without gate netgang.io/gang"),
     "no template": ({"kind": "Job", "metadata": {"name": "j"}, "spec": {}}, "Job j: not as its kind is written"),
     "no replicas": (job(0), "Job g: it makes no pods"),
+    "too few pods": (job(1), "pods: gang default/g has 1 pod, and its minimum is 2: it would never start"),
 }  # fmt: skip
 
 

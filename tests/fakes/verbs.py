@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from itertools import cycle, islice
-from types import SimpleNamespace
 from typing import Any
 
 from extender.api.network import link_document, network_document
@@ -12,7 +11,6 @@ from extender.convert.wire import BindArgs, FilterAnswer, FilterArgs, Passed
 from extender.scheduling.verbs import Verbs
 from extender.schemas import CacheSizes, LinkInFull, Network, PartStates, Readiness
 from scoring import NodeName
-from scoring.explain.gang import ExplainedPod, PodPlace
 from scoring.explain.queue_report import PlanInForce
 from scoring.model.policy import ScorePolicy
 from scoring.model.reasons import Reason
@@ -61,23 +59,20 @@ class FakeVerbs(Verbs):
 
 
 class FakeViews(Views):
-    """Shows one gang, `team-a/resnet`, and is ready until told otherwise; no jobs, and no decision log."""
+    """Shows no gang, and is ready until told otherwise; no jobs, and no decision log."""
 
     not_ready: tuple[str, ...]
 
     def __init__(self, not_ready: tuple[str, ...] = ()) -> None:
-        readable = SimpleNamespace(named=lambda *_: None)
-        shown = {"not_ready": not_ready, "jobs": None, "recorder": None, "unreadable_objects": readable}
+        shown = {"not_ready": not_ready, "jobs": None, "recorder": None}
         for name, value in shown.items():
             object.__setattr__(self, name, value)
 
     def plan(self) -> PlanInForce:
         return PlanInForce(version=7, admitted=(), waiting=(), committed={}, being_admitted=(), held_binds=0)
 
-    async def explain(self, namespace: str, name: str) -> ExplainedPod | None:
-        if (namespace, name) != ("team-a", "resnet"):
-            return None
-        return ExplainedPod(pod=PodPlace(name="team-a/resnet", uid="u", own=True, node=None))
+    async def explain(self, namespace: str, name: str) -> str:
+        return f"no gang {namespace}/{name}"
 
     def network(self, *, zone: str | None = None, limit: int = 40) -> Network:
         return network_document(snapshot([]), None, zone=zone, limit=limit)

@@ -77,7 +77,7 @@ def test_nodes_are_cordoned_and_no_longer_so() -> None:
 MISFITS = {  # case: (the beginning of what is said, what is supposed)
     "no such node": ("cordon: there is no node x", WhatIf(cordon=(NodeName("x"),))),
     "no such node to uncordon": ("uncordon: there is no node x", WhatIf(uncordon=(A1, NodeName("x")))),
-    "an unknown job": ("remove_jobs: no gang and no job default/x is known; gangs: default/runs, default/waits",
+    "an unknown job": ("remove_jobs: no gang and no job default/x is known; gangs of default: runs, waits",
         WhatIf(remove_jobs=("default/x",))),
     "one job twice": ("remove_jobs: no gang and no job default/runs", WhatIf(remove_jobs=(RUNS.key, RUNS.key))),
 }  # fmt: skip

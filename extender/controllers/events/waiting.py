@@ -16,10 +16,11 @@ from extender.controllers.context import ControllerContext, ControlLoop
 from extender.controllers.recorder import Happening
 from extender.runtime.slices import Steps, Worker
 from scoring import GangKey
-from scoring.explain.gang import NEVER, explain, why_it_waits
+from scoring.explain.gang import explain, why_it_waits
 from scoring.explain.words import duration_text, expected_text
 from scoring.feasibility.quorum import quorum_of
 from scoring.model import Gang, GangSource, Reason
+from scoring.model.reasons import FAULTS, NEVER_STARTS
 from scoring.plan import Plan, PlannerCache
 from scoring.plan.expected_starts import ExpectedStart, expected_starts
 from scoring.plan.queue_order import namespace_of
@@ -123,9 +124,7 @@ class WaitingTimes(ControlLoop):
 PATIENCE_S = 5.0
 AGAIN_S = 1800.0
 _MOST_A_LOOK = 2
-_SILENT = frozenset(  # Reasons of gangs that run, or that get an Event for problems of its labels
-    {Reason.SURPLUS, Reason.NOT_PLANNED, Reason.INVALID_GROUP, Reason.MIXED_SCHEDULERS, Reason.MIXED_PRIORITIES}
-)
+_SILENT = FAULTS | {Reason.SURPLUS, Reason.NOT_PLANNED}  # Gangs that run, or get an Event for problems of their labels
 
 
 class _Wait(msgspec.Struct):
@@ -201,7 +200,7 @@ class WaitReasons(ControlLoop):
             wait.posted_s = now_s  # after the question: until it is answered nobody shows an empty note
             if note := why_it_waits(explanation, snapshot):
                 wait.note, wait.cause = note, explanation.cause.reason if explanation.cause is not None else ""
-                what = Happening.GANG_STUCK if wait.reason in NEVER else Happening.GANG_WAITING
+                what = Happening.GANG_STUCK if wait.reason in NEVER_STARTS else Happening.GANG_WAITING
                 if (start := self._expected.of_gang(key)) is not None and start.start_s is not None:
                     seen_from = key.partition("/")[0]
                     note += f" It is {expected_text(start, now_s=self.context.clock.now_s(), seen_from=seen_from)}."

@@ -25,7 +25,6 @@ from extender.network.refresh import NetworkRefresh, Polled
 from extender.schemas import KnownPairs
 from extender.settings.settings import Settings
 from scoring import EndpointId, NodeName, ZoneName
-from scoring.explain.gang import ExplainedPod
 from scoring.model.policy import ScorePolicy, Ttl
 from scoring.network.matrix import METRICS, Measurement, MeasurementTable, Metric, NetworkMatrix, PairReading, Zones
 from scoring.score.pairs import among
@@ -70,18 +69,28 @@ async def test_explain_follows_a_gang_through_its_life() -> None:
         assert members(world) == {first: "bound", second: "bound"}
 
 
-async def test_explain_knows_pods_and_gangs() -> None:
-    """A member's name gives its gang, too; an unknown name nothing; a mistyped annotation is reported, never silent."""
-    async with running(N1) as world:
+ODD = "netgang plans no gang of default/{}: 1 pod with schedulerName netgnag instead of netgang"
+SAYS = {  # name: what is said where netgang plans nothing of it
+    **{name: ODD.format(name) for name in ("h", "b", "odd")},
+    "plain": "netgang plans no gang of default/plain: 1 pod with no label or annotation of a gang",
+    "alone": "PodGroup default/alone exists, and no pod names it",
+    "joob": "no gang, job or pod default/joob is known; gangs of default: g, h, nosuchgroup",
+}
+
+
+async def test_explain_knows_gangs_pods_and_jobs() -> None:
+    """A member's or a job's name gives its gang, too; a mistyped annotation is reported, never silent."""
+    async with running(N1, group("alone")) as world:
         world.set_network(mesh(["n1"]))
         [name] = world.gang("g", 1, annotations={"netgang.io/selection": "best"})
+        world.pod("a", group="nosuchgroup", owner=world.owner("job"))
+        world.pod("b", gang="h", scheduler="netgnag", owner=world.owner("odd"))
         world.pod("plain")
         await world.settle()
-        by_pod, plain = world.explained(name), await world.service.views.explain("default", "plain")
-        assert isinstance(plain, ExplainedPod)
+        by_pod, by_job = world.explained(name), world.explained("job")
         assert (by_pod.gang, [(one.pod, one.node) for one in by_pod.members]) == ("default/g", [(name, "n1")])
-        assert plain.pod.own
-        assert await world.service.views.explain("default", "unknown") is None
+        assert "PodGroup default/nosuchgroup does not exist" in str(by_job.cause)
+        assert {said: await world.service.views.explain("default", said) for said in SAYS} == SAYS
     [problem] = by_pod.problems
     assert problem == "netgang.io/selection: 'best' is not one of subset, paper, pack; subset is used"
 

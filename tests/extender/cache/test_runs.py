@@ -61,6 +61,15 @@ def test_owners_tell_whether_two_jobs_are_one_gang() -> None:
     assert (len(gang(cache).members), gang(cache).later) == (3, ())
 
 
+def test_a_minimum_above_what_the_owner_makes_is_a_fault() -> None:
+    """Unless more exist or one has a node, so that what was read is old, or a pod is not the owner's."""
+    a, b, c = run("j", letter="a")
+    for pods in ((a, b), (a, b, c), (bound(a, "n1"), b), (a, replace(b, owner=None))):
+        cache = cache_of(*pods)
+        cache.set_owners({"uid-j": JobSays(makes=2)})
+        assert (gang(cache).problem is Reason.INVALID_GROUP) is (pods == (a, b))
+
+
 def test_a_pod_group_created_again_changes_no_run() -> None:
     done = [replace(bound(one, "n1"), phase=Phase.SUCCEEDED, scheduled_s=1.0) for one in run("j", letter="a")]
     ref = GroupRef(G, GangSource.POD_GROUP)

@@ -107,6 +107,24 @@ async def test_an_owner_is_read_once(
     assert api.calls["get_object"] == reads
 
 
+async def test_a_job_that_makes_fewer_pods_than_the_minimum_is_told_so() -> None:
+    """It is ahead of nobody; a part of something larger is not judged; what was corrected is read again."""
+    set_of = [{"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "s", "uid": "s", "controller": True}]
+    async with running(node_json("n1")) as world:
+        for name, above in (("part", set_of), ("min6", [])):
+            job = world.owner(name, metadata={"name": name, "ownerReferences": above}, spec={"parallelism": 4})
+            world.gang(name, 4, minimum=6, owner=job)
+        await world.settle(20.0)
+        few = "Job min6 makes 4 pods, and the minimum is 6: lower the minimum to 4, or have 6 pods made"
+        explained = world.explained("min6")
+        assert (explained.turn.rank, few in str(explained.cause)) == (None, True)
+        assert few in str(world.told("GangInvalid"))
+        assert (gang_of(world, "part").problem, world.explained("part").turn.ahead.waiting_count) == (None, 0)
+        world.owner("min6", metadata={"name": "min6", "uid": job["uid"]}, spec={"parallelism": 6})
+        await world.settle(310.0)
+        assert gang_of(world, "min6").problem is None
+
+
 EXPECTED = "netgang.io/expected-duration"
 DEADLINE = {"spec": {"activeDeadlineSeconds": 7200}}
 KUBEFLOW = {"kind": "PyTorchJob", "api_version": "kubeflow.org/v1"}

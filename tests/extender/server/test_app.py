@@ -13,6 +13,7 @@ import msgspec
 import pytest
 from starlette.types import ASGIApp
 
+from client.documents import path_of
 from extender.convert.wire import INTERNAL_ERROR, BindArgs, Failed, FilterAnswer, Passed, Refused
 from extender.errors import BadRequestError
 from extender.runtime.telemetry import Telemetry
@@ -251,7 +252,6 @@ async def test_probes_documents_and_metrics_with_the_calls_made_so_far() -> None
         "/readyz": service.views.readiness(),
         "/v1/plan": service.views.plan(),
         "/v1/network": service.views.network(),
-        "/v1/explain/team-a/resnet": await service.views.explain("team-a", "resnet"),
         "/v1/network/n1/n2": service.views.link("n1", "n2"),
     }
     for path, document in shown.items():
@@ -261,7 +261,7 @@ async def test_probes_documents_and_metrics_with_the_calls_made_so_far() -> None
 PROBLEMS = {  # case: (status, path)
     "unknown gang": (404, "/v1/explain/team-a/nobody"),
     "unknown node": (404, "/v1/network/n1/mars"),
-    "a name that cannot be one": (400, "/v1/explain/team-a/No_Name"),
+    "a name that cannot be one": (400, "/v1/explain/Team_A/nobody"),
     "a very long name": (400, "/v1/explain/team-a/" + "a" * 254),
     "unknown document": (404, "/v1/nothing"),
     "unknown page": (404, "/filter/"),
@@ -273,6 +273,12 @@ async def test_problem_documents(status: int, path: str) -> None:
     reply = await Service().get(path)
     assert (status, "application/problem+json") == (reply.status_code, reply.headers["content-type"])
     assert reply.json()["status"] == status
+
+
+async def test_a_gang_may_be_called_as_no_object_is() -> None:
+    for name in ("ResNet_50.v2", "exp/7_B", "a b", "50%", "..", "ünïcode", "q?x=1#y", "a//b/", "-n", "_x", "x" * 253):
+        reply = await Service().get(path_of("v1", "explain", "team-a", name))
+        assert (reply.status_code, reply.json()["detail"]) == (404, f"no gang team-a/{name}")
 
 
 async def test_a_bug_in_a_document(monkeypatch: pytest.MonkeyPatch) -> None:

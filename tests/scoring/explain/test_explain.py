@@ -164,14 +164,17 @@ def test_near_that_decides_nothing_is_said(
 
 
 def test_the_gangs_ahead() -> None:
-    many = [gang(f"f{i:02}", 5, priority=9, created_s=float(i)) for i in range(12)]
+    many = [gang(f"f{i:02}", 4, priority=9, created_s=float(i)) for i in range(12)]
     admitted, starts = gang("admitted", 2, priority=5), gang("starts", 1, priority=7)
     commitments = {starts.key: {"uid-default-starts-0": "b1"}}
-    turn = explained(gang("g", 3), admitted, starts, *many, commitments=commitments).turn
+    turn = explained(gang("g", 3), admitted, starts, *many, commitments=commitments, pods=HALF_BUSY["pods"]).turn
     assert turn.ahead.waiting == tuple(g.key for g in many)
     assert "default/admitted" in turn.ahead.admitted
     assert turn.ahead.starting == ("default/starts",)
     assert (turn.rank, turn.of) == (15, 15)
+    never = [gang("huge", 99, priority=9), replace(gang("odd", 1, priority=9), problem=Reason.INVALID_GROUP)]
+    turn = explained(gang("g", 3), *never, *many, pods=HALF_BUSY["pods"]).turn
+    assert (turn.ahead.waiting, turn.rank, turn.of) == (tuple(g.key for g in many), 13, 13), "they are ahead of nobody"
 
 
 PAIR = gang("g", 2)

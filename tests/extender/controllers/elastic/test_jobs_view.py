@@ -9,7 +9,7 @@ import pytest
 
 from extender.errors import ConfigError
 from extender.settings.settings import Settings
-from tests.cli.world import Told, shown
+from tests.cli.world import Told, refused, shown
 from tests.extender.controllers.elastic.cluster import Site, full, site
 from tests.extender.controllers.elastic.reporting import TOKEN, TRAINER
 from tests.extender.scheduling.world import unfinished
@@ -179,9 +179,10 @@ async def test_for_people_and_for_machines() -> None:
 
 
 def test_no_jobs_are_no_table() -> None:
-    waits = {"gang": None, "reason": None, "detail": ""}
-    told = {"/v1/jobs?limit=1000&namespace=a": {"at_s": 0, "counts": {}, "first_waiting": waits, "jobs": [], "of": 0}}
-    assert lines("-n", "a", told=told) == ["no jobs of kinds that netgang resizes"]
+    none = {"at_s": 0, "counts": {}, "first_waiting": {"gang": None, "reason": None, "detail": ""}, "jobs": [], "of": 0}
+    told = {f"/v1/jobs?limit=1000{only}": none for only in ("", "&namespace=a")}
+    assert lines(told=told) == ["no jobs of kinds that netgang resizes"]
+    assert "known in namespace a" in refused("jobs", "-n", "a", told=told)
 
 
 DOORS: dict[str, tuple[dict[str, Any], str]] = {
