@@ -67,14 +67,6 @@ class Page(msgspec.Struct, frozen=True):
     continue_token: str = ""
 
 
-class Labelled(msgspec.Struct, frozen=True):
-    """An owner of pods that was found by a label: raw JSON, which in lists does not say of what kind it is."""
-
-    api_version: str
-    kind: str
-    object: bytes
-
-
 class ClusterApi(Protocol):
     """The calls to the Kubernetes API that netgang makes; each is in manifests' RBAC rules and nothing else is."""
 
@@ -99,8 +91,8 @@ class ClusterApi(Protocol):
     async def get_object(self, api_version: str, kind: str, namespace: str, name: str) -> bytes:
         """GET an owner of pods, consistent, as raw JSON. ValueError: a kind that netgang has no right to read."""
 
-    async def labelled_owners(self, label: str) -> Sequence[Labelled]:
-        """All owners of pods, of the kinds that can be suspended and are served, with this `name=value`; consistent."""
+    def labelled_owners(self, *labels: str) -> AsyncIterator[tuple[str, str, bytes]]:
+        """The apiVersion, kind and raw JSON of owners, of the kinds that can be suspended, with a `name=value`."""
 
     async def patch_object(self, api_version: str, kind: str, namespace: str, name: str, patch: bytes) -> bytes:
         """Merge patch of an owner; as it is now. ValueError: never patched; ConflictError: not the version it names."""
@@ -116,16 +108,6 @@ class ClusterApi(Protocol):
 
     async def create_event(self, namespace: str, event: Mapping[str, Any]) -> None:
         """POST an events.k8s.io/v1 Event."""
-
-
-async def read_all(api: ClusterApi, path: str) -> list[bytes]:
-    """All objects of a collection, consistent, page by page. Errors: ApiError and its kind."""
-    page = await api.list_page(path, limit=500)
-    items = [*page.items]
-    while page.continue_token:
-        page = await api.list_page(path, limit=500, continue_token=page.continue_token)
-        items.extend(page.items)
-    return items
 
 
 class StoredText(msgspec.Struct, frozen=True):

@@ -42,6 +42,7 @@ class WhyKept(StrEnum):
     ENDED = "its owner is finished or failed"
 
 
+FAILURES = ("batch.kubernetes.io/job-index-failure-count", "batch.kubernetes.io/job-completion-index")  # Annotations
 OVER = frozenset({WhyKept.DELETED, WhyKept.SUSPENDED, WhyKept.ENDED})  # netgang does nothing (docs/safety.md S8)
 
 
@@ -122,10 +123,10 @@ def _job(job: Json, pods: Sequence[Json]) -> int | NotAllowed:
     per_index = spec.get("backoffLimitPerIndex")
     for pod in counted:
         noted = pod.get("metadata", {}).get("annotations") or {}
-        text = str(noted.get("batch.kubernetes.io/job-index-failure-count", ""))
+        text = str(noted.get(FAILURES[0], ""))
         failures = int(text) if text.isascii() and text.isdigit() else 0  # as the Job controller reads it
         if per_index is not None and failures >= per_index:
-            index = noted.get("batch.kubernetes.io/job-completion-index", "")
+            index = noted.get(FAILURES[1], "")
             return NotAllowed(WhyKept.INDEX_LIMIT, f"index {index} has used its {per_index} failures")
     limit = spec.get("backoffLimit")
     if limit is None and per_index is None:

@@ -18,11 +18,11 @@ from msgspec.structs import replace
 from extender.cache.room import RoomForDaemons
 from extender.cache.state import words
 from extender.controllers.context import ControllerContext, ControlLoop
-from extender.controllers.failure_budget import KINDS, Json, controller_of, decoded, desired_pods, forbidding, runs_left
-from extender.controllers.removals import of_this_run, read_members, read_owner
+from extender.controllers.failure_budget import KINDS, Json, controller_of, decoded, desired_pods, runs_left
+from extender.controllers.removals import of_this_run, read_forbidding, read_members, read_owner
 from extender.convert.decode import seconds
 from extender.errors import ApiError, ApiUnavailableError
-from extender.runtime.slices import Steps, in_slices
+from extender.runtime.slices import Pages, Steps, in_slices
 from scoring import GangKey
 from scoring.explain.words import counted, duration_text, quantity, some
 from scoring.feasibility.quorum import quorum_of
@@ -182,7 +182,7 @@ class FinishingJobs(ControlLoop):
 TIMEOUT_S: Final = 2.0
 _BELIEVED_S: Final = 10.0
 _OWNERS: Final = 4
-_PAGE: Final = 100  # Quotas or budgets of a namespace that are looked at
+_MOST_NOTES: Final = 100  # Of the quotas of a namespace
 _MOST_KEPT: Final = 3  # DaemonSets of either kind that are named
 
 
@@ -219,21 +219,15 @@ class Circumstances:
 
     async def _quotas(self, gang: Gang) -> Sequence[str]:
         like = gang.members[-1].requests if gang.members else Resources()
-        quotas = await self._first_page(gang, "/api/v1", "resourcequotas")
-        return [note for content in quotas for note in quota_notes(content, like)]
+        quotas = Pages(self._api).items(f"/api/v1/namespaces/{quote(gang.key.partition('/')[0])}/resourcequotas")
+        notes = [note async for raw in quotas for note in quota_notes(decoded(raw), like)]
+        return notes[:_MOST_NOTES]
 
     async def _budgets(self, gang: Gang) -> Sequence[str]:
-        if not (budgets := await self._first_page(gang, "/apis/policy/v1", "poddisruptionbudgets")):
-            return ()
         members = of_this_run(gang, await read_members(self._api, gang.key, gang.source))
-        if (name := forbidding(budgets, [member.content for member in members])) is None:
+        if (name := await read_forbidding(self._api, gang.key.partition("/")[0], members)) is None:
             return ()
         return (f"PodDisruptionBudget {name} does not let its members be removed, so it is not restarted as a whole",)
-
-    async def _first_page(self, gang: Gang, root: str, plural: str) -> Sequence[Json]:
-        namespace = quote(gang.key.partition("/")[0], safe="")
-        page = await self._api.list_page(f"{root}/namespaces/{namespace}/{plural}", limit=_PAGE)
-        return [decoded(raw) for raw in page.items]
 
 
 async def _limited(read: Coroutine[Any, Any, Sequence[str]], about: str) -> Sequence[str]:

@@ -13,8 +13,9 @@ Why one: a decision can be wrong, stale or made from a forged object. Rules (doc
 No other module calls `evict` or `patch_object` (tests/contract/test_disruptions.py).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TypeAlias
 from urllib.parse import quote, urlencode
 
@@ -26,7 +27,9 @@ from extender.controllers.failure_budget import KINDS, OVER, Json, NotAllowed, W
 from extender.controllers.recorder import Events, Happening, Subject, owner_subject, pod_subject
 from extender.convert import pod_from_json
 from extender.errors import ApiError, NotFoundError, NotOursError
-from extender.ports import Clock, ClusterApi, read_all
+from extender.ports import Clock, ClusterApi
+from extender.runtime.slices import Pages, next_slice
+from extender.signed_notes import NO_NOTES, NoteReader
 from scoring import GangKey, PodUid
 from scoring.explain.words import some
 from scoring.model import Controller, Gang, GangSource, Pod
@@ -40,11 +43,32 @@ _JOB_LABELS = ("training.kubeflow.org/job-name", "jobset.sigs.k8s.io/jobset-name
 _MOST_OWNERS = 8  # One above the other; references that a tenant wrote may lead in a circle
 
 
+_COUNTED: Mapping[str, Sequence[str]] = {  # What owners and budgets count by: tenants can make the rest of a pod long
+    "metadata": ("labels", "ownerReferences", "deletionTimestamp"),
+    "spec": ("nodeName",),
+    "status": ("phase", "conditions"),
+}
+_NAME = attrgetter("pod.name")
+
+
 class Fresh(msgspec.Struct, frozen=True):
-    """A member as it was read: our record, and the object itself."""
+    """A member as it was read: our record, and what counts of the object."""
 
     pod: Pod
     content: Json
+
+    @classmethod
+    def read(cls, raw: bytes, *, notes: NoteReader = NO_NOTES) -> "Fresh":
+        """What matters of the pod. ValueError: it cannot be read."""
+        try:
+            pod, whole = pod_from_json(raw, notes=notes), decoded(raw)
+        except Exception as error:
+            raise ValueError(f"a pod cannot be read: {error}") from error
+        parts = {part: (whole.get(part) or {}, names) for part, names in _COUNTED.items()}
+        content = {part: {name: its[name] for name in names if name in its} for part, (its, names) in parts.items()}
+        noted = whole["metadata"].get("annotations") or {}
+        content["metadata"]["annotations"] = {name: noted[name] for name in failure_budget.FAILURES if name in noted}
+        return cls(pod, content)
 
     @property
     def controller_uid(self) -> str | None:
@@ -52,10 +76,15 @@ class Fresh(msgspec.Struct, frozen=True):
         return controller.uid if (controller := controller_of(self.content)) is not None else None
 
 
-async def read_budgets(api: ClusterApi, namespace: str) -> list[Json]:
-    """All PodDisruptionBudgets of a namespace. Errors: ApiError and its kind, ValueError."""
+async def read_forbidding(api: ClusterApi, namespace: str, pods: Iterable[Fresh]) -> str | None:
+    """The first PodDisruptionBudget that forbids the loss of all of `pods` now. Errors: ApiError's kind, ValueError."""
+    contents, names = [fresh.content for fresh in pods], list[str]()
     path = f"/apis/policy/v1/namespaces/{quote(namespace, safe='')}/poddisruptionbudgets"
-    return [decoded(raw) for raw in await read_all(api, path)]
+    async for raw in Pages(api).items(path):
+        if (name := failure_budget.forbidding([decoded(raw)], contents)) is not None:
+            names.append(name)
+        await next_slice()  # it was compared with each pod
+    return min(names, default=None)
 
 
 async def read_owner(api: ClusterApi, namespace: str, owner: Controller) -> Json | None:
@@ -105,8 +134,9 @@ async def read_verdicts(api: ClusterApi, pods: Sequence[Fresh]) -> Verdicts:
 async def read_members(api: ClusterApi, key: GangKey, source: GangSource | None) -> tuple[Fresh, ...]:
     """All pods that name the gang, by name, from one list. Errors: ApiError and its kind; ValueError: not readable."""
     namespace, _, name = key.partition("/")
-    pods = await _read(api, namespace, f"{_LABEL[source]}={name}" if source in _LABEL else "")
-    return tuple(member for member in pods if member.pod.group is not None and member.pod.group.key == key)
+    pods = _read(api, namespace, f"{_LABEL[source]}={name}" if source in _LABEL else "")
+    members = [fresh async for fresh in pods if fresh.pod.group is not None and fresh.pod.group.key == key]
+    return tuple(sorted(members, key=_NAME))
 
 
 async def read_job(api: ClusterApi, members: Sequence[Fresh]) -> tuple[Fresh, ...]:
@@ -119,20 +149,16 @@ async def read_job(api: ClusterApi, members: Sequence[Fresh]) -> tuple[Fresh, ..
     selectors = {next((f"{name}={its[name]}" for name in _JOB_LABELS if its.get(name)), "") for its in labels}
     pods: dict[PodUid, Fresh] = {member.pod.uid: member for member in members}
     for selector in sorted(selectors) if "" not in selectors else ("",):
-        for fresh in await _read(api, members[0].pod.namespace, selector):
+        async for fresh in _read(api, members[0].pod.namespace, selector):
             if fresh.pod.job in jobs or fresh.controller_uid in owners:
                 pods.setdefault(fresh.pod.uid, fresh)
-    return tuple(sorted(pods.values(), key=lambda fresh: fresh.pod.name))
+    return tuple(sorted(pods.values(), key=_NAME))
 
 
-async def _read(api: ClusterApi, namespace: str, selector: str) -> tuple[Fresh, ...]:
+async def _read(api: ClusterApi, namespace: str, selector: str) -> AsyncIterator[Fresh]:
     query = f"?{urlencode({'labelSelector': selector})}" if selector else ""
-    items = await read_all(api, f"/api/v1/namespaces/{quote(namespace, safe='')}/pods{query}")
-    try:
-        pods = [Fresh(pod_from_json(raw), decoded(raw)) for raw in items]
-    except Exception as error:
-        raise ValueError(f"a pod cannot be read: {error}") from error
-    return tuple(sorted(pods, key=lambda fresh: fresh.pod.name))
+    async for raw in Pages(api).items(f"/api/v1/namespaces/{quote(namespace, safe='')}/pods{query}"):
+        yield Fresh.read(raw)
 
 
 def same_as_known(gang: Gang, fresh: tuple[Fresh, ...]) -> bool:

@@ -13,6 +13,7 @@ import random
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, TypeAlias
 from urllib.parse import urlencode
 
@@ -24,7 +25,8 @@ from extender.errors import ApiError, ApiUnavailableError, Backoff, ConflictErro
 from extender.kube import calls
 from extender.kube.credentials import ApiServer
 from extender.kube.transport import Transport, mapped
-from extender.ports import Binding, Clock, Identity, Labelled, Page, WatchEvent, read_all
+from extender.ports import Binding, Clock, Identity, Page, WatchEvent
+from extender.runtime.slices import Pages
 from extender.settings.settings import BINDING_MAX_S
 from scoring import PodUid
 from scoring.model import GATE
@@ -32,7 +34,7 @@ from scoring.model import GATE
 _REQUEST_S = 10.0
 _OPERATOR_S = 15.0
 _PAGE_S = 60.0
-_PAGE_BYTES = 64 * 1024 * 1024  # Mostly a few MiB; tenants can write 1.5 MiB into an object: smaller pages then
+_OPERATOR_BYTES = 256 * 1024 * 1024  # A page's; the service itself reads what is too long in smaller pages
 _BIND_AGAIN = Backoff(first_s=0.05, limit_s=1.0)
 _MERGE_PATCH = "application/merge-patch+json"
 _STRATEGIC = "application/strategic-merge-patch+json"
@@ -147,14 +149,14 @@ class KubeClient:
         return max(0.0, min(self.attempt_s, ends_s - self.clock.monotonic_s()))
 
     async def list_page(self, path: str, *, limit: int, continue_token: str = "", not_older_than: str = "") -> Page:
-        """One page, from storage or a cache `not_older_than`. Errors: as `Transport.send`; GoneError: begin again."""
+        """One page, from storage or a cache `not_older_than`. GoneError: begin again; TooLongError: ask for fewer."""
         query = {"limit": str(limit)}
         if continue_token:
             query["continue"] = continue_token
         elif not_older_than:
             query |= {"resourceVersion": not_older_than, "resourceVersionMatch": "NotOlderThan"}
         url = _with_query(path, query)
-        raw = await self.transport.send("GET", url, timeout_s=_PAGE_S, limit_bytes=_PAGE_BYTES)
+        raw = await self.transport.send("GET", url, timeout_s=_PAGE_S)
         with mapped(f"GET {url}"):
             page = decoded(_PAGE, raw)
         # Copied, so that a kept one does not keep the whole page in memory
@@ -173,28 +175,21 @@ class KubeClient:
     async def annotate_pod(self, namespace: str, name: str, uid: PodUid, annotations: Mapping[str, str]) -> None:
         """Set annotations of the very pod `uid`, in one merge patch. ConflictError: another pod has its name now."""
         body = msgspec.json.encode({"metadata": {"uid": uid, "annotations": dict(annotations)}})
-        await self._patch_pod(calls.PODS.path(namespace, name), namespace, name, uid, body, content_type=_MERGE_PATCH)
+        await self._patch_pod(calls.PODS.path(namespace, name), (namespace, name, uid), body, kind=_MERGE_PATCH)
 
     async def admit_pod(self, namespace: str, name: str, uid: PodUid, patch: bytes) -> None:
         """Send a strategic merge patch of the very pod `uid`; as `annotate_pod`. ApiError 422: it is not acceptable."""
-        await self._patch_pod(calls.PODS.path(namespace, name), namespace, name, uid, patch, opens_gate=True)
+        await self._patch_pod(calls.PODS.path(namespace, name), (namespace, name, uid), patch, opens_gate=True)
 
     async def _patch_pod(
-        self,
-        path: str,
-        namespace: str,
-        name: str,
-        uid: PodUid,
-        body: bytes,
-        *,
-        content_type: str = _STRATEGIC,
-        opens_gate: bool = False,
+        self, path: str, pod: tuple[str, str, PodUid], body: bytes, *, kind: str = _STRATEGIC, opens_gate: bool = False
     ) -> None:
         try:
-            await self.transport.send("PATCH", path, body=body, content_type=content_type, timeout_s=_REQUEST_S)
+            await self.transport.send("PATCH", path, body=body, content_type=kind, timeout_s=_REQUEST_S)
         except ApiError as error:
             if error.status != 422:
                 raise
+            namespace, name, uid = pod
             with mapped(f"GET {path}"):
                 now = _POD.decode(await self.get_pod(namespace, name))
             if now.metadata.uid != uid:
@@ -212,14 +207,13 @@ class KubeClient:
         path = calls.served_as(api_version, kind, among={**calls.OWNERS, **calls.PATCHED}).path(namespace, name)
         return await self.transport.send("GET", path, timeout_s=_REQUEST_S)
 
-    async def labelled_owners(self, label: str) -> Sequence[Labelled]:
-        """All owners of kinds that can be suspended, that have this label; kinds that are not installed have none."""
-        owners: list[Labelled] = []
-        for kind, resource in calls.SUSPENDED_AT:
+    async def labelled_owners(self, *labels: str) -> AsyncGenerator[tuple[str, str, bytes], None]:
+        """Owners of kinds that can be suspended, with one of these labels; kinds that are not installed have none."""
+        pages = Pages(self)
+        for label, (kind, resource) in product(labels, calls.SUSPENDED_AT):
             with suppress(NotFoundError):
-                items = await read_all(self, f"{resource.collection()}?{urlencode({'labelSelector': label})}")
-                owners += [Labelled(resource.api_version, kind, item) for item in items]
-        return owners
+                async for raw in pages.items(f"{resource.collection()}?{urlencode({'labelSelector': label})}"):
+                    yield resource.api_version, kind, raw
 
     async def patch_object(self, api_version: str, kind: str, namespace: str, name: str, patch: bytes) -> bytes:
         """Merge patch of an owner of pods; as it is now. ConflictError: not the version that the patch names."""
@@ -239,7 +233,8 @@ class KubeClient:
 
     async def patch_pod_status(self, namespace: str, name: str, uid: PodUid, patch: bytes) -> None:
         """Send a strategic merge patch of the status of the very pod `uid`; ConflictError: it was replaced."""
-        await self._patch_pod(calls.PODS.path(namespace, name, "status") + _AS_WRITER, namespace, name, uid, patch)
+        path = calls.PODS.path(namespace, name, "status") + _AS_WRITER
+        await self._patch_pod(path, (namespace, name, uid), patch)
 
     async def _merge(self, path: str, patch: bytes) -> bytes:
         return await self.transport.send("PATCH", path, body=patch, content_type=_MERGE_PATCH, timeout_s=_REQUEST_S)
@@ -319,7 +314,7 @@ class OperatorApi(Transport):
             asked = {"limit": "500", **(query or {}), **({"continue": token} if token else {})}
             url = f"{path}?{urlencode(asked)}"
             try:
-                body = await self.send("GET", url, timeout_s=_PAGE_S, limit_bytes=4 * _PAGE_BYTES)
+                body = await self.send("GET", url, timeout_s=_PAGE_S, limit_bytes=_OPERATOR_BYTES)
             except NotFoundError:
                 return
             with mapped(f"GET {url}"):

@@ -4,14 +4,14 @@ So a newcomer sees with curl what kube-scheduler would get. Rule: a Binding chan
 nothing is written anywhere else.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from msgspec.structs import replace
 
 from extender.cache.cluster import ClusterCache
 from extender.errors import ConflictError, NotFoundError
-from extender.ports import Binding, Clock, Labelled, WatchEvent
+from extender.ports import Binding, Clock, WatchEvent
 from scoring import PodUid
 from scoring.model import Phase, Pod
 
@@ -58,9 +58,10 @@ class EmbeddedCluster:
             raise NotFoundError(404, f"pods {namespace}/{name} not found")
         return body
 
-    async def labelled_owners(self, label: str) -> Sequence[Labelled]:
+    async def labelled_owners(self, *labels: str) -> AsyncIterator[tuple[str, str, bytes]]:
         """A saved cluster has no owners of pods."""
-        return ()
+        for owner in list[tuple[str, str, bytes]]():
+            yield owner
 
     async def evict(self, namespace: str, name: str, uid: PodUid, *, resource_version: str = "") -> None:
         """Remove the pod."""

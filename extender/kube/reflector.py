@@ -7,8 +7,6 @@ Rules:
 - No object stops it (docs/safety.md S21): one that cannot be read or taken over leaves the sink, and is noted.
 - A kind under /apis/ that answers 404 in each of its versions is absent (its CustomResourceDefinition is not
   installed): an empty and synced cache, asked again twice a minute. A 404 for a core kind is an error like any other.
-- Slices of the loop and pages of a list count bytes as well as objects, as tenants may write 1.5 MiB into one: the size
-  of a page follows from that of the last one.
 """
 
 import asyncio
@@ -17,14 +15,14 @@ import random
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Final, Generic, NoReturn, Protocol, TypeVar
+from typing import Generic, NoReturn, Protocol, TypeVar
 
 from extender.cache.state import LONGEST_KEY, UnreadableKind, words
 from extender.convert.decode import Head, head_of
-from extender.errors import ApiError, ApiUnavailableError, Backoff, GoneError, NotFoundError, TooLongError
+from extender.errors import ApiError, ApiUnavailableError, Backoff, GoneError, NotFoundError
 from extender.kube.transport import refusal_in_stream
 from extender.ports import Clock, ClusterApi, WatchEvent
-from extender.runtime.slices import next_slice
+from extender.runtime.slices import MOST_OBJECTS, Pages, next_slice
 from extender.schemas import Watch
 
 _log = logging.getLogger(__name__)
@@ -36,20 +34,6 @@ _WATCH_S = (240, 290)  # Bounds of its length, by chance, so that not all reconn
 _SETTLED_S = 5.0  # A watch that lasted this long, or delivered something, ends a row of failures
 _ABSENT_S = 30.0
 _BACKOFF = Backoff(first_s=0.5, limit_s=30.0)
-_SLICE_BYTES: Final = 256 * 1024  # about 1 ms of decoding
-_LEAST_BYTES: Final = _SLICE_BYTES // 50  # As which the smallest object counts
-_PAGE_BYTES: Final = 8 * 1024 * 1024  # about 10 ms to find where each object on it begins and ends
-
-
-def _page_after(objects: int, size_bytes: int, most: int) -> int:
-    """How many objects to ask for after a page of so many that had so many bytes.
-
-    >>> _page_after(500, 80 * 1024 * 1024, 500), _page_after(50, 1000, 500), _page_after(400, 1000, 500)
-    (50, 100, 500)
-    """
-    if size_bytes > _PAGE_BYTES:
-        return max(objects * _PAGE_BYTES // size_bytes, 1)
-    return min(objects * 2, most) if size_bytes < _PAGE_BYTES // 4 else objects
 
 
 class Comeback:
@@ -106,7 +90,7 @@ class Reflector(Generic[T]):
     sink: Sink[T]
     clock: Clock
     rng: random.Random
-    page: int = 500  # Objects
+    page: int = MOST_OBJECTS
     comeback: Comeback = field(default_factory=Comeback)
     unreadable: UnreadableKind = field(default_factory=lambda: UnreadableKind("", ""))
 
@@ -117,8 +101,7 @@ class Reflector(Generic[T]):
         self._may_be_cached = True  # whether the next list may come from the API server's cache
         self._failures = 0  # in a row
         self._away = False  # whether the last of them found no API server at all
-        self._slice_bytes = 0
-        self._page = self.page  # Objects to ask for
+        self._pages = Pages(self.api, most=self.page)
         self._absent = False
         self._paths = (self.path, *self.other_versions)
         self._not_served = 0  # How many of them in a row answered 404
@@ -173,49 +156,28 @@ class Reflector(Generic[T]):
     async def _list(self) -> None:
         items: dict[str, T] = {}
         unreadable: set[str] = set()
-        token = ""
         # After a 504 (the API server's cache is behind what we saw, or storage was restored from a backup) the next
         # list is read from storage, which is newest by definition.
         not_older_than = self._version if self._may_be_cached else ""
         self._may_be_cached = True
-        while True:
-            try:
-                page = await self.api.list_page(
-                    self.path, limit=self._page, continue_token=token, not_older_than=not_older_than
-                )
-            except TooLongError:
-                if self._page == 1:
-                    raise
-                self._page = max(self._page // 8, 1)
-                continue
-            except ApiError as error:
-                self._may_be_cached = error.status != 504
-                raise
-            self._page = _page_after(self._page, sum(map(len, page.items)), self.page)
-            for raw in page.items:
+        try:
+            async for raw in self._pages.items(self.path, not_older_than=not_older_than):
                 try:
                     item = self.reduce(raw)
                     if item is not None:
                         items[self.sink.key(item)] = item
                 except Exception as error:  # noqa: BLE001 - a tenant's object: docs/safety.md S21
                     unreadable.add(self._cannot_read(head_of(raw) or Head(), error))
-                await self._share_the_loop(raw)
-            token = page.continue_token
-            if not token:
-                break
+        except ApiError as error:
+            self._may_be_cached = error.status != 504
+            raise
         self.unreadable.keep_only(unreadable | await self._take_over(items))
-        self._version = page.resource_version
+        self._version = self._pages.version
         self._relist = self._absent = False
         self._not_served = 0
         self._relists += 1
         self._heard()
         self.synced.set()
-
-    async def _share_the_loop(self, raw: bytes) -> None:
-        self._slice_bytes += max(len(raw), _LEAST_BYTES)
-        if self._slice_bytes >= _SLICE_BYTES:
-            self._slice_bytes = 0
-            await next_slice()
 
     async def _take_over(self, items: Mapping[str, T]) -> set[str]:
         """Hold a complete list, and nothing else; keys of what the sink cannot take over."""
@@ -248,7 +210,7 @@ class Reflector(Generic[T]):
                     heard = True
                     self._failures = 0
                     watchdog.reschedule(loop.time() + _IDLE_S)
-                    await self._share_the_loop(event.object)
+                    await self._pages.share_the_loop(event.object)
         except TimeoutError as error:
             # Silent from its beginning: the version may be one that the server has not reached (its storage was
             # restored from a backup), and would stay silent without end.

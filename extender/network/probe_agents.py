@@ -7,6 +7,7 @@ Rules:
   agent got the order to stop measuring: otherwise the first and last packets of a link would look lost.
 - A report is refused whole, and counted, where it repeats an earlier one, comes too soon, begins in the future, or says
   what no agent can have counted. What it says of a link that was not assigned is left out.
+- Agents that have one address are not measured until the others are gone: a link would be taken for another one's.
 - A window counts once the agent at the link's other end has reported after it (`scoring.probing.links.Attendance`).
   Until that agent and this one got a first answer, a link without any has no value: a NetworkPolicy that blocks the
   probe's port is no dead network.
@@ -15,7 +16,7 @@ Rules:
 """
 
 import math
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
@@ -185,6 +186,7 @@ class Agents:
         self.options = options
         self._agents: dict[NodeName, AgentState] = {}
         self.peers: Mapping[NodeName, Sequence[NodeName]] = {}  # From now on: what `assign_peers` says of `question`
+        self.shared: Sequence[NodeName] = ()  # Nodes whose agent has the address of another one
 
     @property
     def interval_s(self) -> float:
@@ -238,7 +240,7 @@ class Agents:
     def question(
         self, zone_of: Mapping[NodeName, ZoneName], wanted: AbstractSet[NodeName], seed: str
     ) -> tuple[Mapping[NodeName, ZoneName], PeerTurn, AbstractSet[NodeName]]:
-        """Nodes whose agent reports, and by what peers are assigned; nodes that left go. Cost: O(agents + links)."""
+        """Nodes whose agent can be measured, and by what peers are assigned; nodes that left go. O(agents + links)."""
         now_s = self._clock.now_s()
         for node in [node for node in self._agents if node not in zone_of]:
             del self._agents[node]
@@ -247,7 +249,10 @@ class Agents:
             for peer in [peer for peer in agent.links if peer not in zone_of]:
                 del agent.links[peer]
         gone_s = _GONE_INTERVALS * self.interval_s
-        live = {node: zone_of[node] for node, agent in self._agents.items() if now_s - agent.attendance.last_s < gone_s}
+        there = {node: agent for node, agent in self._agents.items() if now_s - agent.attendance.last_s < gone_s}
+        at = Counter(agent.pod.address for agent in there.values())
+        live = {node: zone_of[node] for node, agent in there.items() if at[agent.pod.address] == 1}
+        self.shared = sorted(there.keys() - live.keys())
         return live, PeerTurn(int(now_s // EPOCH_S), seed), wanted & live.keys()
 
     @property

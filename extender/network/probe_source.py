@@ -22,6 +22,7 @@ from extender.network.probe_agents import Agents
 from extender.ports import Batch
 from extender.schemas import AgentsAmiss, ProbeAgents
 from scoring import EndpointId, NodeName, ZoneName
+from scoring.explain.words import some
 from scoring.network.measurement import METRICS, Measurement, MeasurementTable, Metric
 from scoring.probing.links import LinkValue
 from scoring.probing.peers import assign_peers, of_gateways
@@ -71,7 +72,7 @@ class ProbeSource:
             work = partial(assign_peers, there, turn, wanted=wanted, most=most)
             self.agents.peers = await answers.off_loop(len(there) * most, work)
         if (bursts := self.agents.bursts) is not None:
-            able = self.agents.with_iperf3(has_it=True)
+            able = self.agents.with_iperf3(has_it=True) & asked[0].keys()
             question = bursts.question(zone_of, able, interval_s=self.agents.interval_s)
             bursts.assign(await answers.off_loop(*question))
         seen = self.seen = self._look(zone_of, now_s=now_s)
@@ -138,9 +139,10 @@ class ProbeSource:
         if seen.unanswered.count:
             text = f"{seen.unanswered.count} of {of} agents get no answer from any peer since {_of(seen.unanswered)}"
             yield f"{text}; does a NetworkPolicy or firewall block their UDP port?"
+        if shared := self.agents.shared:
+            yield f"{len(shared)} of {of} agents have the address of another one and are not measured: {some(shared)}"
         if missing := self.agents.with_iperf3(has_it=False):
-            names = ", ".join(sorted(missing)[:_NAMED]) + (" …" if len(missing) > _NAMED else "")
-            yield f"{len(missing)} of {of} agents have no iperf3, which throughput needs: {names}"
+            yield f"{len(missing)} of {of} agents have no iperf3, which throughput needs: {some(sorted(missing))}"
 
 
 def _of(amiss: AgentsAmiss) -> str:

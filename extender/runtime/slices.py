@@ -4,20 +4,28 @@ Threads: works of one are done one after the other, on values that do not change
 event loop. There are two, so that long questions (expected starts of 64 gangs beside 5,000 nodes take a second) do not
 hold up plans. Slices: one in a turn of the loop, first come, first served, for five works that each pause after 4 ms
 would be a stall of 20; the first one of a work that is woken comes on top.
+
+Lists, which tenants lengthen, are read object by object: who keeps little of each needs memory for one page. Pages, and
+slices of a list, count bytes as well as objects, as tenants may write 1.5 MiB into one.
 """
 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, Self, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
+from extender.errors import TooLongError
+from extender.ports import ClusterApi
 from extender.runtime.telemetry import Telemetry
 
 SLICE_S: Final = 0.004  # After this long others have their turn; the longest step comes on top
+MOST_OBJECTS: Final = 500  # On one page
+_SLICE_BYTES: Final = 256 * 1024  # about 1 ms of decoding
+_LEAST_BYTES: Final = _SLICE_BYTES // 50  # As which the smallest object counts
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 Steps: TypeAlias = Generator[None, None, _T]
@@ -79,6 +87,42 @@ class _Line:
 
 
 _LINES: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, _Line]] = WeakKeyDictionary()
+
+
+class Pages:
+    """Reads lists, one after the other; a page that is too long is asked for in parts, which grow again."""
+
+    def __init__(self, api: ClusterApi, *, most: int = MOST_OBJECTS) -> None:
+        self._api, self._most, self._slice_bytes = api, most, 0
+        self.version = ""  # The resourceVersion of the last list that was read to its end
+
+    async def items(self, path: str, *, not_older_than: str = "") -> AsyncGenerator[bytes, None]:
+        """Raw JSON of each object, from storage or a cache `not_older_than`. Errors: those of `list_page`, at any."""
+        token, most = "", self._most
+        while True:
+            try:
+                page = await self._api.list_page(path, limit=most, continue_token=token, not_older_than=not_older_than)
+            except TooLongError:
+                if most == 1:
+                    raise
+                most = max(most // 8, 1)
+                continue
+            if sum(map(len, page.items)) < 8 * _SLICE_BYTES:
+                most = min(most * 2, self._most)
+            for raw in page.items:
+                yield raw
+                await self.share_the_loop(raw)
+            token = page.continue_token
+            if not token:
+                self.version = page.resource_version
+                return
+
+    async def share_the_loop(self, raw: bytes) -> None:
+        """Let others have a turn if the objects that were read since the last time are work for a slice."""
+        self._slice_bytes += max(len(raw), _LEAST_BYTES)
+        if self._slice_bytes >= _SLICE_BYTES:
+            self._slice_bytes = 0
+            await next_slice()
 
 
 @dataclass(eq=False, repr=False)

@@ -13,7 +13,7 @@ sent when its time is over fails whole; one that has started has more time.
 """
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 
@@ -175,7 +175,7 @@ class Posts:
     hold_s: float
     commit_s: float
     alone_max: int
-    _alone: int = field(default=0, init=False)  # Calls of pods without a gang that wait or are under way
+    _alone: Counter[str] = field(default_factory=Counter, init=False)  # namespace → calls of its pods without a gang
 
     def __post_init__(self) -> None:
         self.limiter = InFlightLimiter(self.context.clock)
@@ -184,10 +184,10 @@ class Posts:
         """Post the Binding of a pod without a gang. `None`: the API server confirmed it."""
         if self.limiter.closed:
             return Reason.NOT_LEADER
-        if self._alone >= self.alone_max:
+        if self._alone[binding.namespace] >= self.alone_max - self._alone.total():  # as for members of gangs
             return Reason.TOO_MANY_HELD
         begin_by_s = self.context.clock.monotonic_s() + self.hold_s
-        self._alone += 1
+        self._alone[binding.namespace] += 1
         try:
             if not await self.limiter.take(Turns(begin_by_s, begin_by_s)):
                 return Reason.COMMIT_FAILED
@@ -198,7 +198,7 @@ class Posts:
             finally:
                 self.limiter.give_back(began_s=began_s, answered=error is None or was_answered(error))
         finally:
-            self._alone -= 1
+            self._alone -= Counter((binding.namespace,))
         return None if error is None else self.failed(binding, error)
 
     async def tried(self, binding: Binding) -> Exception | None:

@@ -6,6 +6,7 @@ member at bind until the last call is answered, the gang's places are a *commitm
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import KW_ONLY, dataclass, field
 from itertools import count
@@ -96,6 +97,7 @@ class Binds:
     _states: dict[GangKey, PermitState] = field(default_factory=dict, init=False)
     _quorums: Quorums = field(default_factory=Quorums, init=False)
     _calls: dict[permit.RequestId, _Call] = field(default_factory=dict, init=False)
+    _waiting: Counter[str] = field(default_factory=Counter, init=False)  # namespace → how many of them are its pods'
     _looked: dict[GangKey, tuple[Gang | None, int, bytes, frozenset[NodeName]]] = field(
         default_factory=dict, init=False
     )
@@ -141,7 +143,7 @@ class Binds:
         """Hold the call until the gang's machine answers it. `None`: the Binding is confirmed."""
         if self.posts.limiter.closed:
             return Reason.NOT_LEADER
-        if len(self._calls) >= self.held_max:
+        if self._waiting[pod.namespace] >= self.held_max - len(self._calls):  # as many as it has stay free for others
             return Reason.TOO_MANY_HELD
         if (refused := self._commit_to(gang, pod, node)) is not None:
             self.planner.mark_dirty()
@@ -151,11 +153,12 @@ class Binds:
         now_s = self.context.clock.monotonic_s()
         due_s = now_s + self.planner.policy.hold_limit_s
         self._calls[request] = _Call(pod.key, node, answer, due_s)
+        self._waiting[pod.namespace] += 1
         unusable = self._unusable(gang, pod, node)
         self._feed(gang.key, permit.BindRequested(pod.uid, node, request, now_s, due_s, unusable))
 
         def dropped(_: object = None) -> None:
-            if self._calls.pop(request, None) is not None:
+            if self._end_call(request) is not None:
                 answer.set_result(Reason.POD_CHANGED)
                 self._feed(gang.key, permit.ClientGone(request, self.context.clock.monotonic_s()))
 
@@ -165,6 +168,12 @@ class Binds:
         finally:
             gone.remove_done_callback(dropped)
             dropped()
+
+    def _end_call(self, request: permit.RequestId) -> _Call | None:
+        """The call, which waits no more; `None`: it has ended before."""
+        if (call := self._calls.pop(request, None)) is not None:
+            self._waiting -= Counter((call.pod.partition("/")[0],))
+        return call
 
     def reconcile(self, also: Set[GangKey] = frozenset()) -> None:
         """Bring the machines of gangs under way, and `also` these, up to date; gangs that run in part get one."""
@@ -311,7 +320,7 @@ class Binds:
         for instruction in instructions:
             match instruction:
                 case permit.Answer(request, error):
-                    call = self._calls.pop(request, None)
+                    call = self._end_call(request)
                     if call is not None:  # else its client hung up in the very moment
                         call.answer.set_result(error)
                         self.context.decided(Decision("bind", call.pod, key, call.node, error or ""))

@@ -9,6 +9,8 @@ and Starlette's layers cost 50 µs a call, as much as the answer (`python -m lab
   unready for a while.
 - A call awaits nothing but the request's body, which has a largest size and a longest time, the answer of /bind, and of
   /filter when the question shows that the watch is behind.
+- At the loopback a document is asked for by an address or a name of ours: under another one a web page reads it through
+  its reader's port-forward (DNS rebinding). Elsewhere by any: the API server's proxy sends the API server's own along.
 - A call with `?debug` in its address, which kube-scheduler cannot send, at the port for people, or of curl is a look:
   the service knows it, and nothing is bound (docs/safety.md S2).
 """
@@ -16,9 +18,11 @@ and Starlette's layers cost 50 µs a call, as much as the answer (`python -m lab
 import asyncio
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from http import HTTPStatus
+from ipaddress import ip_address
 from time import perf_counter
 from typing import Final, NamedTuple, assert_never
 
@@ -36,6 +40,7 @@ from extender.errors import BadRequestError
 from extender.runtime.telemetry import Telemetry
 from extender.scheduling.verbs import Verbs
 from extender.schemas import Readiness
+from extender.settings.settings import is_loopback
 from scoring.model.reasons import Reason
 
 UNREADY_AFTER_ERROR_S: Final = 30.0  # How long /readyz says no after an internal error: enough for a probe to see it
@@ -82,7 +87,9 @@ class VerbsApp:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["path"] not in PATHS:
-            await self._documents(scope, receive, send)
+            local = scope.get("server")
+            ours = local is None or not is_loopback(local[0]) or _names_us(scope)
+            await (self._documents if ours else _MISDIRECTED)(scope, receive, send)
         elif scope["method"] != "POST":
             refusal = problem_response(HTTPStatus.METHOD_NOT_ALLOWED, "", headers={"allow": "POST"})
             await refusal(scope, receive, send)
@@ -183,6 +190,18 @@ class VerbsApp:
         if gone.done():
             return _GONE
         return VerbReply(wire.encode_bind(refusal), "bound" if refusal is None else "refused", refusal or "")
+
+
+_MISDIRECTED: Final = problem_response(HTTPStatus.MISDIRECTED_REQUEST, "Host: use an address or localhost")
+
+
+def _names_us(scope: Scope) -> bool:
+    """Whether Host is an address, or this machine's or the Service's name, which no public domain can be."""
+    host = ""
+    with suppress(ValueError):
+        host = Request(scope).url.hostname or ""
+        return bool(ip_address(host))
+    return host in ("localhost", "netgang") or host.endswith((".localhost", ".svc", ".svc.cluster.local"))
 
 
 def for_people(app: ASGIApp) -> ASGIApp:

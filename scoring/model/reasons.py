@@ -149,7 +149,7 @@ class Reason(StrEnum):
 
     If it persists, check the pod watch (`netgang_watch_errors_total`) and the kubeconfig's cluster."""
     TOO_MANY_HELD = "netgang: too many binds are held"
-    """As many bind calls are held, or wait for the API server, as are allowed: 4,096.
+    """As many bind calls of its namespace are held, or wait for the API server, as are free: 4,096 if no other has any.
 
     Nothing; they are tried again. Each is an open connection."""
 

@@ -302,9 +302,9 @@ async def test_owners_are_found_by_their_label(world: World) -> None:
         for name, value in (("yes", "suspended"), ("no", "other")):
             labels = {"netgang.io/restart": value}
             world.store.put(resource, {"metadata": {"name": name, "namespace": "team", "labels": labels}})
-    found = await world.api.labelled_owners("netgang.io/restart=suspended")
-    assert [(one.api_version, one.kind) for one in found] == [("batch/v1", "Job"), ("kubeflow.org/v1", "TFJob")]
-    assert {json.loads(one.object)["metadata"]["name"] for one in found} == {"yes"}
+    found = [one async for one in world.api.labelled_owners("netgang.io/restart=suspended")]
+    assert [(version, kind) for version, kind, _ in found] == [("batch/v1", "Job"), ("kubeflow.org/v1", "TFJob")]
+    assert {json.loads(raw)["metadata"]["name"] for _, _, raw in found} == {"yes"}
 
 
 async def test_an_event_is_created(world: World) -> None:

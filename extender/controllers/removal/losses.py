@@ -10,12 +10,11 @@ from typing import Final
 import msgspec
 
 from extender.controllers.context import ControllerContext, ControlLoop
-from extender.controllers.failure_budget import KINDS, OVER, NotAllowed, WhyKept, can_suspend, decoded
+from extender.controllers.failure_budget import KINDS, OVER, NotAllowed, WhyKept, can_suspend
 from extender.controllers.recorder import Happening, pod_subject
 from extender.controllers.removal.restarts import Restarts
 from extender.controllers.removal.suspensions import Obstacle, wants_no_more
 from extender.controllers.removals import Cause, Fresh, Verdicts, read_members, read_verdicts, same_as_known
-from extender.convert import pod_from_json
 from extender.errors import ApiError, ApiUnavailableError, Backoff, ConflictError, NotFoundError
 from extender.runtime.decision_lines import Decision
 from extender.runtime.slices import Steps
@@ -225,12 +224,13 @@ class Repins(ControlLoop):
             if cached is None or uid not in losses:
                 raise ValueError(f"pod {uid} is not stranded any more")
             raw = await self.context.api.get_pod(cached.namespace, cached.name)
-            pod = pod_from_json(raw, notes=self.context.notes)
+            fresh = Fresh.read(raw, notes=self.context.notes)
+            pod = fresh.pod
             same = pod.member_class.constraints.affinity == cached.member_class.constraints.affinity
             waits = pod.uid == uid and pod.phase is Phase.PENDING and is_pinned(pod) and cache.is_own(pod)
             if not (same and waits):
                 raise ValueError(f"pod {pod.key} has changed")
-            pods.append(Fresh(pod, decoded(raw)))
+            pods.append(fresh)
         return pods
 
     def _suspend(self, key: GangKey, verdicts: Verdicts) -> bool:

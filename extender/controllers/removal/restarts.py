@@ -149,28 +149,27 @@ class Restarts(ControlLoop):
         return tuple(sorted({at_s for uid, at_s in self._history if uid in owners}))
 
     async def _resume_noted(self) -> None:
+        notes, levels = self.context.notes, self.context.planner.policy.preemption is Preempting.LEVELS
+        noted: dict[GangKey, list[Controller]] = {}
+        recalled: dict[tuple[GangKey, str], float] = {}
+        unreadable = 0
         try:
-            levels = self.context.planner.policy.preemption is Preempting.LEVELS
-            owners = list(await self.context.api.labelled_owners(suspensions.MARK))
-            owners += await self.context.api.labelled_owners(suspensions.RAN_BEFORE) if levels else ()
+            labels = (suspensions.MARK, suspensions.RAN_BEFORE) if levels else (suspensions.MARK,)
+            async for labelled in self.context.api.labelled_owners(*labels):
+                try:
+                    owner = FreshOwner.read(*labelled)
+                    if levels and (had := owner.attained(notes)) is not None:
+                        recalled[gang_key(owner.namespace, had.gang), owner.ref.uid] = bounded_h(had.hours)
+                    note = owner.note(notes)
+                    if note is not None and (gang := gang_key(owner.namespace, note.gang)) not in self._gangs:
+                        noted.setdefault(gang, []).append(owner.ref)
+                except Exception:  # noqa: BLE001 - a tenant's object: others wait to be resumed (docs/safety.md S21)
+                    unreadable += 1
         except (ApiError, ApiUnavailableError) as error:
             # A netgang that may not list them has never suspended any either: both are rights of the same component.
             if not (isinstance(error, ApiError) and error.status == 403):
                 self._search_at_s = self.context.clock.monotonic_s() + 5.0
             return
-        noted: dict[GangKey, list[Controller]] = {}
-        recalled: dict[tuple[GangKey, str], float] = {}
-        unreadable = 0
-        for labelled in owners:
-            try:
-                owner = FreshOwner.read(labelled.api_version, labelled.kind, labelled.object)
-                note = owner.note(self.context.notes)
-                if levels and (had := owner.attained(self.context.notes)) is not None:
-                    recalled[gang_key(owner.namespace, had.gang), owner.ref.uid] = bounded_h(had.hours)
-                if note is not None and (gang := gang_key(owner.namespace, note.gang)) not in self._gangs:
-                    noted.setdefault(gang, []).append(owner.ref)
-            except Exception:  # noqa: BLE001 - a tenant's object: all others wait to be resumed (docs/safety.md S21)
-                unreadable += 1
         self.context.cache.set_attained(recalled)
         if unreadable:
             _log.warning("%d owners with label %s cannot be read and are left alone", unreadable, suspensions.MARK)

@@ -198,8 +198,8 @@ async def why_not_together(context: ControllerContext, keys: Iterable[GangKey]) 
             continue
         try:
             read = [(gang, await removals.read_members(context.api, gang.key, gang.source)) for gang in several]
-            pods = [member.content for gang, members in read for member in removals.of_this_run(gang, members)]
-            forbids = failure_budget.forbidding(await removals.read_budgets(context.api, namespace), pods)
+            pods = [member for gang, members in read for member in removals.of_this_run(gang, members)]
+            forbids = await removals.read_forbidding(context.api, namespace, pods)
         except (ApiError, ApiUnavailableError, ValueError) as error:
             return f"the API server did not say enough: {error}"
         if forbids is not None:
@@ -285,9 +285,8 @@ async def _unless_forbidden(context: ControllerContext, case: Case) -> Case | Ob
                     f"pod {pod.name} is on node {pod.node}, which does not answer, and its operator needs it gone "
                     f"first: waiting for node {pod.node} to be removed or to come back"
                 )
-    budgets = await removals.read_budgets(context.api, case.gang.key.partition("/")[0])
-    going = [member.content for member in case.members if member.pod.node not in lost]
-    forbids = failure_budget.forbidding(budgets, going)
+    going = [member for member in case.members if member.pod.node not in lost]
+    forbids = await removals.read_forbidding(context.api, case.gang.key.partition("/")[0], going)
     return case if forbids is None else Obstacle(f"PodDisruptionBudget {forbids} does not allow it")
 
 

@@ -51,7 +51,7 @@ async def test_an_evicted_pod_is_gone(cache: ClusterCache, api: EmbeddedCluster)
 
 
 async def test_there_is_nothing_but_the_pods(api: EmbeddedCluster) -> None:
-    assert (await api.get_pod("default", "p"), await api.labelled_owners("a=b")) == (b"{}", ())
+    assert (await api.get_pod("default", "p"), [one async for one in api.labelled_owners("a=b")]) == (b"{}", [])
     await api.create_event("default", {"reason": "x"})
     nothing = (
         lambda: api.get_pod("default", "q"),

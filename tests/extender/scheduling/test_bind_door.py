@@ -102,9 +102,9 @@ async def test_after_a_restart_a_bind_is_refused_until_it_is_asked_again() -> No
 
 
 async def test_plain_binds_under_way_are_bounded() -> None:
-    """As many as `max_held_binds`: each is an open connection, and kube-scheduler has no bound of its own."""
+    """Half of `max_held_binds` for one namespace: each is a connection, and kube-scheduler has no bound of its own."""
     names = [f"p{number}" for number in range(5)]
-    async with running(node_json("n1", cpu="16"), max_held_binds=3) as world:
+    async with running(node_json("n1", cpu="16"), max_held_binds=6) as world:
         for name in names:
             await world.planned_pod(name)
         world.api.hold("bind")

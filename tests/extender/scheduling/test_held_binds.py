@@ -121,14 +121,13 @@ async def test_a_gang_that_the_plan_moved_between_two_offers_starts_in_one_zone(
         assert (answers([calls[names[1]], again]), set(world.bound().values())) == ([None, None], {after})
 
 
-async def test_more_calls_than_may_be_held_fail_at_once() -> None:
-    """Each held call is an open connection; the next one is refused, and tried again by kube-scheduler."""
-    async with running(N1, max_held_binds=2) as world:
-        names = await world.planned_gang("g", 4)
-        held = await world.bind_and_settle(*names[:2])
-        [refused] = await world.bind_and_settle(names[2])
-        assert refused.answer is Reason.TOO_MANY_HELD
-        assert [call.waits for call in held] == [True, True]
+async def test_a_namespace_holds_as_many_calls_as_it_leaves_free() -> None:
+    """One tenant's gang that never completes keeps no other tenant's from starting; its next call fails at once."""
+    async with running(N1, max_held_binds=8) as world:
+        greedy = replace(world, namespace="greedy")
+        held = await greedy.bind_and_settle(*(await greedy.planned_gang("g", 6, cpu="100m"))[:5])
+        assert ([call.waits for call in held], held[4].answer) == ([True] * 4 + [False], Reason.TOO_MANY_HELD)
+        await world.starts(*await world.planned_gang("honest", 2))
 
 
 ALONE = {  # case: (error, answer)

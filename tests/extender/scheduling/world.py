@@ -146,12 +146,14 @@ class World(msgspec.Struct):
     api: FakeClusterApi
     clock: LoopClock
     calls: list[Call] = []
+    namespace: str = "default"  # Of the pods that its words are about
 
     def node(self, name: str, **fields: Any) -> None:
         self.api.add(node_json(name, **fields))
 
     def pod(self, name: str, **fields: Any) -> None:
-        self.api.add(pod_json(name, **fields))
+        pod = pod_json(name, **fields)
+        self.api.add(pod | {"metadata": pod["metadata"] | {"namespace": self.namespace}})
 
     def gang(self, name: str, size: int, *, minimum: int | None = None, **fields: Any) -> tuple[str, ...]:
         names = tuple(f"{name}-{i}" for i in range(size))
@@ -197,10 +199,10 @@ class World(msgspec.Struct):
         self.service.cache.pods.put(pod_from_json(msgspec.json.encode(stranger)))
 
     def uid(self, pod: str) -> PodUid:
-        return PodUid(self.api.pod(pod)["metadata"]["uid"])
+        return PodUid(self.api.pod(pod, namespace=self.namespace)["metadata"]["uid"])
 
     def node_of(self, pod: str) -> str | None:
-        found = self.api.pod(pod)["spec"].get("nodeName")
+        found = self.api.pod(pod, namespace=self.namespace)["spec"].get("nodeName")
         return None if found is None else str(found)
 
     def bound(self) -> dict[str, str]:
@@ -212,7 +214,8 @@ class World(msgspec.Struct):
         return sorted(NodeName(name) for _, name in self.api.store.bodies(NODES))
 
     def asking(self, pod: str, *, nodes: Iterable[str] | None = None, debug: bool = False) -> FilterArgs:
-        return args_of(self.api.pod(pod), nodes=self.node_names() if nodes is None else nodes, debug=debug)
+        asked = self.api.pod(pod, namespace=self.namespace)
+        return args_of(asked, nodes=self.node_names() if nodes is None else nodes, debug=debug)
 
     def filter(self, pod: str, *, nodes: Iterable[str] | None = None, debug: bool = False) -> FilterAnswer:
         """Ask /filter as the HTTP side does, with a quick worker and nothing that the watch is behind with."""
@@ -253,7 +256,7 @@ class World(msgspec.Struct):
 
     def bind(self, pod: str, node: str, *, uid: str | None = None) -> Call:
         known = PodUid(uid) if uid is not None else self.uid(pod)
-        args = BindArgs(PodName(pod), Namespace("default"), known, NodeName(node))
+        args = BindArgs(PodName(pod), Namespace(self.namespace), known, NodeName(node))
         gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         task = asyncio.create_task(self.service.verbs.bind(args, gone), name=f"bind {pod}")
         call = Call(pod, node, task, gone, self.clock.monotonic_s())

@@ -281,6 +281,19 @@ async def test_a_gang_may_be_called_as_no_object_is() -> None:
         assert (reply.status_code, reply.json()["detail"]) == (404, f"no gang team-a/{name}")
 
 
+async def test_no_site_reads_documents_through_its_readers_port_forward() -> None:
+    """Under its own name, which it leads to the loopback. The verbs ask for none: kube-scheduler may use any."""
+    for at, host, status in (
+        ("127.0.0.1", "127.0.0.1:8889", 200),
+        ("[::1]", "netgang.netgang-system.svc:8889", 200),
+        ("127.0.0.1", "site.example:8889", 421),
+        ("10.0.0.7", "api.site.example", 200),  # by the API server's proxy
+    ):
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(Service().app), base_url=f"http://{at}") as door:
+            assert (await door.get("/v1/plan", headers={"Host": host})).status_code == status
+            assert (await door.post("/filter", json=ARGS, headers={"Host": host})).status_code == 200
+
+
 async def test_a_bug_in_a_document(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FakeViews, "plan", fail)
     service = Service()

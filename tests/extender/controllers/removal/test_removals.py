@@ -1,6 +1,7 @@
 """Whatever takes pods away is announced on pod and owner; pods of other schedulers stay (docs/safety.md S1, S11)."""
 
 import asyncio
+from collections.abc import Coroutine
 from typing import Any
 
 import msgspec
@@ -8,10 +9,11 @@ import pytest
 
 from extender.cache.cluster import ClusterCache
 from extender.controllers.recorder import ANNOUNCE_S, REPEAT_S, Happening, owner_subject
-from extender.controllers.removals import MOST_ANNOUNCED, QUIET_S, Cause, Fresh
+from extender.controllers.removal.suspensions import MARK
+from extender.controllers.removals import MOST_ANNOUNCED, QUIET_S, Cause, Fresh, read_members
 from extender.convert import pod_from_json
-from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotAnnouncedError, NotOursError
-from scoring.model import Controller
+from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotAnnouncedError, NotOursError, TooLongError
+from scoring.model import Controller, GangSource
 from scoring.model.reasons import Reason
 from tests.extender.beside import playing
 from tests.extender.controllers.contexts import context_over
@@ -21,7 +23,7 @@ from tests.extender.controllers.removal.test_evictions import half_bound
 from tests.extender.controllers.removal.test_repins import job
 from tests.extender.controllers.removal.test_restarts import NODES as LARGE
 from tests.extender.controllers.removal.test_restarts import RESTART_S, loses, reasons, started
-from tests.extender.scheduling.world import NO_BUDGET, PARTIAL_S, node_json, pod_json, running
+from tests.extender.scheduling.world import NO_BUDGET, PARTIAL_S, key, node_json, pod_json, running
 from tests.fakes.clock import LoopClock
 from tests.fakes.cluster_api import FakeClusterApi
 
@@ -91,6 +93,33 @@ async def test_a_suspension_that_is_refused_is_told() -> None:
         await loses(world, for_s=RESTART_S + 10.0)
         assert told(world.api, "DisruptionFailed") == {"Job/job"}
         assert world.api.calls["patch_object"] == 3
+
+
+async def turns_during(work: Coroutine[Any, Any, object]) -> int:
+    turns, task = 0, asyncio.create_task(work)
+    while not task.done():
+        await asyncio.sleep(0)
+        turns += 1
+    return turns
+
+
+async def test_lists_that_tenants_lengthen_cost_slices_and_no_memory() -> None:
+    """Pods of a namespace, in pages that are not too long, and owners with a label; of a member what counts is kept."""
+    long, label = {"x": "y" * 100_000}, {"netgang.io/restart": "suspended"}
+    api = FakeClusterApi(pod_json("mine", gang="g", annotations=long))
+    for i in range(50):  # three are work for a slice
+        api.add(pod_json(f"p{i}", annotations=long))
+        metadata = {"name": f"j{i}", "annotations": long, "labels": label}
+        api.add({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata})
+
+    async def owners() -> int:
+        return len([kind async for _, kind, _ in api.labelled_owners(MARK)])
+
+    assert await turns_during(owners()) >= 50 // 3
+    api.fail_next("list", TooLongError("longer than 16 MiB"), times=2)
+    assert await turns_during(read_members(api, key("g"), GangSource.ANNOTATION)) >= 50 // 3
+    [member] = await read_members(api, key("g"), GangSource.ANNOTATION)
+    assert len(msgspec.json.encode(member.content)) < 500
 
 
 class Gate:

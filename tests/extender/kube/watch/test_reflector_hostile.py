@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from extender.cache.state import MOST_UNREADABLE as MOST
 from extender.cache.state import UnreadableKind
-from extender.errors import ApiError, ApiUnavailableError, GoneError, TooLongError
+from extender.errors import ApiError, ApiUnavailableError, GoneError
 from extender.kube.calls import NODES, POD_GROUPS, PODS
 from extender.kube.client import KubeClient
-from extender.ports import Page, WatchEvent
+from extender.ports import WatchEvent
 from lab.testbed.apiserver.server import LoopbackApi
 from tests.extender.beside import playing
 from tests.extender.kube.conftest import client_of
@@ -160,22 +160,6 @@ async def test_an_event_without_readable_metadata_is_passed_over(caplog: pytest.
     assert [record.getMessage() for record in caplog.records] == [
         "/api/v1/pods: an object without readable metadata cannot be read and is left out: its metadata cannot be read"
     ]
-
-
-@pytest.mark.looptime
-async def test_pages_that_are_too_long_are_asked_for_in_parts() -> None:
-    names = [f"p{number}" for number in range(40)]
-
-    class Api(FakeClusterApi):
-        async def list_page(self, path: str, *, limit: int, **kwargs: Any) -> Page:
-            if limit > 3:
-                raise TooLongError("longer than 64 MiB")
-            return await super().list_page(path, limit=limit, **kwargs)
-
-    async with following(Api(*(pod(name) for name in names))) as (api, sink, reflector):
-        async with asyncio.timeout(30.0):
-            await reflector.synced.wait()
-        assert state_of(api.store) == sink.state
 
 
 LEVELS = 9_000  # the API server takes 10,000

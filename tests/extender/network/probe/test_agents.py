@@ -155,6 +155,15 @@ async def test_silent_agents_are_named_and_a_node_that_is_gone_leaves_at_once() 
     assert (batch.problems, len(found.agents.names)) == ((), 2)
 
 
+async def test_agents_with_one_address_are_named_and_not_taken_for_each_other() -> None:
+    found = await mesh("n1", "n2", "n3", "x1")
+    assert {end for key in found.values for end in key[:2]} == {"n2", "n3"}
+    assert await found.problems() == ("2 of 4 agents have the address of another one and are not measured: n1, x1",)
+    found.silent = {"x1"}
+    await found.rounds(24)
+    assert {end for key in found.values for end in key[:2]} == {"n1", "n2", "n3"}
+
+
 async def test_a_replica_that_does_not_lead_forgets() -> None:
     found = await mesh()
     found.leads = False
