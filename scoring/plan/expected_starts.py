@@ -57,7 +57,8 @@ class Endings:
         self._gangs = list(running.gangs)
         self._rows, self._amounts, self._owner = running.rows, running.amounts, running.owner
         self._ends_s = self._ends(running.since_s, running.length_s)[running.owner]
-        self._added: list[tuple[NDArray[Any], ...]] = []  # More of these four, gang by gang
+        self._believed = np.array([snapshot.gangs[key].believed for key in running.gangs], np.bool_)[running.owner]
+        self._added: list[tuple[NDArray[Any], ...]] = []  # More of these five, gang by gang
         starts = {key: commitment.assignment for key, commitment in snapshot.commitments.items()}
         for key, members in {**starts, **{admission.gang: admission.members for admission in admissions}}.items():
             if key in snapshot.gangs:
@@ -71,15 +72,18 @@ class Endings:
         since_s = running_since_s(gang)
         ends_s = self._ends(np.array([self.now_s if since_s is None else since_s]), np.array([gang.length_s]))
         ends_s = ends_s.repeat(len(rows))
-        self._added.append((rows, amounts, np.full(len(rows), len(self._gangs)), ends_s))
+        owner, believed = np.full(len(rows), len(self._gangs)), np.full(len(rows), gang.believed)
+        self._added.append((rows, amounts, owner, ends_s, believed))
         self._gangs.append(gang.key)
         return rows, amounts, ends_s
 
-    def freed_before(self, before_s: float) -> Ints:
-        """What comes free on all nodes before this moment; (nodes, resources). Cost: O(nodes + entries)."""
+    def freed_before(self, before_s: float, *, believed: bool = False) -> Ints:
+        """What comes free on all nodes before this moment (for sure); (nodes, resources). Cost: O(nodes + entries)."""
         self._take_in()
         total = np.zeros_like(self._run.capacity.start)
         some = self._ends_s < before_s
+        if believed:
+            some &= self._believed
         scatter_add(total, self._rows[some], self._amounts[some])
         return total
 
@@ -91,22 +95,22 @@ class Endings:
         return place[order], self._amounts[entries], self._ends_s[entries]
 
     def ends_before(self, rows: Ints, until_s: float) -> tuple[GangKey | None, frozenset[GangKey]]:
-        """The gang whose end on these rows is the last up to this moment, and all that end by then."""
+        """The gang whose end on these rows is the last up to this moment, and all that surely end by then."""
         _, some = self._on(rows)
         some = some[self._ends_s[some] <= until_s]
         ends_s = self._ends_s[some]
-        last = some[ends_s == ends_s.max(initial=-np.inf)]
-        names, ending = ({self._gangs[number] for number in self._owner[at].tolist()} for at in (last, some))
-        return min(names, default=None), frozenset(ending)
+        last, sure = some[ends_s == ends_s.max(initial=-np.inf)], some[self._believed[some]]
+        names, all_sure = ({self._gangs[number] for number in self._owner[at].tolist()} for at in (last, sure))
+        return min(names, default=None), frozenset(all_sure)
 
     def _take_in(self) -> None:
         """Put what was added among the rest. Many gangs may be added before anything is looked up again."""
         if not self._added:
             return
-        before = self._rows, self._amounts, self._owner, self._ends_s
+        before = self._rows, self._amounts, self._owner, self._ends_s, self._believed
         entries = [np.concatenate(parts) for parts in zip(before, *self._added, strict=True)]
         by_row = np.argsort(entries[0], kind="stable")
-        self._rows, self._amounts, self._owner, self._ends_s = (part[by_row] for part in entries)
+        self._rows, self._amounts, self._owner, self._ends_s, self._believed = (part[by_row] for part in entries)
         self._added.clear()
 
     def _on(self, rows: Ints) -> tuple[Ints, Ints]:

@@ -23,9 +23,9 @@ and user runtime estimates in scheduling the IBM SP2 with backfilling (2001).
 - A promise is kept: the gang goes first within its priority, and stays at its nodes unless it can start elsewhere
   sooner than was promised first.
 - Of the promised nodes, others are given what will be left beside the gang; the rest only if they end before the
-  promised start, or, when that has passed because a gang outlived its length, not at all; then all that the gang could
-  use of its nodes is kept. So it is late by no more than the longest time by which a gang ahead outlives its length.
-  Plain pods and growing jobs leave it the same for some hours.
+  promised start, by a length that is believed (`scoring.model.gang`), or, when that has passed because a gang outlived
+  its length, not at all; then all that the gang could use of its nodes is kept. So it is late by no more than the
+  longest time by which a gang ahead outlives its length. Plain pods and growing jobs leave it the same for some hours.
 """
 
 from bisect import bisect_left
@@ -242,7 +242,8 @@ class BackfillRoom:
         promised, gang = self._kept, demand.gang
         if promised is None or gang.key == promised.promise.gang:
             return promised is not None
-        return gang.length_s is not None and rounded(self._now_s + gang.length_s) <= promised.at.start_s
+        length_s = gang.length_s if gang.believed else None
+        return length_s is not None and rounded(self._now_s + length_s) <= promised.at.start_s
 
     def open(self) -> None:
         """Give the run the room that is kept; until `close`."""
@@ -257,7 +258,7 @@ class BackfillRoom:
                 self._kept = None
             if self._endings is not None:  # it ends, too, and what it takes comes free for a start that is later
                 rows, amounts, ends_s = self._endings.add(demand.gang, nodes)
-                if (promised := self._kept) is not None and len(rows):
+                if (promised := self._kept) is not None and len(rows) and demand.gang.believed:
                     place = np.minimum(np.searchsorted(promised.at.rows, rows), len(promised.at.rows) - 1)
                     some = (promised.at.rows[place] == rows) & (ends_s <= promised.at.start_s)
                     scatter_add(promised.lacks, place[some], -amounts[some])
@@ -273,7 +274,7 @@ class BackfillRoom:
         if start is None:
             return None
         promise, at = start
-        freed = self._endings.freed_before(np.nextafter(at.start_s, np.inf))
+        freed = self._endings.freed_before(np.nextafter(at.start_s, np.inf), believed=True)
         self._kept = _PromisedRoom(promise, at, np.where(at.amounts > 0, at.amounts - freed[at.rows], _NEVER))
         self._keep()
         return promise

@@ -65,6 +65,15 @@ def test_reserved_is_told_only_where_a_gang_would_fit(port: int | None, reason: 
     assert (set(made.held), made.waiting[SMALL].reason) == ({LARGE}, reason)
 
 
+def test_lengths_that_are_not_believed_fill_no_gap_and_leave_no_room() -> None:
+    """10 CPUs, of which the promise lacks 5 until an end at 100 s: one beside it runs on, and the next waits."""
+    jobs = [Job("runs", 0.0, cpu=3, length_s=100.0, says_s=100.0), Job("large", 1.0, cpu=8, says_s=50.0)]
+    jobs += [Job(f"g{number}", 2.0, cpu=2, length_s=1000.0, says_s=10.0, believed=False) for number in range(2)]
+    cluster = World([node("a1", cpu="10")], jobs, FIFO)
+    cluster.run()
+    assert [cluster.started_s[GangKey(f"default/{name}")] for name in ("g0", "large", "g1")] == [2.0, 100.0, 160.0]
+
+
 @pytest.mark.parametrize(("says_s", "backfill"), [(None, True), (100.0, False)], ids=["no known ends", "switched off"])
 def test_nothing_is_promised(says_s: float | None, backfill: bool) -> None:
     policy = Policy(queue=replace(FIFO.queue, backfill=backfill))
