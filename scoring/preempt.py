@@ -281,7 +281,9 @@ def _without_others(
 ) -> Without:
     """What the gang would find: what is planned for others or claimed by them is taken, and reservations ahead stay."""
     index, rank, gangs = snapshot.table.index, plan.waiting[ask.gang.key].rank, snapshot.gangs
-    members = (pod for gang in gangs.values() for pod in gang.members)
+    members, claims = (pod for gang in gangs.values() for pod in gang.members), dict(snapshot.claims)
+    if (promise := plan.promise) is not None and plan.waiting[promise.gang].rank < rank:
+        claims.setdefault(promise.gang, promise)  # its start would be later for as long as the gang runs
     return Without(
         *(snapshot, policy, ask, cache),
         now_s=now_s,
@@ -289,7 +291,7 @@ def _without_others(
         leaving=[pod for pod in members if pod.deleting and pod.node is not None and not pod.terminal],
         claimed=[
             (pod.member_class, claim.assignment[pod.uid])
-            for key, claim in sorted(snapshot.claims.items())
+            for key, claim in sorted(claims.items())
             if key in gangs and key in plan.waiting
             for pod in gangs[key].pending
             if pod.uid in claim.assignment

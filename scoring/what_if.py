@@ -216,7 +216,7 @@ def _behind(key: GangKey, plan: Plan) -> tuple[GangKey, ...]:
     if (waiting := plan.waiting.get(key)) is None or waiting.reason is not Reason.BEHIND:
         return ()
     ahead = {admission.gang: admission.rank for admission in plan.admitted.values() if admission.rank < waiting.rank}
-    ahead |= {gang: plan.waiting[gang].rank for gang in plan.reservations if gang in plan.waiting and gang != key}
+    ahead |= {gang: plan.waiting[gang].rank for gang in plan.held if gang in plan.waiting and gang != key}
     return tuple(sorted(ahead, key=lambda gang: (ahead[gang], gang))[:MOST_BEHIND])
 
 

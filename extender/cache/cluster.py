@@ -193,8 +193,7 @@ class ClusterCache(ClusterState):
 
     def set_owners(self, read: Mapping[str, JobSays]) -> None:
         """Owners of pods (by uid) were read. Cost: O(pods of gangs)."""
-        self.gangs.jobs.update(read)
-        self.note(sum(self.gangs.touch(key) for key in self.gangs.changed_owners()) > 0)
+        self.note(self.gangs.owners_read(read))
 
     def set_minimum(self, gang: GangKey, owner_uid: str, count: int) -> None:
         """The gang's owner was read, and needs no more than `count` of its members by now (docs/safety.md S8)."""
@@ -219,8 +218,8 @@ class ClusterCache(ClusterState):
     def expire(self, now_s: float) -> None:
         """Forget what has expired by `now_s` (Unix seconds); to be called first, and then every second or so."""
         before, self.back_offs = self.back_offs, {gang: s for gang, s in self.back_offs.items() if s > now_s}
-        expired = self.drop_refusals(lambda _, refusal: refusal.until_s <= now_s)
-        self.note(any([self.daemon_sets.expire(now_s), expired, len(self.back_offs) < len(before)]))
+        expired = [self.drop_refusals(lambda _, refusal: refusal.until_s <= now_s), len(self.back_offs) < len(before)]
+        self.note(any([self.daemon_sets.expire(now_s), self.gangs.expire(now_s), *expired]))
 
     def snapshot(self) -> Snapshot:
         """The state of now, in a relist that of before; the same object until something that can decide changes."""

@@ -6,7 +6,9 @@ only notes that a gang is stale; it is built once, at the next question, and fro
 members' progress changed.
 """
 
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from math import inf
 from operator import attrgetter
 from types import MappingProxyType
 
@@ -17,8 +19,9 @@ from extender.cache.state import ClusterState, Watched
 from scoring import GangKey, PodUid
 from scoring.explain.words import counted, some
 from scoring.feasibility.quorum import quorum_of
-from scoring.model import Gang, GangSource, GroupRef, JobSays, Pod, PodGroup, Reason, Role, counts, length_s
-from scoring.model.gang import EXPECTED_DURATION, runs_of
+from scoring.model import Gang, GangSource, GroupRef, JobSays, Pod, PodGroup, Reason, Role, counts
+from scoring.model.gang import EXPECTED_DURATION, length_of, owner_name, runs_of
+from scoring.queue.states import running_since_s
 from scoring.queue.statuses import POD_GROUPED
 
 _DECLARED = attrgetter(  # What is read of a pod when its gang is built
@@ -26,6 +29,8 @@ _DECLARED = attrgetter(  # What is read of a pod when its gang is built
     *("owner", "run", "member_class.role", "limit_s"),
 )
 _DECIDES = attrgetter("min_member", "created_s", "schedule_timeout_s")  # Of a PodGroup
+_ERROR, _BEGINS_S = 1.5, 60.0  # Within them a length was not outlived: it is a guess, and images are pulled
+OUTLIVED_FOR_S = 30 * 86_400.0  # For so long it is remembered who outlived one
 _ROLES = (Role.PS, Role.CHIEF, Role.WORKER, Role.OTHER)  # In the order of members
 
 
@@ -45,7 +50,7 @@ class Gangs:
         self.by_uid: dict[PodUid, Pod] = {}  # Every pod, of gangs or not
         self.groups: dict[GangKey, GroupPods] = {}  # gang → the pods that name it
         self.pod_groups: Mapping[bool, dict[GangKey, PodGroup]] = {False: {}, True: {}}  # whether Kubernetes' own → …
-        self.jobs: dict[str, JobSays] = {}  # owner's uid → what was read of it; after a change see `changed_owners`
+        self.jobs: dict[str, JobSays] = {}  # owner's uid → what was read of it (`owners_read`)
         self.minimums: dict[GangKey, tuple[str, int]] = {}  # gang → its owner, and the most that it needs by now
         self.noted: Mapping[PodUid, GangKey] = {}  # Members by which a gang is known to have started before us
         self._gangs: dict[GangKey, Gang] = {}
@@ -53,6 +58,8 @@ class Gangs:
         self._partial: set[GangKey] = set()
         self._stale: set[GangKey] = set()  # Gangs that are to be built again
         self._regrouped: set[GangKey] = set()  # Those of them for which more changed than their members
+        self._outlives_s: dict[GangKey, float] = {}  # Running gang → when it outlives its length; infinite: it has
+        self._outlived: deque[tuple[float, str]] = deque(maxlen=1000)  # When and who did; a restart loses ended ones
 
     def is_own(self, pod: Pod) -> bool:
         """Whether netgang may gate, hold, patch or evict the pod (docs/safety.md S1); the pod need not be known."""
@@ -137,17 +144,27 @@ class Gangs:
         self._renew({key})
         return self._gangs[key].started
 
-    def changed_owners(self) -> list[GangKey]:
-        """Gangs whose age, or runs, may be others by what is known of owners now. Cost: O(pods of gangs)."""
-        changed = []
-        for key, gang in self.all().items():
-            job = self._job(gang.members)
-            unread = job.expected != "" and EXPECTED_DURATION not in dict(gang.options)
-            other_age = job.created_s not in (None, gang.created_s)
-            other_length = gang.own and length_s(gang, job) != gang.length_s
-            if gang.later or other_age or unread or other_length or job.makes != gang.makes:
-                changed.append(key)
-        return changed
+    def owners_read(self, read: Mapping[str, JobSays]) -> bool:
+        """Owners of pods (by uid) were read; whether a gang is another by that. Cost: O(pods of gangs)."""
+        self.jobs.update(read)
+        before = self.all()
+        named = [key for key, gang in before.items() if read.keys() & owner_uids((*gang.members, *gang.later))]
+        return sum([self.touch(key) for key in named]) > 0 and any(self.get(key) != before[key] for key in named)
+
+    def expire(self, now_s: float) -> bool:
+        """Note who has outlived a length by `now_s` (Unix seconds), and forget it after a month; whether it is news."""
+        self.settle()  # what has ended by now is not watched any more
+        notes, news = Counter([owner.partition("/")[0] for _, owner in self._outlived]), set[str]()  # Namespaces
+        for key in [key for key, at_s in self._outlives_s.items() if at_s <= now_s]:
+            self._outlives_s[key], namespace = inf, key.partition("/")[0]
+            if notes[namespace] < 3:  # more would change nothing
+                notes[namespace] += 1
+                news.add(namespace)
+                self._outlived.append((now_s, owner_name(self._gangs[key])))
+        while self._outlived and now_s - self._outlived[0][0] >= OUTLIVED_FOR_S:
+            news.add(self._outlived.popleft()[1].partition("/")[0])
+        lengths = [key for key, gang in self._gangs.items() if gang.length_s is not None] if news else []
+        return sum([self.touch(key) for key in lengths if key.partition("/")[0] in news]) > 0
 
     def keep_jobs(self, uids: Collection[str]) -> None:
         """Forget owners without pods."""
@@ -172,12 +189,19 @@ class Gangs:
             before = self._gangs.pop(key, None)
             self._partial.discard(key)
             group = self.groups.get(key)
-            if group is not None and group.own:
-                advanced = renewed(before, group.pods) if before is not None and key not in self._regrouped else None
-                gang = continued(advanced or self.build(key), before, group.shown, self.noted)
-                self._gangs[key] = gang
-                if gang.actionable and not gang.started and any(map(counts, gang.members)):
-                    self._partial.add(key)
+            if group is None or not group.own:
+                self._outlives_s.pop(key, None)
+                continue
+            advanced = renewed(before, group.pods) if before is not None and key not in self._regrouped else None
+            gang = continued(advanced or self.build(key), before, group.shown, self.noted)
+            self._gangs[key] = gang
+            since_s = running_since_s(gang) if gang.length_s is not None else None
+            if not any(pod.node is not None and not pod.terminal for pod in gang.members):
+                self._outlives_s.pop(key, None)
+            elif gang.length_s is not None and since_s is not None:  # once a run, whatever it says later
+                self._outlives_s.setdefault(key, since_s + _ERROR * gang.length_s + _BEGINS_S)
+            if gang.actionable and not gang.started and any(map(counts, gang.members)):
+                self._partial.add(key)
         if keys:
             self._regrouped -= keys
             self._stale = self._stale - keys
@@ -235,8 +259,8 @@ class Gangs:
             later=tuple(sorted(runs.later, key=_order)),
             makes=job.makes,
         )
-        length = length_s(gang, job) if gang.own else None
-        return gang if length is None else replace(gang, length_s=length)
+        length_s, believed = length_of(gang, job, self._outlived)
+        return replace(gang, length_s=length_s, believed=believed) if gang.own and length_s is not None else gang
 
     def _pod_group(self, ref: GroupRef) -> PodGroup | None:
         """The PodGroup that belongs to the gang's source; an annotation may mean Volcano's or coscheduling's."""

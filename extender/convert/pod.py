@@ -312,7 +312,8 @@ def pod_from_json(raw: bytes | msgspec.Raw, *, notes: NoteReader = NO_NOTES) -> 
     owner = next((ref for ref in owners if ref.controller), _NO_OWNER)
     texts = owner.api_version, owner.kind, owner.name, owner.uid
     daemon = owner.kind == "DaemonSet" and owner.api_version.partition("/")[0] == "apps"
-    scheduled, waits, bound, limit_s = _NOT_TRIED, False, None, None
+    scheduled, waits, bound = _NOT_TRIED, False, None
+    limit_s = spec.active_deadline_seconds  # The API server takes none below 1
     if (group is not None or admitted_to is not None) and (spec.node_name or not gates):
         scheduled = status.condition("PodScheduled") or _NOT_TRIED
     # After SchedulerError kube-scheduler tries again by itself
@@ -320,7 +321,6 @@ def pod_from_json(raw: bytes | msgspec.Raw, *, notes: NoteReader = NO_NOTES) -> 
     if group is not None:
         waits = not spec.node_name and not gates
         bound = scheduled.last_transition_time if spec.node_name and scheduled.status == "True" else None
-        limit_s = spec.active_deadline_seconds  # The API server takes none below 1
     refusal, obstacle = _refusal_of(scheduled) if waits else ("", "")
     told = status.condition(CONDITION) if group is not None else None
     of_our_making = told is not None and told.status in ("True", "False") and len(told.reason or "") <= _REASON_CHARS

@@ -14,6 +14,7 @@ from collections import OrderedDict
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 import msgspec
 
@@ -24,17 +25,16 @@ from scoring import GangKey, NodeName, PodUid, ZoneName
 from scoring.model import Gang, Pod
 from scoring.model.policy import ZonePolicy, gang_options
 from scoring.plan import Plan
+from scoring.plan.cache import remember
 from scoring.verbs.places import first_zone
-from scoring.verbs.plain_pods import SYSTEM_PRIORITY, ReservedRoom, kept_from_plain
+from scoring.verbs.plain_pods import SYSTEM_PRIORITY, ReservedRoom
 
 _PARKED_MAX = 10_000  # The oldest leave first, and kube-scheduler tries them after minutes
-_UNSEEN_S = 30.0  # A refused pod that the watch has not shown after this long was deleted
 
 
 class _Parked(msgspec.Struct, frozen=True):
     pod: Pod
     closed: frozenset[NodeName]
-    since_s: float
 
 
 @dataclass(eq=False, repr=False)
@@ -44,8 +44,8 @@ class PlainPods:
     cache: ClusterCache
     planner: Planner
     clock: Clock
-    _reserved: tuple[int, Plan, ReservedRoom] | None = field(default=None, init=False)
-    """Snapshot version and plan that it is of; `Housekeeping` makes another version when time decides"""
+    _reserved: tuple[int, Plan, dict[bool, ReservedRoom]] | None = field(default=None, init=False)
+    """Snapshot version and plan; whether beside the plan's promise → room. `Housekeeping` makes versions by time"""
     _parked: OrderedDict[PodUid, _Parked] = field(default_factory=OrderedDict, init=False)
     _on_their_way: dict[PodUid, tuple[NodeName, Pod]] = field(default_factory=dict, init=False)
     """Plain pods whose Binding is being posted, and the node it names"""
@@ -54,12 +54,12 @@ class PlainPods:
         """Nodes whose free room the pod may not have; usually none, at the cost of two look-ups."""
         if not self._may_be_kept_out(pod):
             return frozenset()
-        closed, claimed = self._room().closed_to(pod.member_class), self.cache.counted_on(pod)
+        closed, claimed = self._room(pod).closed_to(pod.member_class), self.cache.counted_on(pod)
         return closed - {claimed} if claimed in closed else closed
 
     def refused(self, pod: Pod) -> None:
         """kube-scheduler was refused because the room is reserved: it parks the pod."""
-        self._parked[pod.uid] = _Parked(pod, self.closed_to(pod), self.clock.monotonic_s())
+        self._parked[pod.uid] = _Parked(pod, self.closed_to(pod))
         self._parked.move_to_end(pod.uid)
         if len(self._parked) > _PARKED_MAX:
             self._parked.popitem(last=False)
@@ -74,7 +74,7 @@ class PlainPods:
         """Whether the pod may be bound to `node`; inside the block others leave it the room."""
         closed = self._may_be_kept_out(pod) and self.cache.counted_on(pod) != node
         beside = [other for where, other in self._on_their_way.values() if where == node] if closed else []
-        if closed and not self._room().leaves(pod, node, beside):
+        if closed and not self._room(pod).leaves(pod, node, beside):
             yield False
             return
         self._on_their_way[pod.uid] = (node, pod)
@@ -86,19 +86,19 @@ class PlainPods:
     def woken(self) -> list[PodUid]:
         """Parked pods for which room is free now that was reserved at their refusal; each once."""
         wake: list[PodUid] = []
-        opens: dict[object, bool] = {}  # (closed, kind of pod) → is room now; most parked pods share both
+        opens: dict[object, bool] = {}  # (closed, kind of pod, its limit) → is room now; most parked pods share all
         for uid, parked in list(self._parked.items()):
             pod = self.cache.pod(uid)
-            gone = pod is None and self.clock.monotonic_s() - parked.since_s > _UNSEEN_S
-            if gone or (pod is not None and (pod.node is not None or pod.deleting or pod.terminal)):
+            if pod is not None and (pod.node is not None or pod.deleting or pod.terminal):
                 del self._parked[uid]
                 continue
-            kind = (pod or parked.pod).member_class
-            opens_now = opens.get((id(parked.closed), kind))
+            asks = pod or parked.pod
+            kind = id(parked.closed), asks.member_class, asks.limit_s
+            opens_now = opens.get(kind)
             if opens_now is None:
-                opened = parked.closed - self.closed_to(pod or parked.pod)
-                opens_now = bool(opened) and self._room().has_room(kind, opened)
-                opens[id(parked.closed), kind] = opens_now
+                opened = parked.closed - self.closed_to(asks)
+                opens_now = bool(opened) and self._room(asks).has_room(asks.member_class, opened)
+                opens[kind] = opens_now
             if opens_now:
                 del self._parked[uid]
                 wake.append(uid)
@@ -110,16 +110,18 @@ class PlainPods:
 
     def _may_be_kept_out(self, pod: Pod) -> bool:
         """Whether room is reserved for gangs, and the pod is one that must leave it to them."""
-        held = self.cache.commitments or self.planner.current.reservations
+        held = self.cache.commitments or self.planner.current.held
         return bool(held) and pod.priority < SYSTEM_PRIORITY and self.cache.is_own(pod)
 
-    def _room(self) -> ReservedRoom:
-        plan, snapshot = self.planner.current, self.cache.snapshot()
+    def _room(self, pod: Pod) -> ReservedRoom:
+        """What is kept from the pod: of what a promised start needs nothing, if the pod's own deadline comes before."""
+        plan, snapshot, now_s = self.planner.current, self.cache.snapshot(), self.clock.now_s()
+        until_s = now_s + pod.limit_s if pod.limit_s is not None else float("inf")
+        promise = plan.promise_due(now_s=now_s, until_s=until_s)
         if self._reserved is None or self._reserved[0] != snapshot.version or self._reserved[1] is not plan:
-            policy, now_s = self.planner.policy.queue, self.clock.now_s()
-            reservations = kept_from_plain(snapshot, plan.reservations, policy, now_s=now_s)
-            self._reserved = (snapshot.version, plan, ReservedRoom(snapshot, reservations))
-        return self._reserved[2]
+            self._reserved = (snapshot.version, plan, {})
+        make = partial(ReservedRoom, snapshot, plan, promise, self.planner.policy.queue, now_s=now_s)
+        return remember(self._reserved[2], promise is not None, make)
 
 
 TRY_S = 0.5  # Members asked about within it belong to one try; a try also ends so long after it was lost

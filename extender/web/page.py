@@ -106,7 +106,7 @@ def _zones(views: Views, snapshot: Snapshot) -> Document:
     shown = [*plain, *extended][:4]  # cpu, memory, and the two extended resources that most nodes have
     free = np.maximum(table.allocatable - snapshot.used, 0)
     held: dict[str, list[str]] = {}
-    for reserved in views.planner.current.reservations.values():
+    for reserved in views.planner.current.held.values():
         for zone in reserved.zones:
             held.setdefault(zone, []).append(reserved.gang)
     zones = []

@@ -129,7 +129,7 @@ def queued_gang(
     """One gang of the queue. Cost: O(members + claims)."""
     gang, (makes_room, leaves_for) = ask.gang, leaving(run.snapshot, ask.gang.key)
     waiting, admission = plan.waiting.get(gang.key), plan.admitted.get(gang.key)
-    hold = plan.reservations.get(gang.key)
+    hold = plan.held.get(gang.key)
     reason = waiting.reason if waiting is not None and ask.pending else None
     able = reason not in _NEVER_STARVE and ask.incomplete is None and gang.problem is None
     state = state_of(gang, quorum_of(gang, lost_nodes=ask.lost), starving=able and turns.starving(ask))
@@ -271,7 +271,7 @@ def _kept(run: Run, plan: Plan, ask: GangDemand, *, starves: bool, now_s: float)
         return KeptForGang("committed", zones_text(zones), by_name(commitment.assignment))
     if (admission := plan.admitted.get(key)) is not None:
         return KeptForGang("planned", zones_text(admission.zones), by_name(admission.members))
-    reserved, claim = plan.reservations.get(key), run.snapshot.claims.get(key)
+    reserved, claim = plan.held.get(key), run.snapshot.claims.get(key)
     if claim is not None:
         where, held = (reserved.zones, tuple(sorted(reserved.nodes))) if reserved else ((), ())
         return KeptForGang("claimed", zones_text(where), by_name(claim.assignment), held)

@@ -5,7 +5,7 @@ records share equal parts and cannot change. Rule: what is ambiguous in an API o
 (`extender.convert`), never here.
 """
 
-from scoring.model.gang import Gang, GroupStatus, JobSays, PodGroup, length_s
+from scoring.model.gang import Gang, GroupStatus, JobSays, PodGroup
 from scoring.model.pod import (
     GATE,
     Constraints,
@@ -33,5 +33,5 @@ __all__ = [
     "GATE", "Constraints", "Controller", "DaemonSet", "Gang", "GangSource", "GroupRef", "GroupStatus", "HostPort",
     "JobSays", "MemberClass", "Node", "NodeSelectorTerm", "NodeTable", "Phase", "Pod", "PodGroup", "Policy",
     "Reason", "Requirement", "Reservation", "Resources", "Role", "RunRef", "Snapshot", "Taint", "Toleration",
-    "counts", "length_s",
+    "counts",
 ]  # fmt: skip

@@ -1,7 +1,7 @@
 """PodGroups, gangs as they exist now, how long they run, and which of the pods under one name make up a gang.
 
 A length is declared by users, or enforced by a deadline; else there is none, never a guess. A gang that runs on beyond
-it is expected to run for twice as long, then for four times, and so on.
+it is expected to run for twice as long, then for four times, and so on. Who declares too little often fills no gaps.
 
 A gang is the pods of one run (docs/safety.md S23). Why: finished pods stay. A CronJob's next Job, or one created again,
 has the same labels; were the former run's Succeeded pods counted with it, its quorum would be reached before it began,
@@ -19,8 +19,9 @@ of its own. Rules:
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from math import inf
 from operator import attrgetter
 from typing import Final, NamedTuple
 
@@ -124,6 +125,7 @@ class Gang(msgspec.Struct, frozen=True):
     later: tuple[Pod, ...] = ()  # Pods of another run that is live, too: they wait until this one has ended
     length_s: float | None = None  # How long it runs in all, once its minimum runs (`running_since_s`); `None`: unknown
     makes: int | None = None  # How many pods its owners make in all; `None`: unknown
+    believed: bool = True  # Whether it may fill gaps by `length_s`
 
     @property
     def actionable(self) -> bool:
@@ -151,15 +153,25 @@ class JobSays(msgspec.Struct, frozen=True):
     makes: int | None = None  # The same, of a series too, unless it is a part of something larger
 
 
-def length_s(gang: Gang, job: JobSays) -> float | None:
-    """How long the gang runs, seconds; `None`: nothing is said. Cost: O(members).
+def owner_name(gang: Gang) -> str:
+    """The gang's job, `namespace/name` without a number at its end: one owner's jobs (a CronJob's) differ in that."""
+    return (gang.members[0].job or gang.key).rstrip("-._0123456789")
 
-    A deadline cuts what is declared; alone it is taken for the length, as batch systems take the limit of a job.
+
+def length_of(gang: Gang, job: JobSays, outlived: Collection[tuple[float, str]] = ()) -> tuple[float | None, bool]:
+    """How long the gang runs, seconds, and whether that may fill gaps; `None`: nothing is said. Cost: O(members).
+
+    A deadline cuts what is declared; alone it is taken for the length, as batch systems take the limit of a job. What
+    is declared fills none where two lengths of its owner, or three of its namespace, were `outlived` (when, whose).
     """
-    lengths_s = [job.limit_s, *(pod.limit_s for pod in gang.members)]
+    limit_s = min([some for some in (job.limit_s, *(pod.limit_s for pod in gang.members)) if some], default=inf)
+    declared_s, owner, namespace = inf, owner_name(gang), gang.key.partition("/")[0] + "/"
     with suppress(ValueError):  # `scoring.model.policy.gang_options` says so
-        lengths_s += [duration_s(text) for name, text in gang.options if name == EXPECTED_DURATION]
-    return min((one_s for one_s in lengths_s if one_s is not None), default=None)
+        declared_s = min([duration_s(text) for name, text in gang.options if name == EXPECTED_DURATION], default=inf)
+    whose = [name for _, name in outlived if name.startswith(namespace)] if declared_s < limit_s else []
+    believed = len(whose) < 3 and whose.count(owner) < 2
+    length_s = min(limit_s, declared_s) if believed or limit_s == inf else limit_s
+    return (length_s if length_s < inf else None), believed or length_s == limit_s
 
 
 class Runs(NamedTuple):

@@ -142,20 +142,22 @@ class Reservation(msgspec.Struct, frozen=True):
       bound or lapses. The planner takes it as given, ahead of every gang that is not committed (docs/safety.md S4).
     - `Snapshot.claims`: room that others gave up, or are about to, until the gang has its nodes or its controller
       removes it.
-    - `Plan.reservations`: room of a gang that is STARVING (docs/safety.md S14), or was promised a start there.
+    - `Plan.reservations`: room of a gang that is STARVING (docs/safety.md S14), or for which others leave.
+    - `Plan.promise`: places in which a gang starts later, and which others may use until then.
     """
 
     gang: GangKey
     assignment: Mapping[PodUid, NodeName] = {}  # Members not yet bound → the node of each, once all is free
     givers: tuple[GangKey, ...] = ()  # Gangs that leave for it
     zones: tuple[ZoneName, ...] = ()  # As planned; one, if a start is promised
-    nodes: frozenset[NodeName] = frozenset()  # Those of `assignment`, if there is one: each bind call asks
+    nodes: frozenset[NodeName] = frozenset()  # Of a late promise more than those of `assignment`, else the same
     start_s: float = float("inf")  # Unix seconds, as it is expected now; infinite: no start is promised
     first_s: float = float("inf")  # As it was promised first
     after: GangKey | None = None  # The gang whose end it waits for last
+    ending: frozenset[GangKey] = frozenset()  # Gangs whose room is counted on, as they end by `start_s`
 
     def __post_init__(self) -> None:
-        if self.assignment:
+        if not self.nodes:
             msgspec.structs.force_setattr(self, "nodes", frozenset(self.assignment.values()))
 
 

@@ -14,11 +14,12 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from math import isfinite
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import numpy as np
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from scoring import GangKey, NodeName, PodUid, ZoneName
 from scoring.model import Gang, Reason, Reservation, Snapshot
@@ -56,7 +57,8 @@ class Endings:
         self._gangs = list(running.gangs)
         self._rows, self._amounts, self._owner = running.rows, running.amounts, running.owner
         self._ends_s = self._ends(running.since_s, running.length_s)[running.owner]
-        self._added: list[tuple[Ints, Ints, Floats]] = []  # Rows, amounts, ends of gangs behind those of `_owner`
+        self._believed = np.array([snapshot.gangs[key].believed for key in running.gangs], np.bool_)[running.owner]
+        self._added: list[tuple[NDArray[Any], ...]] = []  # More of these five, gang by gang
         starts = {key: commitment.assignment for key, commitment in snapshot.commitments.items()}
         for key, members in {**starts, **{admission.gang: admission.members for admission in admissions}}.items():
             if key in snapshot.gangs:
@@ -64,32 +66,24 @@ class Endings:
 
     def add(self, gang: Gang, members: Mapping[PodUid, NodeName]) -> tuple[Ints, Ints, Floats]:
         """The pending members of a gang start on these nodes; gives the new entries: rows, amounts, ends."""
-        view, index = self._run.view, self._run.table.index
-        pods = gang.pending if gang.length_s is not None else ()
-        there = [(row, pod) for pod in pods if (row := index.get(members.get(pod.uid, NodeName("")))) is not None]
-        if not there or gang.length_s is None:
-            return self._rows[:0], self._amounts[:0], self._ends_s[:0]
+        rows, amounts = self._run.table.footprint(gang.pending if gang.length_s is not None else (), members)
+        if gang.length_s is None or not len(rows):
+            return rows, amounts, self._ends_s[:0]
         since_s = running_since_s(gang)
         ends_s = self._ends(np.array([self.now_s if since_s is None else since_s]), np.array([gang.length_s]))
-        amounts = np.array([view.vector(pod.member_class) for _, pod in there], np.int64)
-        added = np.array([row for row, _ in there], np.int64), amounts, ends_s.repeat(len(there))
-        self._added.append(added)
+        ends_s = ends_s.repeat(len(rows))
+        owner, believed = np.full(len(rows), len(self._gangs)), np.full(len(rows), gang.believed)
+        self._added.append((rows, amounts, owner, ends_s, believed))
         self._gangs.append(gang.key)
-        return added
+        return rows, amounts, ends_s
 
-    def freed(self, rows: Ints, until_s: float) -> Ints:
-        """What comes free on `rows` (k,), ascending, up to this moment; (k, resources)."""
-        total = np.zeros((len(rows), self._amounts.shape[1]), np.int64)
-        place, entries = self._on(rows)
-        some = self._ends_s[entries] <= until_s
-        scatter_add(total, place[some], self._amounts[entries[some]])
-        return total
-
-    def freed_before(self, before_s: float) -> Ints:
-        """What comes free on all nodes before this moment; (nodes, resources). Cost: O(nodes + entries)."""
+    def freed_before(self, before_s: float, *, believed: bool = False) -> Ints:
+        """What comes free on all nodes before this moment (for sure); (nodes, resources). Cost: O(nodes + entries)."""
         self._take_in()
         total = np.zeros_like(self._run.capacity.start)
         some = self._ends_s < before_s
+        if believed:
+            some &= self._believed
         scatter_add(total, self._rows[some], self._amounts[some])
         return total
 
@@ -100,26 +94,23 @@ class Endings:
         entries = entries[order]
         return place[order], self._amounts[entries], self._ends_s[entries]
 
-    def last_before(self, rows: Ints, until_s: float) -> GangKey | None:
-        """The gang whose end on these rows is the last up to this moment; of several, the first by name."""
+    def ends_before(self, rows: Ints, until_s: float) -> tuple[GangKey | None, frozenset[GangKey]]:
+        """The gang whose end on these rows is the last up to this moment, and all that surely end by then."""
         _, some = self._on(rows)
         some = some[self._ends_s[some] <= until_s]
         ends_s = self._ends_s[some]
-        last = self._owner[some[ends_s == ends_s.max(initial=-np.inf)]]
-        return min((self._gangs[number] for number in set(last.tolist())), default=None)
+        last, sure = some[ends_s == ends_s.max(initial=-np.inf)], some[self._believed[some]]
+        names, all_sure = ({self._gangs[number] for number in self._owner[at].tolist()} for at in (last, sure))
+        return min(names, default=None), frozenset(all_sure)
 
     def _take_in(self) -> None:
         """Put what was added among the rest. Many gangs may be added before anything is looked up again."""
         if not self._added:
             return
-        rows, amounts, ends_s = zip(*self._added, strict=True)
-        first = len(self._gangs) - len(rows)
-        owner = np.repeat(np.arange(first, len(self._gangs)), [len(gang_rows) for gang_rows in rows])
-        all_rows = np.concatenate((self._rows, *rows))
-        by_row = np.argsort(all_rows, kind="stable")
-        self._rows, self._amounts = all_rows[by_row], np.concatenate((self._amounts, *amounts))[by_row]
-        self._ends_s = np.concatenate((self._ends_s, *ends_s))[by_row]
-        self._owner = np.concatenate((self._owner, owner))[by_row]
+        before = self._rows, self._amounts, self._owner, self._ends_s, self._believed
+        entries = [np.concatenate(parts) for parts in zip(before, *self._added, strict=True)]
+        by_row = np.argsort(entries[0], kind="stable")
+        self._rows, self._amounts, self._owner, self._ends_s, self._believed = (part[by_row] for part in entries)
         self._added.clear()
 
     def _on(self, rows: Ints) -> tuple[Ints, Ints]:
@@ -140,14 +131,16 @@ class Promised(msgspec.Struct, frozen=True):
     """Room that a gang is promised: for it alone from `start_s` to `end_s`."""
 
     rows: Ints  # (k,), ascending
-    amounts: Ints  # (k, resources)
+    counts: Ints  # (classes, k): members
+    amounts: Ints  # (k, resources): what they ask for, or more
     start_s: float
     end_s: float
 
     def used(self) -> "Promised | None":
         """The same on the rows of which it has something; `None`: it asks for nothing that is counted."""
         used = np.flatnonzero(self.amounts.any(axis=1))
-        return replace(self, rows=self.rows[used], amounts=self.amounts[used]) if len(used) else None
+        rows, counts, amounts = self.rows[used], self.counts[:, used], self.amounts[used]
+        return replace(self, rows=rows, counts=counts, amounts=amounts) if len(used) else None
 
     def on(self, rows: Ints) -> Ints | None:
         """The amounts on other rows, ascending; (rows, resources). `None`: none are there."""
@@ -199,7 +192,7 @@ def earliest(
             if promise.start_s < begin_s + runs_s and promise.end_s > begin_s:
                 left -= there
         if (counts := _fit(demand, left)) is not None:
-            return Promised(rows, _amounts(demand, counts), begin_s, begin_s + runs_s)
+            return Promised(rows, counts, _amounts(demand, counts), begin_s, begin_s + runs_s)
     return None
 
 
@@ -233,13 +226,10 @@ def promised_start(
         if len(rows) and (former := earliest(run, kind, rows, endings)) is not None:
             first_s = before.first_s
             limit_s = min(former.start_s, float(np.nextafter(first_s, np.inf)))
-    best, zones = former, _likely(run, kind, endings, limit_s)
-    while zones:
-        room = earliest(run, kind, table.zones[zones.pop(0)], endings, before_s=limit_s)
-        if room is not None:
+    best = former
+    for zone in _likely(run, kind, endings, limit_s):
+        if (room := earliest(run, kind, table.zones[zone], endings, before_s=limit_s)) is not None:
             best, limit_s = room, room.start_s
-            sooner = _likely(run, kind, endings, limit_s)
-            zones = [zone for zone in zones if zone in sooner]
     if best is not None and best is former and best.start_s > first_s + _ROUNDING_S:
         # It is late: all that the members could take there is kept. Fewer of its nodes, or other places on them, may do
         # at last, and what others were given of the rest would make it later when that moment is late as well.
@@ -250,14 +240,19 @@ def promised_start(
     if at is None:
         return None
     first_s = first_s if former is not None else at.start_s
-    nodes = tuple(table.names[row] for row in at.rows.tolist())
+    nodes, assignment = tuple(table.names[row] for row in at.rows.tolist()), dict[PodUid, NodeName]()
+    after, ending = endings.ends_before(at.rows, at.start_s)
+    for (_, pods), counts in zip(demand.need, at.counts, strict=True):
+        assignment.update(zip((pod.uid for pod in pods), np.repeat(nodes, counts).tolist(), strict=True))
     promise = Reservation(
         demand.gang.key,
+        assignment,
         zones=run.view.zones_of(nodes[:1]),
         nodes=frozenset(nodes),
         start_s=at.start_s,
         first_s=first_s,
-        after=endings.last_before(at.rows, at.start_s),
+        after=after,
+        ending=ending,
     )
     return promise, replace(at, start_s=min(at.start_s, first_s))
 
@@ -318,7 +313,7 @@ class _Forward:
         self._looked_at = 0
         self._ahead_unknown: GangKey | None = None  # The first gang ahead that never ends
         self._promised = plan.promise.gang if plan.promise is not None else None
-        self._reserving = next((key for key in plan.reservations if key != self._promised), None)
+        self._reserving = next(iter(plan.reservations), None)
 
     def start(self, waiting: Waiting) -> ExpectedStart:
         """When the gang starts."""
@@ -342,7 +337,7 @@ class _Forward:
         if expected.start_s > self._now_s:
             ends_s, rows = expected.start_s, expected.rows
             ahead = (gang for gang, room in self._ahead if room.end_s == ends_s and room.on(rows) is not None)
-            after = next(ahead, None) or self._endings.last_before(expected.rows, expected.start_s)
+            after = next(ahead, None) or self._endings.ends_before(expected.rows, expected.start_s)[0]
         self._ahead.append((key, expected))
         if demand.gang.length_s is None and self._ahead_unknown is None:
             self._ahead_unknown = key

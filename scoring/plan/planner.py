@@ -24,7 +24,7 @@ that does not do any more, make a gang be placed again.
 from scoring import GangKey
 from scoring.model.policy import Policy, Preempting, ZonePolicy
 from scoring.model.reasons import Reason
-from scoring.model.snapshot import Reservation, Snapshot
+from scoring.model.snapshot import Snapshot
 from scoring.plan.cache import PlannerCache
 from scoring.plan.demand import GangDemand, countable, whole_of
 from scoring.plan.placement import (
@@ -68,7 +68,6 @@ def plan(
     late = [place for place in range(len(demands)) if not turns.decide(place)]
     for place in late:
         turns.decide(place, again=True)
-    promise = turns.promise
     return Plan(
         snapshot.version,
         snapshot.network.version,
@@ -76,8 +75,8 @@ def plan(
         turns.waiting,
         node_of={uid: node for admission in turns.admitted.values() for uid, node in admission.members.items()},
         partial=frozenset(demand.gang.key for demand in demands if demand.partial),
-        reservations=turns.reserved.made | ({promise.gang: promise} if promise is not None else {}),
-        promise=promise,
+        reservations=turns.reserved.made,
+        promise=turns.room.promise,
     )
 
 
@@ -88,9 +87,8 @@ class _Turns:
         self._before = previous.admitted if same_network else {}  # Places that gangs may keep
         places = [(demand, self._before[demand.gang.key]) for demand in demands if demand.gang.key in self._before]
         self._later = LaterPlaces(run, places)
-        ends_are_known = any(gang.length_s is not None for gang in run.snapshot.gangs.values())
-        backfills = run.policy.queue.backfill and ends_are_known
-        self._room = BackfillRoom(run, previous.promise, now_s=now_s) if backfills else None
+        backfills = run.policy.queue.backfill and any(gang.length_s is not None for gang in run.snapshot.gangs.values())
+        self.room = BackfillRoom(run, previous.promise, backfills=backfills, now_s=now_s)
         self.reserved = StarvationReservations(run, previous.reservations)
         # Gangs that ask for the same → a moment of the room, and what `_by_end_times` made of which refusal then
         self._by_ends: dict[object, tuple[object, NoPlace, NoPlace]] = {}
@@ -100,11 +98,6 @@ class _Turns:
         self._moment: object = run.capacity.room.moment  # Of the room, when one of the others was looked at last
         self.admitted: dict[GangKey, Admission] = {}
         self.waiting: dict[GangKey, Waiting] = {}
-
-    @property
-    def promise(self) -> Reservation | None:
-        """The start that a gang is promised."""
-        return self._room.promise if self._room is not None else None
 
     def decide(self, place: int, *, again: bool = False) -> bool:
         """Admit or refuse one gang; `False`: it is to have a second look, as which `again` is made."""
@@ -120,10 +113,10 @@ class _Turns:
         if outcome is None:
             whole = demand if again or key in self._never_late else self._whole(demand, given=given)
             outcome = self._place(whole)
-            if isinstance(outcome, NoPlace) and self._room is not None:
-                outcome = self._by_end_times(self._room, whole, outcome)
-            elif isinstance(outcome, Placed) and self._room is not None:
-                self._room.close(whole, outcome.nodes)
+            if isinstance(outcome, NoPlace):
+                outcome = self._by_end_times(self.room, whole, outcome)
+            else:
+                self.room.close(whole, outcome.nodes)
             if isinstance(outcome, NoPlace) and whole is not demand:
                 run, levels = self._run, self._run.policy.preemption is Preempting.LEVELS
                 keeps_much = levels and is_wide(whole.gang, run.table, run.policy.service)
@@ -169,8 +162,7 @@ class _Turns:
         by_count_alone = countable(demand) and not excluded and not asks_uncounted(self._run, demand)
         if not by_count_alone or has_room(self._run, demand):
             return whole
-        by_ends = self._room is not None and (self._room.wants(demand) or self._room.fills(demand))
-        return whole if by_ends else demand
+        return whole if self.room.wants(demand) or self.room.fills(demand) else demand
 
     def _place(self, demand: GangDemand) -> Placed | NoPlace:
         """What is committed stays; else the place it had, one that no gang has or that late ones had, or any."""
@@ -213,7 +205,7 @@ class _Turns:
 
     def _reserve(self, demand: GangDemand, refused: NoPlace) -> NoPlace:
         """Keep room for the gang if it is STARVING, or if others leave for it; gives the refusal in its final words."""
-        promised = (promise := self.promise) is not None and promise.gang == demand.gang.key
+        promised = (promise := self.room.promise) is not None and promise.gang == demand.gang.key
         if promised or refused.reason not in WANTS_ROOM:
             return refused
         claim = self._run.snapshot.claims.get(demand.gang.key)

@@ -1,7 +1,6 @@
 """Room that is kept for gangs that wait: for STARVING ones, and for one that is promised a start.
 
-**STARVING** (docs/safety.md S14): small late gangs cannot keep a large one waiting. Why: each small gang that comes in
-moves the moment at which a zone has room for the large one.
+**STARVING** (docs/safety.md S14): each small gang that comes late moves the moment of room for a large one. So:
 
 - A gang that is STARVING, has waited for `reserve_after_s` and was refused for want of room reserves one zone: nothing
   new is admitted there, and the room of what ends adds up.
@@ -24,10 +23,12 @@ and user runtime estimates in scheduling the IBM SP2 with backfilling (2001).
 - A promise is kept: the gang goes first within its priority, and stays at its nodes unless it can start elsewhere
   sooner than was promised first.
 - Of the promised nodes, others are given what will be left beside the gang; the rest only if they end before the
-  promised start, or, when that has passed because a gang outlived its length, not at all; then all that the gang could
-  use of its nodes is kept. So it is late by no more than the longest time by which a gang ahead outlives its length.
+  promised start, by a length that is believed (`scoring.model.gang`), or, when that has passed because a gang outlived
+  its length, not at all; then all that the gang could use of its nodes is kept. So it is late by no more than the
+  longest time by which a gang ahead outlives its length. Plain pods and growing jobs leave it the same for some hours.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -133,9 +134,8 @@ class StarvationReservations:
         sets: list[tuple[ZoneName, ...]] = [(z,) for z in sorted(kind.allowed, key=lambda zone: (-room[zone], zone))]
         if demand.options.zone_policy is ZonePolicy.PREFERRED and kind.allowed:
             sets.append(kind.allowed)  # no single zone can ever hold it: all together
-        usable = np.zeros(len(run.table.nodes), np.bool_)  # Nodes that some member may go to
-        for member_class, _ in kind.classes:
-            usable |= run.capacity.mask(member_class, When.EMPTY)
+        # Nodes that some member may go to
+        usable = np.logical_or.reduce([run.capacity.mask(member_class, When.EMPTY) for member_class, _ in kind.classes])
         for zones in sets:
             rows = run.view.rows(zones)
             rows = rows[usable[rows]]
@@ -148,20 +148,14 @@ class StarvationReservations:
         budget = self._budget()
         if len(rows) <= budget:
             return rows
-        members = np.zeros(len(self._run.table.nodes), np.int64)
-        for member_class, count in kind.classes:
-            request = self._run.view.vector(member_class)
-            members += np.minimum(self._run.capacity.room.counts(request), count)
+        room, view = self._run.capacity.room, self._run.view
+        members = np.sum([np.minimum(room.counts(view.vector(mc)), count) for mc, count in kind.classes], axis=0)
         ordered = np.array(sorted(rows.tolist(), key=lambda row: (-int(members[row]), row)), np.int64)
         if budget > 0 and self._could_fit(kind, ordered[:budget]):
             return np.sort(ordered[:budget])
         if self._kept or budget <= 0:
             return None
-        enough, too_few = len(ordered), 0
-        while enough - too_few > 1:
-            middle = (enough + too_few) // 2
-            fits = self._could_fit(kind, ordered[:middle])
-            enough, too_few = (middle, too_few) if fits else (enough, middle)
+        enough = 1 + bisect_left(range(1, len(rows)), True, key=lambda some: self._could_fit(kind, ordered[:some]))
         return np.sort(ordered[: enough + self._run.policy.spares])
 
     def _budget(self) -> int:
@@ -183,6 +177,23 @@ def reserved_nodes(reservations: Mapping[GangKey, Reservation], *, besides: Gang
 
 
 # -- back-fill ---------------------------------------------------------------------------------------------------------
+
+
+def lacking(snapshot: Snapshot, promise: Reservation) -> tuple[Ints, Ints]:
+    """Rows (k,) of a promise, and what does not come free there by its start: (k, resources). Cost: O(nodes + members).
+
+    It is of this snapshot, not of the plan's: of what has ended since, the promise lacks as much more; and nothing once
+    the gang is committed, or others leave for it.
+    """
+    table, gangs = snapshot.table, snapshot.gangs
+    waits = promise.gang in gangs and promise.gang not in {*snapshot.claims, *snapshot.commitments}
+    rows, amounts = table.footprint(gangs[promise.gang].pending if waits else (), promise.assignment)
+    ending = (pod for key in promise.ending if key in gangs for pod in gangs[key].members if not pod.terminal)
+    at, freed = table.footprint(ending)
+    total = np.zeros_like(table.allocatable)
+    total[rows] = amounts
+    total[at] -= freed
+    return rows, np.maximum(total[rows], 0)
 
 
 def promised_first(demands: list[GangDemand], promise: Reservation | None, snapshot: Snapshot) -> list[GangDemand]:
@@ -209,8 +220,8 @@ class _PromisedRoom(msgspec.Struct, eq=False):
 class BackfillRoom:
     """The promise of one run, and the room that is kept for it."""
 
-    def __init__(self, run: Run, before: Reservation | None, *, now_s: float) -> None:
-        self._run, self._before, self._now_s = run, before, now_s
+    def __init__(self, run: Run, before: Reservation | None, *, backfills: bool, now_s: float) -> None:
+        self._run, self._before, self._backfills, self._now_s = run, before, backfills, now_s
         self._kept: _PromisedRoom | None = None
         self._tried: set[frozenset[ResourceName]] = set()
         self._endings: Endings | None = None
@@ -223,14 +234,15 @@ class BackfillRoom:
 
     def wants(self, demand: GangDemand) -> bool:
         """Whether the gang is to be promised a start, if it finds no room."""
-        could = self._kept is None and bool(demand.need) and not demand.siblings
+        could = self._backfills and self._kept is None and bool(demand.need) and not demand.siblings
         return could and resource_class(demand) not in self._tried
 
     def fills(self, demand: GangDemand) -> bool:
         """Whether the room that is kept may be given to the gang: it is kept for it, or the gang ends in time."""
-        promised, length_s = self._kept, demand.gang.length_s
-        if promised is None or demand.gang.key == promised.promise.gang:
+        promised, gang = self._kept, demand.gang
+        if promised is None or gang.key == promised.promise.gang:
             return promised is not None
+        length_s = gang.length_s if gang.believed else None
         return length_s is not None and rounded(self._now_s + length_s) <= promised.at.start_s
 
     def open(self) -> None:
@@ -246,7 +258,7 @@ class BackfillRoom:
                 self._kept = None
             if self._endings is not None:  # it ends, too, and what it takes comes free for a start that is later
                 rows, amounts, ends_s = self._endings.add(demand.gang, nodes)
-                if (promised := self._kept) is not None and len(rows):
+                if (promised := self._kept) is not None and len(rows) and demand.gang.believed:
                     place = np.minimum(np.searchsorted(promised.at.rows, rows), len(promised.at.rows) - 1)
                     some = (promised.at.rows[place] == rows) & (ends_s <= promised.at.start_s)
                     scatter_add(promised.lacks, place[some], -amounts[some])
@@ -262,8 +274,8 @@ class BackfillRoom:
         if start is None:
             return None
         promise, at = start
-        lacks = at.amounts - self._endings.freed(at.rows, at.start_s)
-        self._kept = _PromisedRoom(promise, at, np.where(at.amounts > 0, lacks, _NEVER))
+        freed = self._endings.freed_before(np.nextafter(at.start_s, np.inf), believed=True)
+        self._kept = _PromisedRoom(promise, at, np.where(at.amounts > 0, at.amounts - freed[at.rows], _NEVER))
         self._keep()
         return promise
 

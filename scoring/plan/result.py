@@ -8,6 +8,7 @@ from scoring import GangKey, NodeName, PodUid, ZoneName
 from scoring.model.reasons import NEVER_STARTS, Reason
 from scoring.model.snapshot import Reservation
 
+PROMISE_HOLDS_S = 7200.0  # So long before a promised start it binds others than waiting gangs
 WANTS_ROOM = frozenset({Reason.NO_ROOM, Reason.BEHIND})  # Reasons that a reservation can end
 
 
@@ -40,8 +41,19 @@ class Plan(msgspec.Struct, frozen=True):
     waiting: Mapping[GangKey, Waiting] = {}
     node_of: Mapping[PodUid, NodeName] = {}  # Every admitted member that is not bound yet → its planned node
     partial: frozenset[GangKey] = frozenset()  # Of these some members have a node, and others of the minimum do not
-    reservations: Mapping[GangKey, Reservation] = {}  # Waiting gang → what is reserved for it
-    promise: Reservation | None = None  # That of `reservations` with a promised start
+    reservations: Mapping[GangKey, Reservation] = {}  # Waiting gang → nodes that are reserved for it as a whole
+    promise: Reservation | None = None  # Places for a later start: other gangs leave these, by when they end
+
+    @property
+    def held(self) -> Mapping[GangKey, Reservation]:
+        """Reservations and promise: for people, and as a preference."""
+        return self.reservations if self.promise is None else {**self.reservations, self.promise.gang: self.promise}
+
+    def promise_due(self, *, now_s: float, until_s: float = float("inf")) -> Reservation | None:
+        """The promise, if its start is so near that also pods of no gang leave its room if they are there `until_s`."""
+        promise = self.promise
+        due = promise is not None and promise.start_s - now_s <= PROMISE_HOLDS_S and promise.start_s < until_s
+        return promise if due else None
 
     def ranks(self) -> Mapping[GangKey, int]:
         """Places of gangs from 1, in this order: what never starts has none, and is ahead of nobody. O(n log n)."""

@@ -25,7 +25,7 @@ from scoring.network.matrix import Ints
 from scoring.plan import Plan, PlannerCache, Run, begin_run, take_admissions, take_commitments, take_members
 from scoring.plan.placement import kind_of, place_minimum, place_more
 from scoring.plan.queue_order import NamespaceQuota, QueueOrder
-from scoring.plan.reservations import reserved_nodes
+from scoring.plan.reservations import lacking, reserved_nodes
 from scoring.plan.result import WANTS_ROOM, Placed
 from scoring.scaling.job import (
     Change,
@@ -158,8 +158,9 @@ class _Growth:
 def _keep_for_waiting(run: Run, plan: Plan, jobs: Sequence[ElasticJob], *, now_s: float) -> Ints:
     """Take the room that growth must leave to gangs that wait; gives it (nodes, resources).
 
-    That is reserved nodes, places for whose sake others leave, and those of a gang that fits once pods that are going
-    are gone. Cost: one placement for each kind of gang that waits, and only while pods are going.
+    That is reserved nodes, what a start that is promised soon lacks (new workers are there then), places for whose sake
+    others leave, and those of a gang that fits once pods that are going are gone. Cost: one placement for each kind of
+    gang that waits, and only while pods are going.
     """
     free = np.array(run.capacity.room.free)
     if gone := going(run.snapshot, jobs):
@@ -183,6 +184,8 @@ def _keep_for_waiting(run: Run, plan: Plan, jobs: Sequence[ElasticJob], *, now_s
         pods = gang.pending if gang is not None and key not in plan.admitted else ()
         take_members(run, ((p.member_class, claim.assignment[p.uid]) for p in pods if p.uid in claim.assignment))
     saved = {key: reserved for key, reserved in plan.reservations.items() if key not in run.snapshot.claims}
-    rows = [run.table.index[node] for node in sorted(reserved_nodes(saved)) if node in run.table.index]
-    run.capacity.take_nodes(rows)
+    run.capacity.take_nodes([run.table.index[node] for node in reserved_nodes(saved) if node in run.table.index])
+    if (promise := plan.promise_due(now_s=now_s)) is not None:
+        due, lacks = lacking(run.snapshot, promise)
+        run.capacity.room.take_places(due, np.minimum(lacks, np.maximum(run.capacity.room.free[due], 0)))
     return np.asarray(np.maximum(free, 0) - np.maximum(run.capacity.room.free, 0))

@@ -5,7 +5,7 @@ Parts, in points of 100:
   towards the other nodes of the node's own zone.
 - packing (PAPERS K6): `PACKING_POINTS` more where another member of the gang is, or is planned to be.
 - reservation: `RESERVATION_POINTS` less where the plan wants the node for a gang that is ahead in the queue's order, or
-  holds it for a STARVING one: this is where the KOD2 weight shows.
+  holds or promises it: this is where the KOD2 weight shows.
 
 Rule: scores need no plan and no gang; a pod that does not ask for network scores gets equal ones, lowered only where
 room is reserved.
@@ -55,7 +55,7 @@ def prefer(
     # A pod without a planned gang is behind all of them.
     own = (plan.admitted.get(gang.key) or plan.waiting.get(gang.key)) if gang is not None else None
     ahead = [a for a in plan.admitted.values() if own is None or a.rank < own.rank]
-    held = reserved_nodes(plan.reservations, besides=gang.key if gang is not None else None)
+    held = reserved_nodes(plan.held, besides=gang.key if gang is not None else None)
     if plan.version == snapshot.version:
         held.update(node for admission in ahead for node in admission.members.values())
     else:  # an older plan still names members that are bound by now: they reserve nothing

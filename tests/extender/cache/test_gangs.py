@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from extender.cache.cluster import ClusterCache
+from extender.cache.gangs import OUTLIVED_FOR_S
 from scoring import GangKey
 from scoring.model import Gang, GangSource, GroupRef, GroupStatus, Phase, Pod, PodGroup, Role
 from scoring.model.reasons import Reason
@@ -147,3 +148,29 @@ def test_other_writers_are_known_as_long_as_they_show() -> None:
     groups.put(other)
     groups.replace([SEEN])
     assert (groups.other_writer, list(groups.by_key)) == (None, [G])
+
+
+BELIEVED = {  # case: (whether default/a-9 is believed, who ran from 0 s on, until when, when it is asked)
+    "two of its owner": (False, "default/a-1 default/a-2", 151.0, 160.0),
+    "three of its namespace": (False, "default/b default/c default/d", 151.0, 160.0),
+    "three of another namespace": (True, "x/a-1 x/a-2 x/b", 151.0, 160.0),
+    "three that erred by half and a minute": (True, "default/b default/c default/d", 149.0, 160.0),
+    "a month later": (True, "default/b default/c default/d", 151.0, 151.0 + OUTLIVED_FOR_S),
+}
+
+
+@pytest.mark.parametrize(("believed", "ran", "until_s", "asked_s"), BELIEVED.values(), ids=BELIEVED)
+def test_who_outlived_the_minute_that_he_declared(believed: bool, ran: str, until_s: float, asked_s: float) -> None:
+    """It counts while they run, and once; a deadline is believed of anybody."""
+    cache, fields = ClusterCache(), {key: {"node": "n1", "scheduled_s": 0.0} for key in ran.split()}
+    for key, more in {**fields, "default/a-8": {"limit_s": 300.0}, "default/a-9": {}}.items():
+        namespace, _, name = key.partition("/")
+        options = (("expected-duration", "1m"),)
+        cache.pods.put(pod(name, namespace=namespace, gang=name, min_available=1, options=options, **more))  # type: ignore[arg-type]
+    for _ in range(2):
+        cache.expire(until_s)
+    for key in fields:
+        cache.pods.remove(key)
+    cache.expire(asked_s)
+    gangs = (cache.snapshot().gangs[GangKey(f"default/{name}")] for name in ("a-8", "a-9"))
+    assert [(read.length_s, read.believed) for read in gangs] == [(60.0 if believed else 300.0, True), (60.0, believed)]

@@ -11,6 +11,7 @@ from extender.convert import NUDGE_ANNOTATION
 from extender.convert.wire import Passed
 from scoring import NodeName
 from scoring.model.reasons import Reason
+from scoring.plan import result
 from scoring.queue import states
 from scoring.verbs.plain_pods import SYSTEM_PRIORITY
 from tests.extender.scheduling.kube_scheduler import KubeScheduler
@@ -147,6 +148,21 @@ async def test_a_hold_that_runs_out_lets_plain_pods_in(monkeypatch: pytest.Monke
         await world.until(52.0)
         assert passes(world, "p") == []
         world.delete(*gang)
+
+
+async def test_a_promised_start_is_kept_once_it_is_near(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Noticed though nothing happens but time; a pod whose deadline comes before may have the room."""
+    monkeypatch.setattr(result, "PROMISE_HOLDS_S", 20.0)
+    async with running(*nodes("a1"), scheduler_names=[OURS]) as world:
+        length = {"netgang.io/expected-duration": "40"}
+        world.gang("runs", 1, cpu="2", scheduler=OURS, annotations=length, nodeName="a1", phase="Running")
+        world.gang("big", 1, cpu="4", scheduler=OURS, **GATED)
+        for name, more in {"p": {}, "q": {"activeDeadlineSeconds": 5}}.items():
+            world.pod(name, cpu="1", scheduler=OURS, **more)
+        for at_s, open_to_p in ((15.0, ["a1"]), (25.0, [])):
+            await world.until(at_s)
+            assert (passes(world, "p"), passes(world, "q"), world.plan.reservations) == (open_to_p, ["a1"], {})
+        world.delete("big-0")
 
 
 def broken(world: World, promises: dict[str, str]) -> list[str]:

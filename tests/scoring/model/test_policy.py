@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.model import JobSays, length_s
-from scoring.model.gang import MOST_CHARS, duration_s, remaining_s
+from scoring.model import JobSays
+from scoring.model.gang import MOST_CHARS, duration_s, length_of, remaining_s
 from scoring.model.policy import KNOWN_OPTIONS, GangOptions, Policy, Ratios, Selection, ZonePolicy, gang_options
 from tests.builders import gang
 
@@ -107,8 +107,8 @@ def test_hours_minutes_and_seconds_add_up(hours: int, minutes: int, seconds: int
 def test_the_shortest_of_what_is_declared_and_the_limits_of_job_and_pods_counts() -> None:
     some = gang("g", 2, options={"expected-duration": "1h"}, limit_s=1800.0)
     for limit_s, wanted_s in ((None, 1800.0), (900.0, 900.0), (7200.0, 1800.0)):
-        assert length_s(some, JobSays(limit_s=limit_s)) == wanted_s
-    assert length_s(gang("g", 2, options={"expected-duration": "2 weeks"}), JobSays()) is None
+        assert length_of(some, JobSays(limit_s=limit_s)) == (wanted_s, True)
+    assert length_of(gang("g", 2, options={"expected-duration": "2 weeks"}), JobSays()) == (None, True)
 
 
 @given(st.floats(0.001, 1e8), st.floats(0.0, 1e9))

@@ -5,7 +5,7 @@ Many of them: `python -m tests.scoring.plan.random_runs 10000 [--first 500]`.
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import product
 from random import Random
 from typing import Final
@@ -87,7 +87,7 @@ def _outlived_s(one: Job, promised: str, world: World) -> float:
     return end_s - start_s - expected_s
 
 
-def broken(seeds: range, says: str, order: Order = Order.FIFO) -> tuple[int, list[tuple[int, Found]]]:
+def broken(seeds: Iterable[int], says: str, order: Order = Order.FIFO) -> tuple[int, list[tuple[int, Found]]]:
     """How many promises were made, and those that were kept later than the lengths that were said explain, by seed."""
     promised, wrong = 0, []
     for seed in seeds:

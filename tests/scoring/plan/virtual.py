@@ -32,6 +32,7 @@ class Job(msgspec.Struct, frozen=True):
     namespace: str = "default"
     gpu: int = 0
     says_s: float | None = None  # How long its user declares that it runs; `None`: nothing is known
+    believed: bool = True  # Whether that is believed
 
     @property
     def key(self) -> GangKey:
@@ -49,7 +50,7 @@ class Job(msgspec.Struct, frozen=True):
             options={"zones": self.zones} if self.zones is not None else None,
         )
         members = tuple(replace(pod, created_s=self.arrives_s) for pod in made.members)
-        return replace(made, members=members, length_s=self.says_s)
+        return replace(made, members=members, length_s=self.says_s, believed=self.believed)
 
 
 class World:

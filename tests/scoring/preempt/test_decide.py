@@ -101,7 +101,12 @@ def claim(of: Gang, *where: str, givers: tuple[GangKey, ...] = (), uids: Iterabl
     return {"claims": {of.key: Reservation(of.key, assignment, givers)}}
 
 
+AHEAD = [replace(runs("x", "n0", priority=20), length_s=1100.0), waits(2, "a"), waits(1, priority=5)]
 CASES: dict[str, tuple[list[str], partial[Preemption | None]]] = {  # sentence: (gangs that leave, the cluster)
+    "not for room that a gang ahead is promised": ([],
+        partial(found, cpus(4, 4), [*AHEAD, replace(runs("low", "n1"), length_s=1100.0)])),
+    "but for what is left beside that": (["low"],
+        partial(found, cpus(4, 8), [*AHEAD, replace(runs("low", "n1", "n1"), length_s=1100.0)])),
     "no set suffices beside a gang of equal priority": ([],
         partial(found, NODES, [*(runs(f"low{i}", f"n{i}") for i in range(3)), PEER_N3, waits(4)])),
     "one gang before two": (["c"],

@@ -11,14 +11,16 @@ from msgspec.structs import replace
 from scoring import GangKey, NodeName, PodUid
 from scoring.model import HostPort, Pod
 from scoring.model.pod import CPU
-from scoring.model.policy import QueuePolicy
+from scoring.model.policy import Order, Policy, QueuePolicy
 from scoring.model.snapshot import Reservation, Snapshot
-from scoring.queue.states import HOLD_S
-from scoring.verbs.plain_pods import ReservedRoom, kept_from_plain
+from scoring.plan import Plan
+from scoring.verbs.plain_pods import ReservedRoom
 from tests.builders import gang, node, pod, snapshot
 from tests.scoring.plan.planned import dressed
+from tests.scoring.plan.virtual import Job, World
 
 ALL = ("n1", "n2", "n3")
+QUEUE = QueuePolicy(starve_limit_s=0.0)
 
 
 def committed(*places: str, cpu: str = "4", running: Any = (), **fields: Any) -> Snapshot:
@@ -28,13 +30,19 @@ def committed(*places: str, cpu: str = "4", running: Any = (), **fields: Any) ->
     return snapshot(nodes, [gang("g", len(places), cpu=cpu)], pods=running, commitments={"default/g": assignment})
 
 
-def reserved(*nodes: str, of: str = "g") -> dict[GangKey, Reservation]:
-    key = GangKey(f"default/{of}")
+def reserved(*nodes: str) -> dict[GangKey, Reservation]:
+    key = GangKey("default/g")
     return {key: Reservation(key, nodes=frozenset(NodeName(name) for name in nodes))}
 
 
 def closed(cluster: Snapshot, plain: Pod, reservations: dict[GangKey, Reservation] | None = None) -> list[str]:
-    return sorted(ReservedRoom(cluster, reservations or {}).closed_to(plain.member_class))
+    return sorted(room_of(cluster, Plan(1, reservations=reservations or {})).closed_to(plain.member_class))
+
+
+def room_of(
+    cluster: Snapshot, plan: Plan = Plan(1), policy: QueuePolicy = QUEUE, *, now_s: float = 0.0
+) -> ReservedRoom:
+    return ReservedRoom(cluster, plan, plan.promise_due(now_s=now_s), policy, now_s=now_s)
 
 
 PORT = HostPort("TCP", "0.0.0.0", 80)
@@ -65,7 +73,6 @@ BESIDE: dict[str, tuple[list[str], Snapshot, Pod]] = {  # case: (nodes closed to
     "3 CPUs are in use, one is left": ([], IN_USE, pod("p", cpu="1")),
     "3 CPUs are in use, two are not left": (["n1"], IN_USE, pod("p", cpu="2")),
     "bound members are promised nothing more": (["n1"], bound_in_part(), pod("p", cpu="1")),
-    "nor what they do not ask for": ([], bound_in_part(), pod("p", cpu="0", memory="1Gi")),
     "one place for a pod is left, and it is promised": (["n1"], committed("n1", pods=1), pod("p", cpu="0")),
     "a promised host port": (["n1"], with_promised_port(), dressed(pod("p"), host_ports=(PORT,))),
     "another host port": ([], with_promised_port(), dressed(pod("p"), host_ports=(replace(PORT, port=81),))),
@@ -102,33 +109,23 @@ def test_what_is_saved_up(want: list[str], cluster: Snapshot, plain: Pod, nodes:
     assert want == closed(cluster, plain, reserved(*nodes))
 
 
-PHASES = {  # case: (seconds since the gang became STARVING, whether its reservation is kept from plain pods)
-    "not yet": (-1.0, False),
-    "the reservation begins": (0.0, True),
-    "its last moment": (HOLD_S - 1.0, True),
-    "it has run out": (HOLD_S, False),
-    "it begins again": (2.0 * HOLD_S, True),
-}
-
-
-@pytest.mark.parametrize(("since_s", "kept"), PHASES.values(), ids=PHASES)
-def test_holds_are_kept_from_plain_pods_in_turns(since_s: float, kept: bool) -> None:
-    """As long as open as closed: services that were there before come back in the end."""
-    policy = QueuePolicy(starve_limit_s=60.0, reserve_after_s=0.0)
-    cluster = snapshot([node("n1")], [gang("g", 1)])
-    assert bool(kept_from_plain(cluster, reserved("n1"), policy, now_s=60.0 + since_s)) is kept
-
-
-def test_what_others_leave_is_always_kept() -> None:
-    """They left for this gang, starving or not."""
-    waiting = gang("g", 1)
-    cluster = snapshot([node("n1")], [waiting], claims={waiting.key: Reservation(waiting.key, {})})
-    assert kept_from_plain(cluster, reserved("n1"), QueuePolicy(), now_s=0.0) == reserved("n1")
+def test_a_promised_start_keeps_what_must_be_there() -> None:
+    """Within two hours. Of each node 5 of 8 CPUs are in use for six days; then a gang is to have 6."""
+    days_s, policy = 6 * 86_400.0, Policy(queue=QueuePolicy(order=Order.FIFO))
+    jobs = [Job(f"r{number}", 0.0, cpu=5, length_s=days_s, says_s=days_s) for number in range(4)]
+    cluster = World([node(f"a{number}") for number in range(4)], [*jobs, Job("large", 1.0, 4, 6)], policy)
+    cluster.run(until_s=days_s - 7200.0)
+    cases = [(-1.0, "3", 0), (0.0, "2", 0), (0.0, "2001m", 4)]  # (seconds from then, CPUs of a pod, nodes closed to it)
+    for sooner in (False, True):
+        for after_s, cpu, shut in cases:
+            room = room_of(cluster.snapshot(), cluster.plan, policy.queue, now_s=cluster.now_s + after_s)
+            assert (len(room.closed_to(pod("p", cpu=cpu).member_class)), sooner) == (shut, sooner)
+        cluster.gangs.pop(GangKey("default/r1"), None)  # sooner, and this plan does not know: it needs no less
 
 
 def test_two_plain_pods_that_fit_one_by_one() -> None:
     """4 CPUs are left beside the promise: the second of two pods of 3 CPUs would take a member's."""
-    room = ReservedRoom(committed("n1"), {})
+    room = room_of(committed("n1"))
     first, second = pod("p", cpu="3"), pod("q", cpu="3")
     assert room.leaves(first, NodeName("n1"))
     assert not room.leaves(second, NodeName("n1"), [first])
@@ -137,7 +134,7 @@ def test_two_plain_pods_that_fit_one_by_one() -> None:
 
 
 def test_room_for_a_parked_pod() -> None:
-    room = ReservedRoom(snapshot([node("n1"), node("n2", zone="b")], pods=[pod("x", cpu="8", node="n1")]), {})
+    room = room_of(snapshot([node("n1"), node("n2", zone="b")], pods=[pod("x", cpu="8", node="n1")]))
     names = [NodeName("n1"), NodeName("n2")]
     assert room.has_room(pod("p").member_class, names)
     assert not room.has_room(pod("p").member_class, names[:1])
@@ -167,7 +164,7 @@ def test_no_order_of_plain_pods_takes_promised_room(
         one = pod(f"p{i}", cpu=str(cpu))
         row = cluster.table.index[NodeName(where)]
         fits = bool(cluster.table.allocatable[row, column] - cluster.used[row, column] >= one.requests.get(CPU))
-        if fits and where not in ReservedRoom(cluster, {}).closed_to(one.member_class):
+        if fits and where not in room_of(cluster).closed_to(one.member_class):
             used = cluster.used.copy()
             used[row] += cluster.table.vector(one.requests)
             cluster = replace(cluster, used=used)
