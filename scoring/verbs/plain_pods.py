@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from scoring import GangKey, NodeName
-from scoring.feasibility.filters import node_allows, ports_conflict
+from scoring.feasibility.filters import allowed_nodes, ports_conflict
 from scoring.model import HostPort, MemberClass, Pod, Reservation, Snapshot
 from scoring.model.pod import PODS
 from scoring.model.policy import QueuePolicy
@@ -104,4 +104,4 @@ class ReservedRoom:
         rows = np.array([table.index[name] for name in nodes if name in table.index], np.int64)
         asked = table.vector(member_class.requests)
         fits = ((asked <= table.allocatable[rows] - used[rows]) | (asked == 0)).all(axis=1)
-        return any(node_allows(table.nodes[row], member_class.constraints) for row in rows[fits].tolist())
+        return bool(allowed_nodes(table, member_class.constraints)[rows[fits]].any())
