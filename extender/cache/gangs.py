@@ -17,7 +17,7 @@ from extender.cache.state import ClusterState, Watched
 from scoring import GangKey, PodUid
 from scoring.feasibility.quorum import quorum_of
 from scoring.model import Gang, GangSource, GroupRef, JobSays, Pod, PodGroup, Reason, Role, counts, length_s
-from scoring.model.gang import EXPECTED_DURATION, runs_of
+from scoring.model.gang import EXPECTED_DURATION, MOST_KINDS, runs_of
 from scoring.queue.statuses import POD_GROUPED
 
 _DECLARED = attrgetter(  # What is read of a pod when its gang is built
@@ -271,6 +271,8 @@ def renewed(gang: Gang, pods: Mapping[PodUid, Pod]) -> Gang | None:
         after = pods.get(before.uid)
         if after is None or not (after is before or _DECLARED(before) == _DECLARED(after)):
             return None
+        if after.member_class is not before.member_class and after.admitted_to is None:
+            return None
         newer.append(after)
     size = len(gang.members)
     return replace(gang, members=tuple(newer[:size]), earlier=tuple(newer[size:]))
@@ -341,6 +343,11 @@ def _fault(current: Sequence[Pod], first: GroupRef, group: PodGroup | None) -> t
             return Reason.MIXED_SCHEDULERS, f"spec.schedulerName differs: {names}; make them equal"
         if priorities := _differing(current, lambda pod: pod.priority):
             return Reason.MIXED_PRIORITIES, f"spec.priority differs: {priorities}; use one priorityClassName"
+        waiting = {pod.member_class for pod in current if pod.node is None and pod.admitted_to is None}
+        kinds = {replace(like, constraints=replace(like.constraints, claims=())) for like in waiting}
+        if len(kinds) > MOST_KINDS:
+            detail = f"the pods are of {len(kinds)} kinds, by role, request and where they may go: a gang has at most"
+            return Reason.INVALID_GROUP, f"{detail} {MOST_KINDS}; use one pod template for each role"
     return None, ""
 
 
