@@ -18,7 +18,7 @@ admission (docs/safety.md S27).
 """
 
 from collections import Counter
-from collections.abc import Container, Hashable, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -26,7 +26,7 @@ import msgspec
 from msgspec.structs import replace
 
 from scoring import GangKey, NodeName, PodName, PodUid
-from scoring.feasibility.filters import as_written, named_only, node_allows
+from scoring.feasibility.filters import as_written, selected_rows
 from scoring.feasibility.quorum import Quorum, minimum_members
 from scoring.model import Gang, MemberClass, Phase, Pod, Policy, Reason, Role, Snapshot
 from scoring.model.policy import RepairPolicy
@@ -245,7 +245,6 @@ class _Places(msgspec.Struct):
     policy: Policy
     cache: PlannerCache
     _run: Run | None = None
-    _named: dict[Hashable, bool] = {}  # constraints → whether some node that they name exists
 
     def has_place(self, pod: Pod) -> bool:
         """Whether the pod is planned or committed on a node that exists."""
@@ -262,12 +261,7 @@ class _Places(msgspec.Struct):
             return None
         if self.snapshot.excluded(member_class) and bool((run.capacity.mask(member_class, When.EMPTY) & room).any()):
             return PlaceLoss.REFUSED
-        table, constraints = self.snapshot.table, member_class.constraints
-        if constraints not in self._named:
-            named = named_only(constraints)
-            rows = (table.index[name] for name in (table.index if named is None else named) if name in table.index)
-            self._named[constraints] = any(node_allows(table.nodes[row].at_best, constraints) for row in rows)
-        return PlaceLoss.FULL if self._named[constraints] else PlaceLoss.GONE
+        return PlaceLoss.FULL if selected_rows(self.snapshot.table.labels, member_class.constraints) else PlaceLoss.GONE
 
     def held_up(self, gang: Gang, unplaced: Iterable[Pod], *, now_s: float) -> dict[PodUid, PlaceLoss]:
         """Those of `unplaced` that the minimum set needs, if that as a whole finds no place."""

@@ -20,7 +20,7 @@ from scoring import GangKey, PodUid
 from scoring.explain.words import counted, some
 from scoring.feasibility.quorum import quorum_of
 from scoring.model import Gang, GangSource, GroupRef, JobSays, Pod, PodGroup, Reason, Role, counts
-from scoring.model.gang import EXPECTED_DURATION, length_of, owner_name, runs_of
+from scoring.model.gang import EXPECTED_DURATION, MOST_KINDS, length_of, owner_name, runs_of
 from scoring.queue.states import running_since_s
 from scoring.queue.statuses import POD_GROUPED
 
@@ -304,6 +304,8 @@ def renewed(gang: Gang, pods: Mapping[PodUid, Pod]) -> Gang | None:
         after = pods.get(before.uid)
         if after is None or not (after is before or _DECLARED(before) == _DECLARED(after)):
             return None
+        if after.member_class is not before.member_class and after.admitted_to is None:
+            return None
         newer.append(after)
     size = len(gang.members)
     return replace(gang, members=tuple(newer[:size]), earlier=tuple(newer[size:]))
@@ -374,6 +376,11 @@ def _fault(current: Sequence[Pod], first: GroupRef, group: PodGroup | None) -> t
             return Reason.MIXED_SCHEDULERS, f"spec.schedulerName differs: {names}; make them equal"
         if priorities := _differing(current, lambda pod: pod.priority):
             return Reason.MIXED_PRIORITIES, f"spec.priority differs: {priorities}; use one priorityClassName"
+        waiting = {pod.member_class for pod in current if pod.node is None and pod.admitted_to is None}
+        kinds = {replace(like, constraints=replace(like.constraints, claims=())) for like in waiting}
+        if len(kinds) > MOST_KINDS:
+            detail = f"the pods are of {len(kinds)} kinds, by role, request and where they may go: a gang has at most"
+            return Reason.INVALID_GROUP, f"{detail} {MOST_KINDS}; use one pod template for each role"
     return None, ""
 
 

@@ -22,8 +22,8 @@ from msgspec.structs import replace
 
 from extender.cache.state import ClusterState, Watched
 from scoring import NodeName, PodUid, ResourceName
-from scoring.feasibility.filters import named_only, node_allows
-from scoring.model import DaemonSet, HostPort, MemberClass, Node, NodeTable, Pod
+from scoring.feasibility.filters import node_allows
+from scoring.model import DaemonSet, HostPort, MemberClass, Node, NodeSelectorTerm, NodeTable, Pod, Requirement
 from scoring.model.snapshot import axis_of
 from scoring.network.matrix import Ints
 
@@ -220,8 +220,11 @@ class Daemons(Watched[DaemonSet]):
 
     def keeps_for(self, pod: Pod) -> NodeName | None:
         """The node that keeps room free that is this pod's."""
-        named = (named_only(pod.member_class.constraints) or ()) if pod.daemon else ()
-        return next((name for name in named if len(named) == 1 and name in self._kept.get(pod.daemon, ())), None)
+        match pod.member_class.constraints.affinity:  # as the DaemonSet's controller writes it
+            case (NodeSelectorTerm(fields=(Requirement("metadata.name", "In", (name,)),)),):
+                return NodeName(name) if name in self._kept.get(pod.daemon, ()) else None
+            case _:
+                return None
 
     def _take(self, item: DaemonSet) -> bool:
         before = self._sets.get(item.identity)

@@ -27,7 +27,11 @@ _EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - the API's word for it; nothing is bou
 _LARGEST = 2**52  # A pod asks for no more than this of anything, so that the members of a gang add up within int64
 _KEY_BYTES = 64 * 1024
 _COUNTED, _HUGE = ("cpu", "memory"), "hugepages-"  # What `spec.resources` may ask for the whole pod
-_PLACING_BYTES = 256 * 1024  # Of the fields that say where a pod may go: each look at a node costs as much
+# What a pod may say of where it may go (docs/safety.md S21); Kubernetes itself bounds the object's size alone
+_PLACING_BYTES = 128 * 1024
+_MOST_TERMS = 64  # Of required node affinity, but those that only name a node: admissions write up to 128 of these
+_MOST_LINES = 512 + 256  # Expressions and values, of nodeSelector too: the pod's own, and what its admission adds
+_MOST_TOLERATIONS = 64
 Thousandths: TypeAlias = dict[str, int]  # resource → amount in thousandths of its unit
 
 
@@ -175,10 +179,6 @@ def class_of(
     """The class of a pod; `lineage`: with which pods it shares refusals of nodes. ValueError says what is wrong."""
     affinity = given(spec.affinity.node_affinity) if spec.affinity is not None else b""
     placing = given(spec.node_selector), affinity, given(spec.tolerations)
-    if sum(map(len, placing)) > _PLACING_BYTES:
-        if not spec.node_name:
-            raise ValueError(f"nodeSelector, affinity and tolerations are longer than {_PLACING_BYTES} bytes")
-        placing = b"", b"", b""  # it is placed, and load like any other
     reported = [*(status.container_statuses or ()), *(status.init_container_statuses or ())]
     statuses = {container.name: container for container in reported if container.resources}
     host_network, containers, initial = bool(spec.host_network), spec.containers or [], spec.init_containers or []
@@ -196,9 +196,13 @@ def class_of(
     overhead = given(spec.overhead)
     # No cache keeps a tenant's megabytes (docs/safety.md S21)
     class_by = _member_class if size_bytes <= _KEY_BYTES else _member_class.__wrapped__
-    return class_by(
-        role, lineage, tuple(asked), tuple(init), pod, overhead, infeasible, placing, ports, host_network, claims
-    )
+    parts = role, lineage, tuple(asked), tuple(init), pod, overhead, infeasible, ports, host_network, claims
+    try:
+        return class_by(*parts, placing)
+    except ValueError:
+        if not spec.node_name:
+            raise
+        return class_by(*parts, (b"", b"", b""))  # it is placed, and load like any other
 
 
 def _asked(container: _Container, statuses: dict[str, _Container]) -> _Asked:
@@ -215,12 +219,13 @@ def _member_class(
     pod: _Asked,
     overhead: bytes,
     infeasible: bool,
-    placing: tuple[bytes, bytes, bytes],
     ports: Sequence[bytes],
     host_network: bool,
     claims: tuple[str, ...],
+    placing: tuple[bytes, bytes, bytes],
 ) -> MemberClass:
     """Runs once per template, as its pods give the same bytes; few are kept, as pods of one job come together."""
+    _at_most(_PLACING_BYTES, sum(map(len, placing)), "bytes of nodeSelector, affinity and tolerations")
     selector, affinity, tolerated = placing
     labels = decode(_selector, selector, what="spec.nodeSelector") if selector else {}
     near = decode(_affinity, affinity, what="spec.affinity.nodeAffinity") if affinity else _NodeAffinity()
@@ -229,7 +234,12 @@ def _member_class(
         NodeSelectorTerm(_lines(term.match_expressions), _lines(term.match_fields))
         for term in (required or _SelectorTerms()).node_selector_terms or ()
     ]
+    lines = [1 + len(line.values) for term in alternatives for line in (*term.expressions, *term.fields)]
+    _at_most(_MOST_LINES, 2 * len(labels) + sum(lines), "expressions and values of nodeSelector and node affinity")
+    terms = sum(bool(term.expressions) or len(term.fields) != 1 for term in alternatives)
+    _at_most(_MOST_TERMS, terms, "terms of node affinity")
     listed = decode(_tolerations, tolerated, what="spec.tolerations") if tolerated else []
+    _at_most(_MOST_TOLERATIONS, len(listed), "tolerations")
     tolerations = {Toleration(t.key or "", t.operator or "Equal", t.value or "", t.effect or "") for t in listed}
     taken = {
         HostPort(port.protocol or "TCP", port.host_ip or _EVERY_ADDRESS, number)
@@ -247,6 +257,11 @@ def _member_class(
     )
     requests = _requests(containers, init, pod, overhead, infeasible=infeasible)
     return shared(MemberClass(role, shared(requests), shared(limits), lineage))
+
+
+def _at_most(most: int, count: int, what: str) -> None:
+    if count > most:
+        raise ValueError(f"spec: {count} {what}, of which {most} are read")
 
 
 def unmodelled_constraints(spec: PodSpec) -> tuple[str, ...]:

@@ -85,7 +85,7 @@ class Gangs:
         """The very same object for the same object of requests, which the planner finds faster."""
         known = self._classes.get((role, id(requests)))
         if known is None or known[0] is not requests:
-            made = MemberClass(role, requests + _ONE_POD, _NO_CONSTRAINTS)
+            made = MemberClass(role, Resources.from_amounts([*requests, *_ONE_POD]), _NO_CONSTRAINTS)
             known = self._classes[role, id(requests)] = (requests, made)
         return known[1]
 

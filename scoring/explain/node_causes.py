@@ -4,11 +4,12 @@ Steps, for the kind of member that fits least: what no node can give (a label, a
 helps; then the zone is taken that would hold most members if nothing kept them off its nodes, and what does is counted
 there, by nodes, of each node the first thing. Labels come first: a node that the pods do not select is not meant,
 whatever its state. When even that would not do, the room itself is missing. Of a tenant's lines of selectors and
-affinity the first few are looked at; O(nodes) a line.
+affinity the first few are looked at.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
+from operator import or_
 from typing import Final, NamedTuple
 
 import msgspec
@@ -18,12 +19,12 @@ from scoring import NO_ZONE, NodeName, ZoneName
 from scoring.explain.queue_report import PlaceInQueue
 from scoring.explain.words import counted, quantity, shown, some, zone_text
 from scoring.explain.zones import ZoneVerdict
-from scoring.feasibility.filters import node_allows
-from scoring.model import Constraints, MemberClass, Node, NodeSelectorTerm, Pod, Reason, Requirement, Resources
+from scoring.feasibility.filters import line_rows, selected_rows, tolerated
+from scoring.model import Constraints, MemberClass, Node, NodeSelectorTerm, Pod, Reason, Requirement
 from scoring.model.pod import PODS
 from scoring.model.policy import LIKE_VALUE, nearest
 from scoring.model.reasons import CauseReason, WaitingCause
-from scoring.model.snapshot import fit_counts
+from scoring.model.snapshot import LabelIndex, RowSet, fit_counts
 from scoring.network.matrix import Ints
 from scoring.plan import Run
 from scoring.plan.capacity import When
@@ -155,10 +156,8 @@ def _hardest(
 
 
 def _too_large(run: Run, ask: GangDemand, member_class: MemberClass, rows: Ints) -> WaitingCause | None:
-    labels = Constraints(member_class.constraints.node_selector, member_class.constraints.affinity)
-    if labels != Constraints():
-        nodes = run.table.nodes
-        rows = np.array([row for row in rows.tolist() if node_allows(nodes[row].at_best, labels)], np.int64)
+    selected = selected_rows(run.table.labels, member_class.constraints)
+    rows = np.array([row for row in rows.tolist() if selected >> row & 1], np.int64)
     for name, amount in member_class.requests if len(rows) else ():
         if name not in run.table.axis:
             continue
@@ -183,14 +182,17 @@ def _best_zone(
     if member_class.constraints.host_ports:
         fits = np.minimum(fits, 1)
     mask, refused = run.capacity.mask(member_class), run.snapshot.excluded(member_class)
+    selected = selected_rows(run.table.labels, member_class.constraints)
     asked = ((name, amount) for name, amount in member_class.requests if name != PODS)  # nobody asks for a place
     each, rooms = ", ".join(f"{name} {quantity(name, amount)}" for name, amount in asked), []
     for zone in allowed:
         rows = run.table.zones[zone]
         barred: dict[tuple[str, str], list[int]] = {}
         for row in rows[~mask[rows]].tolist():
-            node = run.table.nodes[row]
-            barred.setdefault(_obstacle(node, member_class.constraints, node.name in refused), []).append(row)
+            node, kind = run.table.nodes[row], ("label", "")
+            if selected >> row & 1:
+                kind = _obstacle(node, member_class.constraints, node.name in refused)
+            barred.setdefault(kind, []).append(row)
         obstacles = [
             NodeObstacle(kind, what, tuple(run.table.names[row] for row in at), int(fits[at].sum()))
             for (kind, what), at in barred.items()
@@ -202,20 +204,14 @@ def _best_zone(
 
 
 def _obstacle(node: Node, constraints: Constraints, refused: bool) -> tuple[str, str]:
-    if not node_allows(node.at_best, Constraints(constraints.node_selector, constraints.affinity)):
-        return "label", ""
     if not node.ready:
         return "not ready", ""
     if node.leaving:
         return "leaving", ""
-    tolerant = Constraints(tolerations=constraints.tolerations)
-    if not node_allows(node, tolerant):
-        taints = [
-            f"{taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}"  # as kubectl writes it
-            for taint in sorted(node.taints, key=lambda taint: (taint.key, taint.value, taint.effect))
-            if not node_allows(Node(NodeName("any"), NO_ZONE, Resources(), taints=(taint,)), tolerant)
-        ]
-        return ("taint", ", ".join(taints)) if taints else ("cordon", "")
+    if barriers := [taint for taint in node.barriers if not tolerated((taint,), constraints.tolerations)]:
+        shown_as = (f"{t.key}{f'={t.value}' if t.value else ''}:{t.effect}" for t in barriers if t in node.taints)
+        taints = ", ".join(sorted(shown_as))  # as kubectl writes them
+        return ("taint", taints) if taints else ("cordon", "")
     return ("filters", "") if refused or not constraints.host_ports else ("port", _ports_text(constraints))
 
 
@@ -280,32 +276,29 @@ def _label(run: Run, constraints: Constraints, missing: MissingLabel, allowed: t
 
 def _missing_label(run: Run, constraints: Constraints, rows: Iterable[int]) -> MissingLabel | None:
     """The first line that none of `rows` meets, if any; of an affinity's terms one that nodes meet is enough."""
-    nodes = [run.table.nodes[row] for row in rows]
+    labels, among = run.table.labels, reduce(or_, (1 << row for row in rows), 0)
     selector = NodeSelectorTerm(tuple(Requirement(key, "In", (value,)) for key, value in constraints.node_selector))
-    if (missing := _missing_in(selector, nodes)) is not None:
+    if (missing := _missing_in(selector, labels, among)) is not None:
         return missing
-    of_terms = [_missing_in(term, nodes) for term in (constraints.affinity or ())[:_MOST_LINES]]
+    of_terms = [_missing_in(term, labels, among) for term in (constraints.affinity or ())[:_MOST_LINES]]
     return None if None in of_terms else next(iter(of_terms), None)
 
 
-def _missing_in(term: NodeSelectorTerm, nodes: Sequence[Node]) -> MissingLabel | None:
+def _missing_in(term: NodeSelectorTerm, labels: LabelIndex, among: RowSet) -> MissingLabel | None:
     for line in term.expressions[:_MOST_LINES]:
-        key, values = line.key, Counter(value for node in nodes for name, value in node.labels if name == line.key)
-        alone = Constraints(affinity=(NodeSelectorTerm((line,)),))
-        if (line.operator in ("NotIn", "DoesNotExist") and values.total() < len(nodes)) or any(
-            node_allows(Node(NodeName("any"), NO_ZONE, Resources(), ((key, value),)), alone) for value in values
-        ):
+        if line_rows(labels, line) & among:
             continue
-        listed = sorted(values)[:_MOST_KNOWN]
+        key, (_, values) = line.key, labels.rows(line.key)
+        listed = sorted(value for value, rows in values.items() if rows & among)[:_MOST_KNOWN]
         near = nearest(line.values[0], listed, like=LIKE_VALUE) if line.values else None
         meant = f"{key}={near}" if near else ""
-        if not values:  # it is the key, then
-            keys = sorted({name for node in nodes[:_MOST_KNOWN] for name, _ in node.labels})[:_MOST_KNOWN]
+        if not listed:  # it is the key, then
+            keys = sorted(name for name in labels.keys if labels.rows(name)[0] & among)[:_MOST_KNOWN]
             meant = nearest(key, keys, like=LIKE_VALUE) or ""
         return MissingLabel(_line(line), meant, tuple(f"{key}={value}" for value in listed))
     for line in term.fields[:_MOST_LINES]:
-        if line.operator == "In" and not any(node.name in line.values for node in nodes):
-            names = [node.name for node in nodes[:_MOST_KNOWN]]
+        if line.operator == "In" and not any(labels.names.get(name, 0) & among for name in line.values):
+            names = [name for name, row in labels.names.items() if row & among][:_MOST_KNOWN]
             return MissingLabel(_line(line), (line.values and nearest(line.values[0], names, like=LIKE_VALUE)) or "")
     return None
 

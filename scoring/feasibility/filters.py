@@ -6,68 +6,55 @@ that kube-scheduler sends (docs/safety.md S7). Rule: where we differ from kube-s
 for nodes that cannot run pods at all (docs/safety.md S12): one wrongly allowed costs a plan, one refused is lost.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
 from itertools import product
+from operator import or_
 
 import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from scoring import NodeName
 from scoring.model import Constraints, HostPort, Node, NodeSelectorTerm, NodeTable, Requirement, Taint, Toleration
 from scoring.model.pod import MemberClass, Pod
+from scoring.model.snapshot import LabelIndex, RowSet, int64, remember
 
 HOSTNAME_LABEL = "kubernetes.io/hostname"
-_UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")  # As which `spec.unschedulable` acts
-_KEEPS_OUT = ("NoSchedule", "NoExecute")  # Effects of taints that keep a pod out; the third only asks it to stay away
-_INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 _ANY_IP = "0.0.0.0"  # noqa: S104 - the API's word for "every address", nothing is bound here
 
 
 def allowed_nodes(table: NodeTable, constraints: Constraints) -> NDArray[np.bool_]:
-    """Mask (nodes,) of what `constraints` allow, apart from room and host ports. Cost: O(nodes), or of those named."""
-    if (named := named_only(constraints)) is not None:
-        mask = np.zeros(len(table.nodes), np.bool_)
-        for row in (table.index[name] for name in named if name in table.index):
-            mask[row] = node_allows(table.nodes[row], constraints)
-        return mask
+    """Mask (nodes,) of what `constraints` allow, apart from room and ports, not to be written. Cost: O(lines) once."""
+    return remember(table.masks, constraints, lambda: _mask(table, constraints))
+
+
+def _mask(table: NodeTable, constraints: Constraints) -> NDArray[np.bool_]:
+    tolerations, size = constraints.tolerations, len(table.nodes)
+    allowed = reduce(or_, (rows for taints, rows in table.barriers.items() if tolerated(taints, tolerations)), 0)
     if constraints.node_selector or constraints.affinity is not None:
-        return np.array([node_allows(node, constraints) for node in table.nodes], np.bool_)
-    # Most pods name no labels, and nodes of one kind have equal taints: each kind is looked at once.
-    kinds = [(node.ready, node.leaving, node.unschedulable, node.taints) for node in table.nodes]
-    allows = {kind: node_allows(node, constraints) for kind, node in dict(zip(kinds, table.nodes, strict=True)).items()}
-    return np.array([allows[kind] for kind in kinds], np.bool_)
+        allowed &= selected_rows(table.labels, constraints)
+    packed = np.frombuffer(allowed.to_bytes(size // 8 + 1, "little"), np.uint8)
+    mask = np.unpackbits(packed, count=size, bitorder="little").view(np.bool_)
+    mask.flags.writeable = False
+    return mask
 
 
 def node_allows(node: Node, constraints: Constraints) -> bool:
     """Whether a pod with `constraints` may run on `node`, leaving aside room and host ports."""
-    taints = (*node.taints, _UNSCHEDULABLE) if node.unschedulable else node.taints
-    tolerations = constraints.tolerations
-    for taint in taints:
-        if taint.effect in _KEEPS_OUT and not any(_tolerates(toleration, taint) for toleration in tolerations):
-            return False
-    if not node.ready or node.leaving:
+    if not node.ready or node.leaving or not tolerated(node.barriers, constraints.tolerations):
         return False
-    if not constraints.node_selector and constraints.affinity is None:
-        return True
-    labels = dict(node.labels)
-    if any(labels.get(key) != value for key, value in constraints.node_selector):
-        return False
-    return constraints.affinity is None or any(_term_matches(term, labels, node.name) for term in constraints.affinity)
+    selects = constraints.node_selector or constraints.affinity is not None
+    return not selects or bool(selected_rows(LabelIndex((node,)), constraints))
 
 
-def named_only(constraints: Constraints) -> set[NodeName] | None:
-    """The only nodes that the constraints, as an admission or a DaemonSet writes them, can allow; `None`: any."""
+def selected_rows(labels: LabelIndex, constraints: Constraints) -> RowSet:
+    """Nodes whose labels and names the constraints ask for, whatever their state."""
+    rows = labels.all
+    for key, value in constraints.node_selector:
+        rows &= labels.rows(key)[1].get(value, 0)
     if constraints.affinity is None:
-        return None
-    names: set[NodeName] = set()
-    for term in constraints.affinity:
-        fields = [r.values for r in term.fields if r.key == "metadata.name" and r.operator == "In"]
-        if not fields:
-            return None
-        names.update([NodeName(name) for name in fields[0]])
-    return names
+        return rows
+    return rows & reduce(or_, [_term_rows(labels, term) for term in constraints.affinity], 0)
 
 
 def widened(terms: Sequence[NodeSelectorTerm], *, zone_label: str) -> tuple[NodeSelectorTerm, ...] | None:
@@ -110,6 +97,11 @@ def ports_conflict(wanted: Iterable[HostPort], taken: Iterable[HostPort]) -> boo
     return any(port.ip == other.ip or _ANY_IP in (port.ip, other.ip) for port, other in pairs)
 
 
+def tolerated(taints: Iterable[Taint], tolerations: Sequence[Toleration]) -> bool:
+    """Whether a pod with these tolerations may go where these taints keep pods out."""
+    return all(any(_tolerates(toleration, taint) for toleration in tolerations) for taint in taints)
+
+
 def _tolerates(toleration: Toleration, taint: Taint) -> bool:
     """As k8s.io/api ToleratesTaint: an empty effect, or empty key with Exists, means all; Gt, Lt: KEP-5471."""
     if toleration.effect not in ("", taint.effect) or toleration.key not in ("", taint.key):
@@ -117,45 +109,39 @@ def _tolerates(toleration: Toleration, taint: Taint) -> bool:
     if toleration.operator == "Exists":
         return True
     if toleration.operator in ("Gt", "Lt"):
-        return bool(toleration.key) and _compares(toleration.operator, taint.value, toleration.value)
+        mine, limit = int64(taint.value), int64(toleration.value)
+        if not toleration.key or mine is None or limit is None:
+            return False  # what is no number compares as neither
+        return mine > limit if toleration.operator == "Gt" else mine < limit
     return bool(toleration.key) and toleration.operator in ("Equal", "") and toleration.value == taint.value
 
 
-def _term_matches(term: NodeSelectorTerm, labels: Mapping[str, str], name: str) -> bool:
+def _term_rows(labels: LabelIndex, term: NodeSelectorTerm) -> RowSet:
     """As k8s.io/component-helpers nodeaffinity: no requirements match no node; a field is one node's name."""
-    if not term.expressions and not term.fields:
-        return False
-    return all(_matches(r, labels.get(r.key)) for r in term.expressions) and all(
-        r.key == "metadata.name" and r.operator in ("In", "NotIn") and len(r.values) == 1 and _matches(r, name)
-        for r in term.fields
-    )
+    rows = labels.all if term.expressions or term.fields else 0
+    for line in term.expressions:
+        rows &= line_rows(labels, line)
+    for line in term.fields:
+        named = line.key == "metadata.name" and line.operator in ("In", "NotIn") and len(line.values) == 1
+        rows &= _listed(labels.names, line, labels.all) if named else 0
+    return rows
 
 
-def _matches(requirement: Requirement, value: str | None) -> bool:
-    match requirement.operator:
-        case "In":
-            return value is not None and value in requirement.values
-        case "NotIn":
-            return value is None or value not in requirement.values
+def line_rows(labels: LabelIndex, line: Requirement) -> RowSet:
+    """Nodes that have what one line asks for. Cost: O(1), or its values."""
+    match line.operator:
+        case "In" | "NotIn":
+            return _listed(labels.rows(line.key)[1], line, labels.all)
         case "Exists":
-            return value is not None
+            return labels.rows(line.key)[0]
         case "DoesNotExist":
-            return value is None
-        case "Gt" | "Lt":
-            return len(requirement.values) == 1 and _compares(requirement.operator, value, requirement.values[0])
+            return labels.all ^ labels.rows(line.key)[0]
+        case "Gt" | "Lt" if len(line.values) == 1 and (limit := int64(line.values[0])) is not None:
+            return labels.beyond(line.key, line.operator, limit)
         case _:
-            return False
+            return 0
 
 
-def _compares(operator: str, value: str | None, asked: str) -> bool:
-    """Whether the whole number `value` is above (Gt) or below (Lt) `asked`; what is no int64 compares as neither."""
-    mine, limit = _whole(value), _whole(asked)
-    return mine is not None and limit is not None and (mine > limit if operator == "Gt" else mine < limit)
-
-
-def _whole(text: str | None) -> int | None:
-    """Read a number as Go's ParseInt does: ASCII digits with a sign, no spaces and no underscores, within int64."""
-    if text is None or _INTEGER.fullmatch(text) is None:
-        return None
-    number = int(text)
-    return number if -(2**63) <= number < 2**63 else None
+def _listed(rows_of: Mapping[str, RowSet], line: Requirement, every: RowSet) -> RowSet:
+    rows = reduce(or_, [rows_of.get(value, 0) for value in line.values], 0)
+    return rows if line.operator == "In" else every ^ rows

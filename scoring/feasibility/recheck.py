@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from scoring import NodeName, PodUid, ResourceName
-from scoring.feasibility.filters import node_allows, ports_conflict
+from scoring.feasibility.filters import allowed_nodes, ports_conflict
 from scoring.model import Gang, HostPort, Node, Pod, Snapshot
 
 
@@ -30,7 +30,7 @@ def members_without_room(snapshot: Snapshot, gang: Gang, assignment: Mapping[Pod
         if pod is None or pod.node is not None:
             continue  # gone or bound: neither takes room that is not counted already
         row = snapshot.table.index.get(node)
-        if row is None or not node_allows(snapshot.table.nodes[row], pod.member_class.constraints):
+        if row is None or not allowed_nodes(snapshot.table, pod.member_class.constraints)[row]:
             lost.add(uid)
         else:
             here.setdefault(node, []).append(pod)

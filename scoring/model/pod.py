@@ -97,12 +97,6 @@ class Resources(msgspec.Struct, frozen=True, weakref=True):
     def __iter__(self) -> Iterator[tuple[ResourceName, int]]:
         return iter(self.items)
 
-    def __add__(self, other: "Resources") -> "Resources":
-        total = dict(self.items)
-        for name, more in other.items:
-            total[name] = total.get(name, 0) + more
-        return Resources.from_amounts(total)
-
 
 NO_RESOURCES = Resources()
 

@@ -16,9 +16,10 @@ from msgspec.structs import asdict, replace
 from numpy.typing import NDArray
 
 from scoring import GangKey, NodeName, ZoneName
-from scoring.model import Constraints, Gang, MemberClass
+from scoring.model import Gang
 from scoring.model.policy import Policy
 from scoring.model.snapshot import NodeTable, Room
+from scoring.model.snapshot import remember as remember
 from scoring.network.matrix import Floats, Ints
 from scoring.plan.demand import GangDemand, KnownDemands, MemberSets
 from scoring.queue.states import running_since_s
@@ -29,20 +30,7 @@ from scoring.selection.demand import on_grid
 
 MOST_PAIRS = 32_000_000  # Pairs whose scores are kept: half a gigabyte. A single larger zone is kept alone.
 _GONE = 32  # Gangs that may be gone before anything is forgotten
-_TABLES = 4  # Node tables remembered: plans of two snapshots may take turns
-K = TypeVar("K", bound=Hashable)
-T = TypeVar("T")
 S = TypeVar("S", Links, LinkPoints)
-
-
-def remember(table: dict[K, T], key: K, make: Callable[[], T], *, limit: int = 4096) -> T:
-    """Look `key` up, or make and keep its value; the table is emptied when it holds `limit` entries."""
-    if (value := table.get(key)) is None:
-        value = make()
-        if len(table) >= limit:
-            table.clear()
-        table[key] = value
-    return value
 
 
 class RunningEntries(msgspec.Struct, frozen=True):
@@ -119,13 +107,6 @@ class Layout(msgspec.Struct, frozen=True, eq=False):
         return id(self.names)
 
 
-class OfTable(msgspec.Struct, frozen=True):
-    """What follows from a node table alone."""
-
-    allowed: dict[Constraints, NDArray[np.bool_]] = {}  # Constraints → nodes that they let through
-    vectors: dict[MemberClass, Ints] = {}  # Class → its request over the table's axis
-
-
 class OfNetwork(msgspec.Struct):
     """What follows from one version of the network data. A run keeps its own: runs of two versions may take turns."""
 
@@ -160,7 +141,6 @@ class PlannerCache(msgspec.Struct, weakref=True):
     scale: tuple[NodeTable | None, Scale] = (None, Scale({}))  # A node table, and the totals of it
     kinds: MemberSets = msgspec.field(default_factory=MemberSets)
     running: RunningGangs = msgspec.field(default_factory=RunningGangs)  # What gangs of known length have on nodes
-    tables: dict[int, OfTable] = {}  # By the node table's version
     room: Room | None = None  # That of the last run, for what it counted
     empty_room: Room | None = None  # And the room of its nodes if no pod ran there
     network: OfNetwork = msgspec.field(default_factory=OfNetwork)
@@ -177,7 +157,6 @@ class PlannerCache(msgspec.Struct, weakref=True):
         network = {name: dict(table) for name, table in asdict(self.network).items() if isinstance(table, dict)}
         return PlannerCache(
             demands=replace(self.demands, known=dict(self.demands.known)),
-            tables={version: OfTable(dict(of.allowed), dict(of.vectors)) for version, of in self.tables.items()},
             network=replace(self.network, **network),
         )
 
@@ -186,9 +165,3 @@ class PlannerCache(msgspec.Struct, weakref=True):
         if version != self.network.version:
             self.network = OfNetwork(version)
         return self.network
-
-    def of_table(self, table: NodeTable) -> OfTable:
-        """What follows from a node table alone."""
-        if table.version not in self.tables and len(self.tables) >= _TABLES:
-            self.tables.pop(next(iter(self.tables)))
-        return self.tables.setdefault(table.version, OfTable())

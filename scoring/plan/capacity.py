@@ -27,7 +27,7 @@ class ClusterView:
     def __init__(self, snapshot: Snapshot, policy: Policy, cache: PlannerCache) -> None:
         self.snapshot, self.policy, self.cache = snapshot, policy, cache
         self.table = table = snapshot.table
-        self.of_table, self.of_network = cache.of_table(table), cache.of_network(snapshot.network.version)
+        self.of_network = cache.of_network(snapshot.network.version)
         self.layout = Layout(table.names, table.zones)
         self.zones: tuple[ZoneName, ...] = tuple(table.zones)
         self._named = tuple([zone for zone in self.zones if zone != NO_ZONE])
@@ -72,7 +72,7 @@ class ClusterView:
 
     def vector(self, member_class: MemberClass) -> Ints:
         """The class's request over the table's axis."""
-        return remember(self.of_table.vectors, member_class, lambda: self.table.vector(member_class.requests))
+        return self.table.vector(member_class.requests)
 
     def rows(self, zones: tuple[ZoneName, ...]) -> Ints:
         """Rows of the zones' nodes, ascending."""
@@ -117,7 +117,6 @@ class Capacity:
         self.room = view.cache.room = Room.after(view.cache.room, view.table, self.start)
         self.ports: dict[int, set[HostPort]] = {}  # Row → ports given away on that node
         self._rows_taken: tuple[object, Ints] = (None, np.zeros(0, np.int64))
-        self._masks: dict[MemberClass, NDArray[np.bool_]] = {}  # Class without host ports → nodes that it may go to now
         self._now: dict[MemberClass, tuple[object, Ints, Ints]] = {}  # → a moment, members that fit each node and zone
 
     def take_rows(self, member_class: MemberClass, rows: Sequence[int]) -> set[ZoneName]:
@@ -145,11 +144,8 @@ class Capacity:
 
     def mask(self, member_class: MemberClass, when: When = When.NOW) -> NDArray[np.bool_]:
         """Nodes (nodes,) that the class may go to: modelled filters, learned refusals, host ports."""
-        cached = self._masks.get(member_class) if when is not When.EMPTY else None
-        if cached is not None:
-            return cached
         view, constraints = self._view, member_class.constraints
-        mask = remember(view.of_table.allowed, constraints, lambda: allowed_nodes(view.table, constraints))
+        mask = allowed_nodes(view.table, constraints)
         if when is When.EMPTY:
             return mask
         refused = [view.table.index[node] for node in view.snapshot.excluded(member_class) if node in view.table.index]
@@ -162,8 +158,6 @@ class Capacity:
         if refused:
             mask = mask.copy()
             mask[refused] = False
-        if not constraints.host_ports:
-            self._masks[member_class] = mask
         return mask
 
     def demand(self, members: MemberSet, when: When = When.NOW) -> Demand:

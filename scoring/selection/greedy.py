@@ -36,6 +36,8 @@ def fill_by_gain(gain: Floats, room: Ints, count: int) -> Ints:
     return counts
 
 
+MOST_SEARCHED = 8  # Classes for which places are searched; members of more are placed as they fit
+MOST_STEPS = 4_000_000  # Member × class × node steps of a fill that looks at all classes for each member: about 0.3 s
 _CLOSED = -1e300  # Gain of a node that has been filled: below any other, and nothing when multiplied by no members
 
 
@@ -152,7 +154,9 @@ def quick_value(demand: Demand, free: Ints, rank: Floats) -> float | None:
         return None
     if len(demand.classes) == 1:
         return _quick_single(demand, free, rank)
-    if demand.all_reduce:
+    if len(demand.classes) > MOST_SEARCHED:
+        plan = None
+    elif demand.all_reduce:
         start = int(np.where(rooms(demand.classes[0], free) > 0, rank.mean(axis=0), -np.inf).argmax())
         plans = grow_mixed(demand, free, rank, starts=np.array([start]))
         plan = max(plans, key=lambda plan: value_of(demand, plan, rank), default=None)
@@ -233,7 +237,8 @@ def fit(demand: Demand, free: Ints) -> Ints | None:
             left -= counts[c][:, None] * demand.classes[c].request
         else:
             return counts
-    return _careful_fit(demand, free, largest_first) if len(own) > 1 else None
+    careful = len(own) > 1 and demand.size * len(own) * len(free) <= MOST_STEPS
+    return _careful_fit(demand, free, largest_first) if careful else None
 
 
 def _careful_fit(demand: Demand, free: Ints, order: list[int]) -> Ints | None:
@@ -262,7 +267,7 @@ def improve(demand: Demand, counts: Ints, free: Ints, rank: Floats, *, most: int
     """Improve a placement of any demand, (classes, n): at most `most` moves. Cost: O(moves·classes·n²)."""
     link, counts = links(demand), counts.copy()
     requests = np.array([part.request for part in demand.classes])
-    for _ in range(most):
+    for _ in range(most if len(counts) <= MOST_SEARCHED else 0):
         gain = link @ (counts @ rank)
         if demand.placed is not None:
             gain = gain + demand.placed

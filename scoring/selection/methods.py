@@ -30,10 +30,13 @@ from math import prod
 import numpy as np
 
 from scoring.model import Role
+from scoring.model.gang import MOST_KINDS
 from scoring.model.policy import Selection
 from scoring.network.matrix import Floats, Ints
 from scoring.selection.demand import Demand, at_rows, back, in_places, links, rooms, value_of, values_of
 from scoring.selection.greedy import (
+    MOST_SEARCHED,
+    MOST_STEPS,
     batch_rooms,
     choose_starts,
     different,
@@ -147,6 +150,8 @@ def _grown(demand: Demand, free: Ints, rank: Floats) -> Ints:
 def _fill_nodes(demand: Demand, free: Ints, rank: Floats | None, *, first: int | None) -> Ints | None:
     """Fill node after node: the one that takes most members, then best network, then first; `first` leads."""
     left = [part.count for part in demand.classes]
+    if len(left) > 1 and demand.size * len(left) * len(free) > MOST_STEPS:
+        return None
     by_role = sorted(range(len(left)), key=lambda c: demand.classes[c].role is not Role.PS)
     counts = np.zeros((len(left), len(free)), np.int64)
     usable = np.ones(len(free), np.bool_)
@@ -223,7 +228,7 @@ def _search(demand: Demand, free: Ints, rank: Floats, exact_size: int) -> Ints |
         return fill_by_gain(gain, room[0][None], demand.size)
     near = np.zeros(1) if demand.placed is None else demand.placed
     alike = (near == near.flat[:1]).all() and ((rank == rank[0, -1]) | np.eye(len(rank), dtype=np.bool_)).all()
-    if alike:  # no node is better connected than another, to the others or to members that are placed
+    if alike or len(room) > MOST_SEARCHED:  # no node is better connected to the others or to members that are placed
         candidates = [pack_idle(demand, free)]
     elif demand.all_reduce and len(free) <= exact_size and (small := exact_mixed(demand, free, rank)) is not None:
         candidates = [small]
@@ -237,7 +242,9 @@ def _search(demand: Demand, free: Ints, rank: Floats, exact_size: int) -> Ints |
         if optimal and len(plans):
             return np.array(plans[0])
         candidates = _improved(demand, free, rank, plans)
-    complete = [plan for plan in (*candidates, paper(demand, free, rank)) if plan is not None]
+    if len(room) <= MOST_KINDS:
+        candidates.append(paper(demand, free, rank))
+    complete = [plan for plan in candidates if plan is not None]
     if not complete:
         return fit(demand, free)
     return max(complete, key=lambda plan: value_of(demand, plan, rank))  # the first of equals

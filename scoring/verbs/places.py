@@ -30,7 +30,7 @@ from scoring.plan import Admission, Plan, PlannerCache, Run, begin_run, take_adm
 from scoring.plan.placement import place_minimum
 from scoring.plan.result import Placed
 
-MOST_LISTED = 128  # Above this many nodes a list costs the API server and etcd more than it saves kube-scheduler
+MOST_LISTED = 128  # Above this many names a list costs the API server and etcd more than it saves kube-scheduler
 
 
 class Listing(msgspec.Struct, frozen=True):
@@ -103,8 +103,9 @@ def _listing(run: Run, gang: Gang, admission: Admission, member_class: MemberCla
     why_zone = _only_zone(run, member_class, pods)
     planned = sorted({admission.members[pod.uid] for pod in pods})
     one_each = gang.source is GangSource.GATED_NATIVE
-    if not why_zone and not one_each and len(planned) + run.policy.spares > MOST_LISTED:
-        why_zone = f"{len(planned)} nodes are too many to name"
+    terms = max(len(member_class.constraints.affinity or ()), 1)
+    if not why_zone and not one_each and terms * (len(planned) + run.policy.spares) > MOST_LISTED:
+        why_zone = f"{len(planned)} nodes are too many to name" + (f" in each of {terms} terms" if terms > 1 else "")
     if why_zone:
         return Listing(admission.zones, why_zone=why_zone)
     spares = [] if one_each else _spares(run, gang, admission, member_class, planned)

@@ -19,7 +19,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from scoring import NodeName
-from scoring.feasibility.filters import node_allows, ports_conflict
+from scoring.feasibility.filters import allowed_nodes, ports_conflict
 from scoring.model import HostPort, MemberClass, Pod, Reservation, Snapshot
 from scoring.model.pod import PODS, Resources
 from scoring.model.policy import QueuePolicy
@@ -79,8 +79,8 @@ class ReservedRoom:
 
     def leaves(self, pod: Pod, node: NodeName, beside: Iterable[Pod] = ()) -> bool:
         """Whether `pod` leaves the reserved room of `node` alone, together with `beside`, pods on their way there."""
-        both = sum((other.requests for other in beside), pod.requests)
-        asked = Resources.from_amounts([(name, amount) for name, amount in both if pod.requests.get(name)])
+        pods = (pod, *beside)
+        asked = Resources.from_amounts([(name, sum(p.requests.get(name) for p in pods)) for name, _ in pod.requests])
         return node not in self.closed_to(replace(pod.member_class, requests=asked))
 
     def has_room(self, member_class: MemberClass, nodes: Iterable[NodeName]) -> bool:
@@ -88,4 +88,4 @@ class ReservedRoom:
         table, used = self._snapshot.table, self._snapshot.used
         rows = np.array([table.index[name] for name in nodes if name in table.index], np.int64)
         fits = rows[fit_counts(table.allocatable[rows] - used[rows], table.vector(member_class.requests)) > 0]
-        return any(node_allows(table.nodes[row], member_class.constraints) for row in fits.tolist())
+        return bool(allowed_nodes(table, member_class.constraints)[fits].any())

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from extender.cache.cluster import ClusterCache
 from extender.cache.gangs import OUTLIVED_FOR_S
-from scoring import GangKey
-from scoring.model import Gang, GangSource, GroupRef, GroupStatus, Phase, Pod, PodGroup, Role
+from scoring import GangKey, NodeName
+from scoring.model import Constraints, Gang, GangSource, GroupRef, GroupStatus, Phase, Pod, PodGroup, Role
 from scoring.model.reasons import Reason
 from tests.builders import pod
 from tests.fuzz.consistency import assert_consistent
@@ -97,6 +97,18 @@ def test_problems(reason: Reason, words: str, pods: list[Pod], groups: tuple[Pod
     found = gang(pods, *groups)
     assert (found.problem, found.own, len(found.members)) == (reason, pods is not MIXED, len(pods))
     assert words in found.problem_detail
+
+
+def test_volumes_and_places_make_no_kinds_of_members() -> None:
+    """Each pod of a StatefulSet has its own claim, each admitted one its own node. A pod may change while it waits."""
+    members = [labelled(f"p{i}", cpu=f"{i + 1}") for i in range(32)]
+    claiming = replace(members[0].member_class, constraints=Constraints(claims=("default/data",)))
+    there = [labelled("placed", cpu="98", node="n"), labelled("admitted", cpu="99", admitted_to=NodeName("n"))]
+    cache = ClusterCache()
+    cache.pods.replace([*members, replace(labelled("x"), member_class=claiming), *there])
+    assert cache.snapshot().gangs[G].problem is None
+    cache.pods.put(labelled("x", cpu="98"))
+    assert "of 33 kinds" in cache.snapshot().gangs[G].problem_detail
 
 
 def test_native_gangs_have_the_minimum_of_their_own_pod_groups() -> None:

@@ -2,13 +2,13 @@
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from extender.convert import NUDGE_ANNOTATION, pod_from_json
-from scoring.feasibility.filters import named_only
-from scoring.model import HostPort, NodeSelectorTerm, Phase, Pod, Requirement, Role, Toleration
+from scoring.model import Constraints, HostPort, NodeSelectorTerm, Phase, Pod, Requirement, Role, Toleration
 
 IN_GANG = {"pod-group.scheduling.sigs.k8s.io/name": "g", "pod-group.scheduling.sigs.k8s.io/min-available": "2"}
 
@@ -103,27 +103,32 @@ def required(terms: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
 
 
-def named(node: str, operator: str = "In", **more: Any) -> dict[str, Any]:
-    return {"matchFields": [{"key": "metadata.name", "operator": operator, "values": [node]}]} | more
+def named(node: str) -> dict[str, Any]:
+    return {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
 
 
-LABELLED = [{"key": "gpu", "operator": "Exists"}]
-PINS: dict[str, tuple[set[str] | None, list[dict[str, Any]]]] = {  # case: (nodes, terms)
-    "one name": ({"n1"}, [named("n1")]),
-    "one name and a label": ({"n1"}, [named("n1", matchExpressions=LABELLED)]),
-    "two terms, one node": ({"n1"}, [named("n1"), named("n1")]),
-    "two nodes": ({"n1", "n2"}, [named("n1"), named("n2")]),
-    "a node or a label": (None, [named("n1"), {"matchExpressions": LABELLED}]),
-    "not in": (None, [named("n1", "NotIn")]),
-    "labels only": (None, [{"matchExpressions": LABELLED}]),
-    "no terms": (set(), []),
+GPU = {"key": "gpu", "operator": "Exists"}
+
+MOST: dict[str, tuple[int, Callable[[int], dict[str, Any]]]] = {  # what is said of one more: (most, so many)
+    "65 terms of node affinity": (64, lambda n: {"affinity": required([{"matchExpressions": [GPU]}] * n)}),
+    "769 expressions": (767, lambda n: {"affinity": required([{"matchExpressions": [GPU | {"values": ["v"] * n}]}])}),
+    "770 expressions and": (384, lambda n: {"affinity": required([named(f"n{i}") for i in range(n)])}),
+    "65 tolerations": (64, lambda n: {"tolerations": [{"key": "k", "operator": "Exists"}] * n}),
 }
 
 
-@pytest.mark.parametrize(("nodes", "terms"), PINS.values(), ids=PINS)
-def test_the_nodes_to_which_a_pod_is_pinned(nodes: set[str] | None, terms: list[dict[str, Any]]) -> None:
-    """By metadata.name in all of its terms."""
-    assert nodes == named_only(read(spec={"affinity": required(terms)}).member_class.constraints)
+@pytest.mark.parametrize(("words", "most", "spec"), [(words, *case) for words, case in MOST.items()], ids=MOST)
+def test_the_most_that_is_read_of_where_a_pod_may_go(
+    words: str, most: int, spec: Callable[[int], dict[str, Any]]
+) -> None:
+    """Each line and value is looked up wherever nodes are selected; placed, a pod is load like any other (S21).
+
+    Terms that only name a node are no more than lines: admissions write 128 of them.
+    """
+    with pytest.raises(ValueError, match=f"^Pod default/p: spec: {words}"):
+        read(spec=spec(most + 1))
+    assert read(spec=spec(most)).member_class.constraints != Constraints()
+    assert read(spec=spec(most + 1) | {"nodeName": "n"}).member_class.constraints == Constraints()
 
 
 def test_host_ports() -> None:

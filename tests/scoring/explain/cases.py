@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from scoring import NodeName
+from scoring import NodeName, ResourceName
 from scoring.explain.gang import Explained, explain
 from scoring.model import Gang, GangSource, HostPort, Node, NodeSelectorTerm, Pod, Reason, Resources, Role
 from scoring.model.pod import Controller, Requirement, RunRef, Taint, Toleration
@@ -50,8 +50,8 @@ def with_ports(wanted: Gang, port: int) -> Gang:
 
 def asking(wanted: Gang, resource: str) -> Gang:
     [member] = wanted.members
-    asked = replace(member.member_class, requests=member.requests + Resources.parse({resource: 1}))
-    return replace(wanted, members=(replace(member, member_class=asked),))
+    requests = Resources.from_amounts([*member.requests, (ResourceName(resource), 1)])
+    return replace(wanted, members=(replace(member, member_class=replace(member.member_class, requests=requests)),))
 
 
 def refused(of: Gang, *nodes: str) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -159,7 +158,7 @@ CONSTRAINTS = st.builds(
 )
 NODES = st.builds(
     node,
-    st.sampled_from(["n", "m"]),
+    st.sampled_from("klmnopqrs"),
     labels=st.dictionaries(KEYS, VALUES),
     taints=st.lists(st.builds(Taint, KEYS, VALUES, EFFECTS), max_size=2),
     unschedulable=st.booleans(),
@@ -168,17 +167,12 @@ NODES = st.builds(
 )
 
 
-@given(NODES, CONSTRAINTS)
-def test_agrees_with_the_upstream_rules(on: Node, constraints: Constraints) -> None:
-    assert upstream(on, constraints) == node_allows(on, constraints)
-
-
-@given(st.lists(NODES, max_size=4, unique_by=lambda n: n.name), CONSTRAINTS)
-def test_the_mask_is_the_answer_for_each_node(nodes: list[Node], constraints: Constraints) -> None:
+@given(st.lists(NODES, max_size=9, unique_by=lambda n: n.name), CONSTRAINTS)
+def test_agrees_with_the_upstream_rules(nodes: list[Node], constraints: Constraints) -> None:
     table = NodeTable.from_nodes(nodes)
-    mask = allowed_nodes(table, constraints)
-    assert mask.dtype == np.bool_
-    assert mask.tolist() == [node_allows(on, constraints) for on in table.nodes]
+    allowed = [upstream(on, constraints) for on in table.nodes]
+    assert [node_allows(on, constraints) for on in table.nodes] == allowed
+    assert allowed_nodes(table, constraints).tolist() == allowed
 
 
 PORTS = {  # case: (conflict, wanted, taken)

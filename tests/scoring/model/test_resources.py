@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring import ResourceName
-from scoring.model.pod import CPU, LARGEST, MEMORY, NO_RESOURCES, PODS, Resources, amount, parse_quantity
+from scoring.model.pod import LARGEST, Resources, amount, parse_quantity
 
 QUANTITIES = {  # text: (whole units, thousandths)
     "0": (0, 0), "1": (1, 1000), "1.": (1, 1000), ".5": (1, 500), "+2": (2, 2000), "-1": (-1, -1000),
@@ -75,17 +74,3 @@ def test_equal_amounts_are_equal_whatever_their_order() -> None:
     other = Resources.parse({"memory": "1024Mi", "cpu": "1000m"})
     assert (one, hash(one)) == (other, hash(other))
     assert list(one) == [("cpu", 1000), ("memory", 2**30)]
-
-
-NAMES = (CPU, MEMORY, PODS, ResourceName("gpu"))
-RESOURCES = st.dictionaries(st.sampled_from(NAMES), st.integers(0, 9)).map(Resources.from_amounts)
-
-
-@given(RESOURCES, RESOURCES, RESOURCES)
-def test_adding(one: Resources, other: Resources, third: Resources) -> None:
-    """Sums work resource by resource, in any order, and nothing is the neutral element."""
-    for name in NAMES:
-        assert (one + other).get(name) == one.get(name) + other.get(name)
-    assert one + other == other + one
-    assert (one + other) + third == one + (other + third)
-    assert one + NO_RESOURCES == one

@@ -93,7 +93,7 @@ def test_whole_or_not_at_all(state: Snapshot, now_s: float) -> None:
 @given(clusters(most_gangs=1))
 def test_what_no_allocatable_shows_decides_nothing(state: Snapshot) -> None:
     def asking(one: MemberClass) -> MemberClass:
-        return replace(one, requests=one.requests + Resources.parse({"example.com/card": 2}))
+        return replace(one, requests=Resources.from_amounts([*one.requests, (ResourceName("example.com/card"), 2)]))
 
     def all_asking(one: Gang) -> Gang:
         return replace(one, members=tuple(replace(m, member_class=asking(m.member_class)) for m in one.members))

@@ -69,10 +69,12 @@ def test_a_kind_of_member_gets_its_own_list_and_all_of_one_kind_the_same() -> No
 
 TWO = gated(2)
 REFUSED = {"exclusions": {TWO.members[0].member_class: frozenset({NodeName("n001")})}}
+TERMS = (NodeSelectorTerm((Requirement("kubernetes.io/hostname", "Exists"),)),) * 64
 ZONE_ONLY: dict[str, tuple[str, Gang, Policy, dict[str, Any]]] = {  # case: (part of the reason, gang, policy, cluster)
     "the operator wants it": ("admit_to is zone", TWO, replace(POLICY, admit_to=AdmitTo.ZONE), {}),
     "a volume claim": ("persistentVolumeClaim", gated(2, unmodelled=("persistentVolumeClaim",)), POLICY, {}),
     "too many nodes": ("too many", gated(MOST_LISTED), replace(POLICY, spares=1), {}),
+    "that many terms would be unreadable (docs/safety.md S21)": ("of 64 terms", gated(2, affinity=TERMS), POLICY, {}),
     "nodes refused such pods (docs/safety.md S27)": ("left out", TWO, POLICY, REFUSED),
     "a resource that no node's allocatable shows": ("uncounted", gang("g", 2, gpu=1, gates=(GATE,)), POLICY, {}),
 }  # fmt: skip
