@@ -18,7 +18,6 @@ from typing import Final
 
 import msgspec
 import numpy as np
-from msgspec.structs import replace
 
 from extender.cache.state import ClusterState, Watched
 from scoring import NodeName, PodUid, ResourceName
@@ -81,10 +80,12 @@ class Nodes(Watched[Node]):
             if self._reshaped:
                 self._table = self._reshape(version)
             else:
-                rows = list(self._table.nodes)
+                rows, relabelled = list(self._table.nodes), False
                 for name in self._changed:
-                    rows[self._table.index[name]] = self.by_name[name]
-                self._table = replace(self._table, version=version, nodes=tuple(rows))
+                    row, node = self._table.index[name], self.by_name[name]
+                    relabelled = relabelled or rows[row].labels != node.labels
+                    rows[row] = node
+                self._table = self._table.renewed(tuple(rows), version, relabelled=relabelled)
             self._changed.clear()
             self._reshaped = False
         return self._table

@@ -169,6 +169,13 @@ class NodeTable(msgspec.Struct, frozen=True, dict=True):
             array.flags.writeable = False
         return cls(version, nodes, names, index, axis, amounts, zones)
 
+    def renewed(self, nodes: tuple[Node, ...], version: int, *, relabelled: bool) -> "NodeTable":
+        """The table with changed nodes of the same names, zones and capacity; unless `relabelled` it keeps `labels`."""
+        table = replace(self, nodes=nodes, version=version)
+        if not relabelled and "labels" in vars(self):  # whose reading takes 40 ms at 5,000 nodes
+            vars(table)["labels"] = self.labels
+        return table
+
     @cached_property
     def labels(self) -> LabelIndex:
         """The nodes by their labels and names."""
