@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import astuple, replace
 
 from extender.convert.decode import Json, Metadata, Quantities, decode, seconds, shared
-from extender.convert.member_class import PodSpec, PodStatus, class_of
+from extender.convert.pod_requests import PodSpec, PodStatus, class_of
 from scoring import Namespace, NodeName, ZoneName
 from scoring.model import DaemonSet, Node, Resources, Role, Taint, Toleration
 

@@ -24,7 +24,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from extender.convert.decode import Json, Metadata, OwnerReference, decode, seconds, shared, shared_tuple, whole_number
-from extender.convert.member_class import PodCondition, PodSpec, PodStatus, class_of, unmodelled_constraints
+from extender.convert.pod_requests import PodCondition, PodSpec, PodStatus, class_of, unmodelled_constraints
 from extender.signed_notes import NO_NOTES, Bearer, NoteKind, NoteReader
 from scoring import GangKey, JobKey, Namespace, NodeName, PodName, PodUid
 from scoring.model import GATE, Controller, GangSource, GroupRef, Phase, Pod, Role, RunRef
