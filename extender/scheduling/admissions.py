@@ -58,7 +58,7 @@ class Lapses:
     context: ControllerContext
     _: KW_ONLY
     timeout_s: float  # How long a gang without a gate may be planned before a member comes to bind
-    last: dict[GangKey, _Lapse] = field(default_factory=dict, init=False)
+    last: dict[GangKey, _Lapse] = field(default_factory=dict, init=False)  # gang → its last one, with the count
     expected_until_s: dict[GangKey, float] = field(default_factory=dict, init=False)  # planned gang without a gate → …
     _revoked: dict[GangKey, frozenset[PodUid]] = field(default_factory=dict, init=False)
     """gang → its pods when kube-scheduler passed a node again that it had refused to a member"""

@@ -30,11 +30,13 @@ from scoring.verbs.places import first_zone
 from scoring.verbs.plain_pods import SYSTEM_PRIORITY, ReservedRoom
 
 _PARKED_MAX = 10_000  # The oldest leave first, and kube-scheduler tries them after minutes
+_UNSEEN_S = 30.0  # A refused pod that the watch has not shown after this long was deleted
 
 
 class _Parked(msgspec.Struct, frozen=True):
     pod: Pod
     closed: frozenset[NodeName]
+    since_s: float
 
 
 @dataclass(eq=False, repr=False)
@@ -59,7 +61,7 @@ class PlainPods:
 
     def refused(self, pod: Pod) -> None:
         """kube-scheduler was refused because the room is reserved: it parks the pod."""
-        self._parked[pod.uid] = _Parked(pod, self.closed_to(pod))
+        self._parked[pod.uid] = _Parked(pod, self.closed_to(pod), self.clock.monotonic_s())
         self._parked.move_to_end(pod.uid)
         if len(self._parked) > _PARKED_MAX:
             self._parked.popitem(last=False)
@@ -89,7 +91,8 @@ class PlainPods:
         opens: dict[object, bool] = {}  # (closed, kind of pod, its limit) → is room now; most parked pods share all
         for uid, parked in list(self._parked.items()):
             pod = self.cache.pod(uid)
-            if pod is not None and (pod.node is not None or pod.deleting or pod.terminal):
+            gone = pod is None and self.clock.monotonic_s() - parked.since_s > _UNSEEN_S
+            if gone or (pod is not None and (pod.node is not None or pod.deleting or pod.terminal)):
                 del self._parked[uid]
                 continue
             asks = pod or parked.pod

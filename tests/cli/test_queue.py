@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
+from cli.output import columns
 from cli.tables import queue_table
 from scoring.explain.queue_report import Queue, report
 from scoring.model.policy import Policy
@@ -165,3 +166,20 @@ def test_expected_starts_have_a_column_where_there_are_any() -> None:
     assert " 00:10Z " in first
     assert " – " in second
     assert "STARTS" not in lines({**EMPTY, "gangs": [entry(gang="a/one", rank=1)]})[0].replace("STARTS IN", "")
+
+
+def drawn(*rows: tuple[str, ...], width: int) -> list[str]:
+    console = Console(width=width, color_system=None)
+    with console.capture() as text:
+        console.print(columns(console, ("NAME", "NODES", "WHY"), rows), crop=False)
+    return [line.rstrip() for line in text.get().splitlines()]
+
+
+def test_columns_are_aligned_and_the_last_is_cut() -> None:
+    rows = (("team/a-name-that-is-long", "2", "no room in zone D"), ("[/b]", "", "[red]x\ny\x1b"))
+    assert drawn(*rows, width=45) == [
+        "NAME                      NODES  WHY",
+        "team/a-name-that-is-long  2      no room in …",
+        "[/b]                      –      [red]x; y�",
+    ]
+    assert drawn(*rows, width=200)[1].endswith("no room in zone D")

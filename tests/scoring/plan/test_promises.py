@@ -65,6 +65,23 @@ def test_reserved_is_told_only_where_a_gang_would_fit(port: int | None, reason: 
     assert (set(made.held), made.waiting[SMALL].reason) == ({LARGE}, reason)
 
 
+def test_what_is_left_beside_the_promise_is_given_to_anyone() -> None:
+    """The large gang leaves a node's other half: a gang of unknown length has it at once."""
+    small = Job("small", 2.0, cpu=1, length_s=1000.0)
+    runs = Job("runs", 0.0, cpu=4, length_s=100.0, says_s=100.0)
+    cluster = World(NODES, [runs, Job("large", 1.0, size=2, cpu=3, says_s=50.0), small], FIFO)
+    cluster.run()
+    assert (cluster.started_s[LARGE], cluster.started_s[SMALL]) == (100.0, 2.0)
+
+
+def test_nothing_is_expected_without_any_length_or_without_back_fill() -> None:
+    cluster = world(says_s=None)
+    cluster.run(until_s=3.0)
+    assert starts(cluster, Policy(queue=replace(FIFO.queue, backfill=False))) == {}
+    cluster.gangs = {name: replace(one, length_s=None) for name, one in cluster.gangs.items()}
+    assert starts(cluster) == {}
+
+
 def test_lengths_that_are_not_believed_fill_no_gap_and_leave_no_room() -> None:
     """10 CPUs, of which the promise lacks 5 until an end at 100 s: one beside it runs on, and the next waits."""
     jobs = [Job("runs", 0.0, cpu=3, length_s=100.0, says_s=100.0), Job("large", 1.0, cpu=8, says_s=50.0)]

@@ -14,6 +14,7 @@ from scoring.model.pod import CPU
 from scoring.model.policy import Order, Policy, QueuePolicy
 from scoring.model.snapshot import Reservation, Snapshot
 from scoring.plan import Plan
+from scoring.queue.states import HOLD_S
 from scoring.verbs.plain_pods import ReservedRoom
 from tests.builders import gang, node, pod, snapshot
 from tests.scoring.plan.planned import dressed
@@ -121,6 +122,24 @@ def test_a_promised_start_keeps_what_must_be_there() -> None:
             room = room_of(cluster.snapshot(), cluster.plan, policy.queue, now_s=cluster.now_s + after_s)
             assert (len(room.closed_to(pod("p", cpu=cpu).member_class)), sooner) == (shut, sooner)
         cluster.gangs.pop(GangKey("default/r1"), None)  # sooner, and this plan does not know: it needs no less
+
+
+PHASES = {  # case: (seconds since the gang became STARVING, whether its reservation is kept from plain pods)
+    "not yet": (-1.0, False),
+    "the reservation begins": (0.0, True),
+    "its last moment": (HOLD_S - 1.0, True),
+    "it has run out": (HOLD_S, False),
+    "it begins again": (2.0 * HOLD_S, True),
+}
+
+
+@pytest.mark.parametrize(("since_s", "kept"), PHASES.values(), ids=PHASES)
+def test_holds_are_kept_from_plain_pods_in_turns(since_s: float, kept: bool) -> None:
+    """As long as open as closed: services that were there before come back in the end."""
+    policy = QueuePolicy(starve_limit_s=60.0, reserve_after_s=0.0)
+    cluster = snapshot([node("n1")], [gang("g", 1)])
+    room = room_of(cluster, Plan(1, reservations=reserved("n1")), policy, now_s=60.0 + since_s)
+    assert bool(room.closed_to(pod("p").member_class)) is kept
 
 
 def test_two_plain_pods_that_fit_one_by_one() -> None:

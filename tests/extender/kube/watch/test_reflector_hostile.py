@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from extender.cache.state import MOST_UNREADABLE as MOST
 from extender.cache.state import UnreadableKind
-from extender.errors import ApiError, ApiUnavailableError, GoneError
+from extender.errors import ApiError, ApiUnavailableError, GoneError, TooLongError
 from extender.kube.calls import NODES, POD_GROUPS, PODS
 from extender.kube.client import KubeClient
-from extender.ports import WatchEvent
+from extender.ports import Page, WatchEvent
 from lab.testbed.apiserver.server import LoopbackApi
 from tests.extender.beside import playing
 from tests.extender.kube.conftest import client_of
@@ -278,3 +278,19 @@ async def test_the_sink_equals_the_server_in_the_end(history: list[Step], page: 
         assert reflector.synced.is_set()
         assert appear_in_order(sink.states, world.states)
         assert reflector.status().contact_age_s is not None
+
+
+@pytest.mark.looptime
+async def test_pages_that_are_too_long_are_asked_for_in_parts() -> None:
+    names = [f"p{number}" for number in range(40)]
+
+    class Api(FakeClusterApi):
+        async def list_page(self, path: str, *, limit: int, **kwargs: Any) -> Page:
+            if limit > 3:
+                raise TooLongError("longer than 16 MiB")
+            return await super().list_page(path, limit=limit, **kwargs)
+
+    async with following(Api(*(pod(name) for name in names))) as (api, sink, reflector):
+        async with asyncio.timeout(30.0):
+            await reflector.synced.wait()
+        assert state_of(api.store) == sink.state
