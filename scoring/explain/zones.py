@@ -85,7 +85,18 @@ def verdicts(run: Run, ask: GangDemand, *, closest: int | None = None) -> tuple[
 
 
 def pairs_of(member_set: MemberSet) -> int:
-    """Pairs of members that exchange data: with a ps those with it, else all; those with placed siblings included."""
+    """Pairs of members that exchange data: with a ps those with it, else all; those with placed siblings included.
+
+    >>> from scoring.model import Constraints, MemberClass
+    >>> from scoring.model.policy import ScorePolicy, Selection
+    >>> from scoring.model.pod import NO_RESOURCES
+    >>> ps, worker = (MemberClass(role, NO_RESOURCES, Constraints()) for role in (Role.PS, Role.WORKER))
+    >>> rest = (Selection.SUBSET, ScorePolicy(), (), np.array([]), frozenset())
+    >>> pairs_of(MemberSet(((worker, 4),), (), True, 4, *rest))
+    6
+    >>> pairs_of(MemberSet(((ps, 1), (worker, 3)), (), False, 4, *rest))
+    3
+    """
     size, placed = member_set.size, len(member_set.siblings)
     if member_set.all_reduce:
         return size * (size - 1) // 2 + size * placed

@@ -285,10 +285,10 @@ async def test_pages_that_are_too_long_are_asked_for_in_parts() -> None:
     names = [f"p{number}" for number in range(40)]
 
     class Api(FakeClusterApi):
-        async def list_page(self, path: str, *, limit: int, **kwargs: Any) -> Page:
-            if limit > 3:
+        async def list_page(self, path: str, **how: Any) -> Page:
+            if how["limit"] > 3:
                 raise TooLongError("longer than 16 MiB")
-            return await super().list_page(path, limit=limit, **kwargs)
+            return await super().list_page(path, **how)
 
     async with following(Api(*(pod(name) for name in names))) as (api, sink, reflector):
         async with asyncio.timeout(30.0):
