@@ -30,7 +30,7 @@ _END_LIMIT = "--timeout=60s"
 
 
 async def start_kueue(cluster: Cluster) -> Child:
-    """Start it for Jobs and plain pods, its kinds and webhooks installed, and wait until it is ready.
+    """Start it for Jobs, StatefulSets and plain pods, its kinds and webhooks installed, and wait until it is ready.
 
     Stops with the cluster; `end_kueue` takes the rest away. Minutes when the program has to be built.
     """
@@ -106,7 +106,7 @@ def _configuration(health: int, webhook: int, certificates: Path) -> dict[str, o
         "metrics": {"bindAddress": "0"},
         "health": {"healthProbeBindAddress": f"{LOOPBACK}:{health}"},
         "webhook": {"host": LOOPBACK, "port": webhook, "certDir": str(certificates)},
-        "integrations": {"frameworks": ["batch/job", "pod"]},
+        "integrations": {"frameworks": ["batch/job", "pod", "statefulset"]},
         "fairSharing": {"preemptionStrategies": ["LessThanOrEqualToFinalShare", "LessThanInitialShare"]},
         "featureGates": {"VisibilityOnDemand": False},  # it would serve an API at a port of its own
     }

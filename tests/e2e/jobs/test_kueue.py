@@ -1,5 +1,6 @@
 """Kueue's manager above netgang, with the manifests of docs/how-to/kueue.md: quota by Kueue, nodes by netgang."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -11,12 +12,13 @@ import yaml
 from lab.testbed.api import Api, Object
 from lab.testbed.beside import beside
 from lab.testbed.cluster import Cluster
-from lab.testbed.objects import zone_nodes
+from lab.testbed.objects import gang_labels, pod, priority_class, zone_nodes
 from lab.testbed.parts.kueue import end_kueue, start_kueue
 from lab.testbed.parts.service import ROOT
 from lab.testbed.processes.stages import DELETE_AFTER
 from tests.e2e.invariants import invariants_hold, until_nothing_is_promised
-from tests.e2e.objects import GATE, gates, name_of
+from tests.e2e.jobs.test_preemption import HIGH, STILL_S
+from tests.e2e.objects import GATE, OURS, gates, kind, name_of
 from tests.e2e.site import controlled_site
 from tests.e2e.stage import Stage, say
 from tests.e2e.tenants.test_policy import policy as gate_policy
@@ -167,3 +169,28 @@ async def test_kueues_gate_and_ours_on_one_pod(site: Stage) -> None:
         assert GATE in steps[0]
         assert all(GATE in step for step in steps if any(gate.startswith("kueue") for gate in step))
         assert steps[-1] == set()
+
+
+@pytest.mark.timeout(240)
+async def test_a_stateful_set_under_a_queue_leaves_for_no_gang(site: Stage) -> None:
+    """It has no suspend field, so Kueue's labels alone say whose it is (docs/how-to/kueue.md)."""
+    await site.api.apply([priority_class(HIGH, 1000)])
+    await site.create_gang("beside", SIZE, cpu="4", annotations={"netgang.io/preemptible": "false"})
+    await site.until_bound("beside-", SIZE)
+    labels = {"app": "db", **gang_labels("db", SIZE)}
+    template = {"metadata": {"labels": labels}, "spec": pod("unused", scheduler=OURS, cpu="4")["spec"]}
+    spec = {"replicas": SIZE, "serviceName": "db", "podManagementPolicy": "Parallel", "template": template}
+    spec["selector"] = {"matchLabels": {"app": "db"}}
+    queued = {"labels": {QUEUE: "team-a"}}
+    await site.api.create(kind("apps/v1", "StatefulSet", "db", site.namespace, spec=spec, metadata=queued))
+    running = await site.until_running("db", SIZE)
+    await site.create_gang("urgent", SIZE, cpu="4", priority_class=HIGH)
+
+    def kept(shown: Object) -> bool:
+        return "Kueue manages its workload" in str((shown.get("preemption") or {}).get("blocked"))
+
+    path = f"/v1/explain/{site.namespace}/urgent"
+    await site.until_document(site.service, path, kept, "Kueue's job stays, and explain says why")
+    await asyncio.sleep(STILL_S)
+    assert await site.running("db") == running
+    await site.api.delete("StatefulSet", "db", namespace=site.namespace)
