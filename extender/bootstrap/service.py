@@ -27,7 +27,6 @@ from extender.leadership.lease_loop import Duties
 from extender.network.refresh import NetworkRefresh, RefreshOptions
 from extender.runtime.memory import collect_when_grown, give_back_each_minute
 from extender.runtime.telemetry import Telemetry
-from extender.scheduling.degraded_nodes import Degrading
 from extender.scheduling.housekeeping import Housekeeping
 from extender.schemas import SourcesStatus, Watch
 from extender.server.app import PATHS, VerbsApp, for_people
@@ -68,7 +67,6 @@ class Service:
         for heard in (
             self.binds.plan_made,
             lambda _: common.wakes.add(self.verbs.plain.woken()),
-            Degrading(common.context, common.binds).check_places,
             lambda _: common.context.quiet.check_relists(),
             lambda _: controllers.overcommits.wake(),
             controllers.waiting_times.plan_made,

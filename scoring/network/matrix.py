@@ -264,12 +264,6 @@ class NetworkMatrix(msgspec.Struct, frozen=True):
         rows, cols = np.divmod(pairs.keys, max(len(self.endpoints), 1))
         return rows, cols, pairs.values, pairs.ages_s(self.evaluated_at_s)
 
-    def ends_at_least(self, metric: Metric, value: float) -> frozenset[EndpointId]:
-        """Endpoints from or to which at least `value` was measured, however long ago. Cost: O(pairs)."""
-        sources, targets, values, _ = self.measured_values(metric)
-        ends = np.union1d(sources[values >= value], targets[values >= value])
-        return frozenset(self.endpoints[end] for end in ends.tolist())
-
     def known(self, source: NodeName, target: NodeName, metric: Metric) -> PairReading | None:
         """What was measured from one node to another, however old; `None`: nothing. Cost: O(log pairs)."""
         pairs, ends = self._pairs[metric], [[source], [target]]

@@ -156,14 +156,6 @@ def test_agrees_with_a_plain_look_up(found: list[Measurement], rows: list[NodeNa
                 assert ages[i, j] == max(NOW_S - newest, 0.0)
 
 
-def test_endpoints_with_a_bad_link() -> None:
-    found = [measured("ac", 0.7, metric=Metric.LOSS), measured("bc", 0.1, metric=Metric.LOSS)]
-    index = merged({"x": found}, endpoint_of={})
-    assert index.ends_at_least(Metric.LOSS, 0.71) == frozenset()
-    assert index.ends_at_least(Metric.LOSS, 0.1) == {"a", "b", "c"}
-    assert index.ends_at_least(Metric.DELAY, 0.0) == NetworkMatrix().ends_at_least(Metric.LOSS, 0.0) == frozenset()
-
-
 # Zones
 
 ZONE_OF = {name: ZoneName("one" if name in "ab" else "two") for name in NODES}
