@@ -61,8 +61,8 @@ def doctor(
 ) -> None:
     """Look for what is wrong with an installation: rights, scheduler configuration, policies, leader, zones.
 
-    Each finding says what to change. With --url the running netgang is asked how its sources do; without it sources are
-    asked from here. Nothing is changed, and what you may not read is left out, and said.
+    Each finding says what to change. With --url the running netgang is asked, too: how its sources and agents do, and
+    which nodes are measured. Nothing is changed, and what you may not read is left out, and said.
 
     Exit code: 0 nothing wrong (notes do not count); 1 something is, which is said; 2 no answer, or wrong use.
     """
@@ -84,18 +84,16 @@ def doctor(
 
 
 async def _look(kubeconfig: Path | None, where: "Where", *, url: str | None, cluster: bool) -> "Facts":
-    from cli.doctor.facts import Look, ask_running, ask_sources, of_files
+    from cli.doctor.facts import Look, ask_running, of_files
     from extender.kube.client import OperatorApi
     from extender.kube.credentials import load
     from extender.ports import SystemClock
 
-    clock, seen = SystemClock(), of_files(where)
+    seen = of_files(where)
     if cluster:
-        async with OperatorApi(load(kubeconfig, clock=clock)) as api:
+        async with OperatorApi(load(kubeconfig, clock=SystemClock())) as api:
             seen = await Look(api, where, seen).facts()
-    if url is not None:
-        return await ask_running(seen, url)
-    return await ask_sources(seen, clock) if cluster and seen.settings_seen else seen
+    return seen if url is None else await ask_running(seen, url)
 
 
 def _print_findings(console: Console, findings: "Sequence[Finding]", seen: "Facts") -> None:

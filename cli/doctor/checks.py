@@ -8,6 +8,7 @@ account that it really is: one that an operator renamed is confined by nothing, 
 
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from enum import StrEnum
 from functools import partial
 from typing import Final
@@ -15,22 +16,19 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from cli.doctor.facts import CONFINING, Facts, Json, ServiceAddress, needed, spec_of
+from cli.doctor.facts import CONFINING, Facts, Json, ServiceAddress, needed
 from cli.tables import amiss_text
 from extender.leadership.lease_loop import LEADER
 from extender.settings.settings import COMMIT_TIMEOUT_S, LEASE_NAME, LeaderElection, Settings, longest_bind_s
 from scoring import NO_ZONE
 from scoring.explain import words
+from scoring.model.gang import duration_s
 
-_OLDEST: Final = (1, 35)
-GATE_POLICY: Final = "netgang-gate"
 DEFAULT: Final = "default-scheduler"
 _VERBS: Final = {"filterVerb": "filter", "prioritizeVerb": "prioritize", "bindVerb": "bind"}
 _EXTENDER_TIMEOUT_S: Final = 5.0  # kube-scheduler's own default
 _FILTER_MOST_S: Final = 5.0
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
-_UNIT_S: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
-_PART: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(h|ms|us|µs|ns|m|s)")
 
 
 class Severity(StrEnum):
@@ -114,9 +112,6 @@ def _versions(seen: Facts) -> Iterator[Finding]:
         return
     kubernetes, scheduler = seen.kubernetes, seen.scheduler_version
     server = _minor(kubernetes)
-    if server is not None and server < _OLDEST:
-        what = f"Kubernetes {kubernetes} is older than 1.35, the oldest that netgang is tested with"
-        yield warning("kubernetes-old", what, "update the cluster, or expect surprises")
     theirs = _minor(scheduler or "")
     if server is not None and theirs is not None and theirs != server:
         what = f"the second kube-scheduler is {scheduler}, the API server {kubernetes}"
@@ -132,27 +127,6 @@ def _answered(seen: Facts) -> Iterator[Finding]:
     elif answer is not None and not answer.ready:
         what = f"{answer.url} is not ready: {'; '.join(answer.reasons) or 'it does not say why'}"
         yield error("service-not-ready", what, "wait, or look at its log: it must read the whole cluster first")
-
-
-def _policies(seen: Facts) -> Iterator[Finding]:
-    policies, settings = seen.policies, seen.settings
-    policy, binding = (of.get(GATE_POLICY) for of in policies) if policies else (None, None)
-    fix = "helm upgrade with gates.enabled: true"
-    if (policy or binding) and (policy is None or spec_of(binding).get("policyName") != GATE_POLICY):
-        what = f"of the policy {GATE_POLICY} and its binding one is missing: nothing is gated"
-        yield error("gate-policy-missing", what, fix)
-    if policy is None:
-        return
-    spec = spec_of(policy)
-    if (failing := spec.get("failurePolicy", "Fail")) != "Ignore":
-        what = f"failurePolicy of {GATE_POLICY} is {failing}: if it cannot be evaluated, no pod is created"
-        yield error("gate-policy-closed", what, "set spec.failurePolicy: Ignore")
-    variables = spec.get("variables") or ()
-    ours = [str(variable.get("expression")) for variable in variables if variable.get("name") == "ours"]
-    if (meant := set(re.findall(r"'([^']*)'", "".join(ours[:1])))) != set(settings.scheduler_names):
-        wanted = _some(settings.scheduler_names)
-        what = f"{GATE_POLICY} gates pods of {_some(meant) or 'no scheduler'}, the settings mean {wanted}"
-        yield error("gate-policy-scheduler", what, f"name the same schedulers in the policy's variable `ours`; {fix}")
 
 
 def _zones(seen: Facts) -> Iterator[Finding]:
@@ -200,17 +174,6 @@ def _network(seen: Facts) -> Iterator[Finding]:
             several = f"; {counts['ambiguous']} of them could be several" if counts.get("ambiguous", 0) else ""
             what = f"{without} of {total} nodes have no endpoint for {metric}{names}{several}"
             yield warning("nodes-unmapped", what, fix)
-
-
-def duration_s(text: object) -> float | None:
-    """Seconds of a duration as Go writes it; `None`: it is none.
-
-    >>> duration_s("1m30s"), duration_s("500ms"), duration_s("60"), duration_s(None)
-    (90.0, 0.5, None, None)
-    """
-    if not isinstance(text, str) or not text or _PART.sub("", text):
-        return None
-    return sum(float(number) * _UNIT_S[unit] for number, unit in _PART.findall(text))
 
 
 def _scheduler(seen: Facts) -> Iterator[Finding]:
@@ -269,7 +232,10 @@ def _profiles(config: Json, settings: Settings) -> Iterator[Finding]:
 
 def _entry(entry: Json, settings: Settings) -> Iterator[Finding]:
     verbs = "+".join(path for verb, path in _VERBS.items() if entry.get(verb))
-    timeout_s = duration_s(entry.get("httpTimeout")) or _EXTENDER_TIMEOUT_S
+    timeout_s = _EXTENDER_TIMEOUT_S
+    if isinstance(given := entry.get("httpTimeout"), str) and given[-1:].isalpha():  # without a unit it is none
+        with suppress(ValueError):
+            timeout_s = duration_s(given)
     bind_s = longest_bind_s(hold_s=settings.hold_limit_s)
     if entry.get("bindVerb") and timeout_s <= bind_s:
         what = (
@@ -315,7 +281,7 @@ def _leads_to_us(entry: Json, settings: Settings, service: ServiceAddress | None
 
 
 _ALWAYS = (_versions, _answered, _zones)
-_BY_SETTINGS = (_scheduler, _policies, _rights, _running, _probe, _network)
+_BY_SETTINGS = (_scheduler, _rights, _running, _probe, _network)
 
 
 def examine(seen: Facts) -> tuple[Finding, ...]:

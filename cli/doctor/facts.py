@@ -15,30 +15,23 @@ import yaml
 from msgspec.structs import replace
 
 from client.documents import decoded, door, fetch
-from extender.bootstrap import closing, sources_of
 from extender.convert import node_from_json, pod_from_json
 from extender.errors import ApiError, ConfigError, NetworkSourceError
 from extender.kube import calls
 from extender.kube.client import OperatorApi
 from extender.kube.own_objects import ROLE_LABEL, STARTED_GANGS
 from extender.leadership.election import LeaseTimes
-from extender.network.mapping import map_nodes
-from extender.ports import Batch, Clock
 from extender.schemas import NetworkSources, ProbeAgents, Readiness
-from extender.settings.network import FileSource
 from extender.settings.reading import from_environment, merge
 from extender.settings.settings import LEASE_NAME, LeaderElection, Settings
 from scoring.model import Node
-from scoring.network.matrix import METRICS, MeasurementTable, Metric
 
 _T = TypeVar("_T")
 NAME: Final = "netgang"
 SCHEDULER: Final = "netgang-scheduler"
 _POLICIES: Final = "/apis/admissionregistration.k8s.io"
-_FETCH_S: Final = 90.0
 CONFINING: Final = ("netgang-jobs", "netgang-pod-status", "netgang-pods")  # Of the chart, and their bindings
 Json: TypeAlias = Mapping[str, Any]
-Policies: TypeAlias = Sequence[Mapping[str, Json]]  # Admission policies of the cluster, and their bindings, by name
 
 
 class ServiceAddress(msgspec.Struct, frozen=True):
@@ -96,7 +89,6 @@ class Facts(msgspec.Struct, frozen=True):
     scheduler_from: str = ""
     scheduler_version: str | None = None
     service: ServiceAddress | None = None
-    policies: Policies | None = None  # Those that change pods
     confined: frozenset[str] | None = None  # Names of the policies that confine the account
     wanted: int = 0  # Replicas that its Deployment asks for; 0: there is none, it runs by other means
     replicas: tuple[Replica, ...] | None = None
@@ -143,10 +135,9 @@ class Look(msgspec.Struct):
         deployment = await self._tried("its Deployment", looking, None)
         seen = await self._scheduler(await self._settings(deployment))
         account = f"system:serviceaccount:{self.where.namespace}:{NAME}"
-        lost, (replicas, lease), policies, confined, nodes, gated = await asyncio.gather(
+        lost, (replicas, lease), confined, nodes, gated = await asyncio.gather(
             self._tried("rights", denied(self.api, seen.settings, account, self.where.namespace), None),
             self._tried("its pods", self._running(seen.settings), (None, None)),
-            self._tried("admission policies", self._policies(), None),
             self._tried("the policies of its account", self._confined(account), None),
             self._tried("nodes", self._nodes(seen.settings), None),
             self._tried("pods", self._gated(), None),
@@ -157,7 +148,6 @@ class Look(msgspec.Struct):
             kubernetes=str(version.get("gitVersion", "")).removeprefix("v"),
             denied=lost,
             service=await self._tried("its Service", self._service(), None),
-            policies=policies,
             confined=confined,
             wanted=int(spec_of(deployment).get("replicas", 1)) if deployment is not None else 0,
             replicas=replicas,
@@ -234,12 +224,10 @@ class Look(msgspec.Struct):
         renewed = again.get("renewTime") != spec_of(first).get("renewTime")
         return replicas, LeaseSeen(str(again.get("holderIdentity") or ""), renewed=renewed)
 
-    async def _policies(self) -> Policies:
-        stable = await self._by_name("v1", "mutatingadmission")
-        return stable if any(stable) else await self._by_name("v1beta1", "mutatingadmission")
-
     async def _confined(self, account: str) -> frozenset[str]:
-        policies, bindings = await self._by_name("v1", "validatingadmission")
+        paths = (f"{_POLICIES}/v1/validatingadmission{ending}" for ending in ("policies", "policybindings"))
+        listed = [await self.api.listed(path) for path in paths]
+        policies, bindings = [{each["metadata"]["name"]: each for each in some} for some in listed]
 
         def confines(name: str) -> bool:
             conditions, binding = spec_of(policies.get(name)).get("matchConditions") or (), spec_of(bindings.get(name))
@@ -247,10 +235,6 @@ class Look(msgspec.Struct):
             return refuses and any(f"'{account}'" in str(condition.get("expression")) for condition in conditions)
 
         return frozenset(filter(confines, CONFINING))
-
-    async def _by_name(self, version: str, kind: str) -> list[dict[str, Json]]:
-        paths = (f"{_POLICIES}/{version}/{kind}{ending}" for ending in ("policies", "policybindings"))
-        return [{item["metadata"]["name"]: item for item in await self.api.listed(path)} for path in paths]
 
     async def _nodes(self, settings: Settings) -> tuple[Node, ...]:
         label = settings.zone_label
@@ -331,41 +315,6 @@ def version_of(image: str) -> str | None:
     """
     name, _, tag = image.partition("@")[0].rpartition(":")
     return tag.removeprefix("v") if name and "/" not in tag else None
-
-
-async def ask_sources(seen: Facts, clock: Clock) -> Facts:
-    """With what each source gives, asked once from here, but for files of the pod, which are not here."""
-    settings = seen.settings
-    sources = settings.network.sources
-    there = [source for source in sources if not isinstance(source, FileSource) or source.path.exists()]
-    if sources and not there:
-        return seen
-    chosen = replace(settings, network=replace(settings.network, sources=tuple(there)))
-    problems: dict[str, str | None] = {}
-    batches: list[Batch] = []
-    for polled in sources_of(chosen):
-        name = polled.source.name
-        problems[name] = None
-        async with closing(polled):
-            try:
-                async with asyncio.timeout(_FETCH_S):
-                    batch = await polled.source.fetch(now_s=clock.now_s())
-                if batch is not None:
-                    batches.append(batch)
-            except NetworkSourceError as error:
-                problems[name] = str(error)
-            except TimeoutError:
-                problems[name] = f"no answer within {_FETCH_S:g} s"
-    if not batches:
-        return replace(seen, sources=problems, endpoints=None)
-    tables = [MeasurementTable.from_measurements(batch.measurements) for batch in batches]
-    ends = (end for batch in batches for end in batch.endpoints)
-    mapping = map_nodes(seen.nodes or (), ends, settings.network, tables)
-    measured = [metric for metric in METRICS if any(table.measured_ends(metric) for table in tables)]
-    counts = {metric: of for metric, of in mapping.document(most=0).nodes.items() if Metric(metric) in measured}
-    unmapped = [set(mapping.unmapped[metric]) for metric in measured]
-    nowhere = set.intersection(*unmapped) if unmapped else set()
-    return replace(seen, sources=problems, endpoints=Endpoints(counts, tuple(sorted(map(str, nowhere)))))
 
 
 async def ask_running(seen: Facts, url: str) -> Facts:

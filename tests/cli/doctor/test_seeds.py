@@ -1,7 +1,6 @@
 """What is put wrong is found, by one finding that names its fix; a system as it should be has none."""
 
 import asyncio
-import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
@@ -15,9 +14,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from cli.doctor.checks import Severity, examine
-from cli.doctor.facts import Answered, Endpoints, Facts, LeaseSeen, Replica, ServiceAddress, ask_sources, scheduler_of
+from cli.doctor.facts import Answered, Endpoints, Facts, LeaseSeen, Replica, ServiceAddress, scheduler_of
 from extender.errors import ConfigError
-from extender.ports import SystemClock
 from extender.schemas import AgentsAmiss, ProbeAgents
 from extender.settings.settings import LeaderElection, Settings, TlsSettings
 from scoring import NO_ZONE
@@ -27,7 +25,6 @@ from tests.cli.doctor.installed import SETTINGS as SETTINGS_FILE
 from tests.cli.doctor.installed import installed, look
 
 Seed = Callable[[Facts], Facts]
-GATES = "netgang-gate"
 HOST = "netgang.netgang-system.svc"
 SETTINGS = Settings(leader_election=LeaderElection.ON)
 SERVICE = ServiceAddress("netgang", "netgang-system", 8888, "10.96.0.88")
@@ -66,17 +63,6 @@ def with_scheduler(change: Callable[[dict[str, Any]], object]) -> Seed:
     return changed
 
 
-def with_policy(kind: int, change: Callable[[dict[str, Any]], object]) -> Seed:
-    """With another policy of the gate (0), or another binding of it (1)."""
-
-    def changed(seen: Facts) -> Facts:
-        found = [deepcopy(dict(one)) for one in system().policies or ()]
-        change(found[kind])
-        return replace(seen, policies=found)
-
-    return changed
-
-
 def entry(number: int, **fields: Any) -> Seed:
     """One extender entry with some fields changed; `None` takes a field away."""
 
@@ -98,10 +84,6 @@ def config(**fields: Any) -> Seed:
 
 def profile(**fields: Any) -> Seed:
     return with_scheduler(lambda found: found["profiles"][0].update(fields))
-
-
-def gate(**fields: Any) -> Seed:
-    return with_policy(0, lambda found: found[GATES]["spec"].update(fields))
 
 
 def facts(**fields: Any) -> Seed:
@@ -134,8 +116,6 @@ def probed(**agents: AgentsAmiss) -> Seed:
 
 
 UNREADY = Replica("a", ready=False, role="leader")
-NO_GATE = ("gate-policy-missing", "gates.enabled")
-OTHER = [{"name": "ours", "expression": "x == 'gangs'"}]
 CONFINED = frozenset({"netgang-jobs", "netgang-pod-status"})
 UNMAPPED = Endpoints({"loss": {"mapped": 1, "unmapped": 2}, "delay": {"unmapped": 3}}, ("n7",))
 SEEDS: dict[str, tuple[Seed, str, str]] = {  # what is wrong: (how, id of the finding, words of its fix)
@@ -159,17 +139,10 @@ SEEDS: dict[str, tuple[Seed, str, str]] = {  # what is wrong: (how, id of the fi
     "https where there is none": (entry(0, urlPrefix=f"https://{HOST}:8888"), "extender-scheme", "http://"),
     "http where there are certificates": (facts(settings=TLS), "extender-scheme", "https://"),
     "netgang's certificate is not checked": (https(certFile="c", keyFile="k"), "extender-authority", "caFile"),
-    "a binding without its policy": (with_policy(0, lambda found: found.pop(GATES)), *NO_GATE),
-    "a policy without its binding": (with_policy(1, lambda found: found.pop(GATES)), *NO_GATE),
-    "a binding of another policy": (
-        with_policy(1, lambda found: found[GATES]["spec"].update(policyName="other")), *NO_GATE),
-    "a policy that fails closed": (gate(failurePolicy="Fail"), "gate-policy-closed", "failurePolicy: Ignore"),
-    "a policy for another scheduler": (gate(variables=OTHER), "gate-policy-scheduler", "variable `ours`"),
     "an account that nothing confines": (facts(confined=CONFINED), "unconfined", "helm upgrade"),
     "a right is missing": (facts(denied=(("create", "", "pods/binding"),)), "rights-missing", "helm upgrade"),
     "an older kube-scheduler": (facts(scheduler_version="1.35.4"), "scheduler-version", "v1.36"),
     "a newer kube-scheduler": (facts(scheduler_version="1.37.0"), "scheduler-version", "must not be newer"),
-    "an old cluster": (facts(kubernetes="1.31.2", scheduler_version="1.31.2"), "kubernetes-old", "update"),
     "no replica is ready": (facts(replicas=(UNREADY,)), "not-running", "describe deployment"),
     "no Lease": (facts(lease=None), "leader-missing", "netgang-leader"),
     "a Lease without a holder": (facts(lease=LeaseSeen("", renewed=True)), "leader-missing", "netgang-leader"),
@@ -219,7 +192,6 @@ WELL: dict[str, Seed] = {  # what is as it should be, though it looks otherwise
     "the whole name of the Service": entries(f"{HOST}.cluster.local:8888"),
     "the number of the Service: a static kube-scheduler resolves no names": both(
         entries("10.96.0.88:8888"), facts(service=SERVICE)),
-    "no gates": facts(policies=({}, {})),
     "a kube-scheduler that asks no extender": both(
         config(extenders=[]), facts(settings=replace(SETTINGS, extender=False))),
     "nothing was looked at": lambda seen: Facts(settings=seen.settings),
@@ -249,34 +221,6 @@ def test_several_mistakes_are_several_findings_the_worst_first(cases: list[str])
 def test_silent_agents_are_said_with_time_and_zone() -> None:
     [found] = examine(probed(silent=AMISS)(system()))
     assert found.what == ("17 of 36 agents are silent since 2027-01-15 08:00:00 UTC: n1, n2 and 15 more; all in zone b")
-
-
-NODES = (node("n1"), node("n2"), node("n3"))
-
-
-async def asked(*sources: dict[str, Any]) -> Facts:
-    return await ask_sources(Facts(Settings().changed({"network": {"sources": sources}}), nodes=NODES), SystemClock())
-
-
-async def test_a_source_that_answers_and_one_that_does_not(tmp_path: Path) -> None:
-    mesh = tmp_path / "mesh.json"
-    pairs = (("n1", "n2"), ("n2", "n1"))
-    mesh.write_text(json.dumps([{"source": a, "target": b, "delay_ms": 1.0} for a, b in pairs]))
-    seen = await asked({"kind": "file", "path": str(mesh)}, {"kind": "maddash", "url": "http://127.0.0.1:1/maddash"})
-    assert {name: problem is None for name, problem in (seen.sources or {}).items()} == {"file": True, "maddash": False}
-    assert seen.endpoints == Endpoints({"delay": {"mapped": 2, "unmapped": 1, "ambiguous": 0}}, ("n3",))
-    found = examine(replace(seen, nodes=None))
-    assert [one.id for one in found] == ["source-unreachable", "nodes-unmapped"]
-
-
-async def test_files_of_the_pod_are_not_missed_here(tmp_path: Path) -> None:
-    absent, nothing = await asked({"kind": "file", "path": "/etc/netgang/mesh.yaml"}), await asked()
-    assert (absent.sources, absent.endpoints) == (None, None)
-    assert (nothing.sources, nothing.endpoints) == ({}, None)
-    empty = tmp_path / "mesh.json"
-    empty.write_text("[]")
-    seen = await asked({"kind": "file", "path": str(empty)})
-    assert (seen.sources, seen.endpoints) == ({"file": None}, Endpoints({}))
 
 
 @pytest.mark.parametrize("text", ["a: [b", "just words", "[" * 999], ids=["no YAML", "words", "deep"])

@@ -132,7 +132,6 @@ async def test_the_probe_alone_is_installed(own_cluster: Cluster, admin: Api, he
 
 SEEDED = {  # what is put wrong → words of its fix; each comes out as one finding (all others: tests/cli/doctor)
     "bind-timeout": "httpTimeout: 60s",
-    "gate-policy-missing": "gates.enabled",
     "rights-missing": "helm upgrade",
     "zone-labels": "kubectl label node",
     "leader-missing": "Lease netgang-leader",
@@ -146,7 +145,6 @@ async def _break(admin: Api) -> None:
     config["extenders"][1]["httpTimeout"] = "10s"
     changed = {"data": {"scheduler.yaml": yaml.safe_dump(config)}}
     await admin.patch("ConfigMap", "netgang-scheduler-config", changed, namespace=INSTALLED_IN)
-    await admin.delete("MutatingAdmissionPolicyBinding", "netgang-gate")
     role = await admin.get("ClusterRole", "netgang")
     rules = [rule for rule in role["rules"] if "pods/binding" not in rule["resources"]]
     await admin.patch("ClusterRole", "netgang", [{"op": "replace", "path": "/rules", "value": rules}])
