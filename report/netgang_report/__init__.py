@@ -15,10 +15,10 @@ from collections import deque
 from logging import getLogger
 from pathlib import Path
 from ssl import create_default_context
-from typing import Deque, Dict, Optional
+from typing import Deque, Dict, Optional, SupportsFloat
 from weakref import WeakSet
 
-__all__ = ["Reporter", "flush", "report"]
+__all__ = ["Reporter", "StepReporter", "flush", "report"]
 
 _THREAD = "netgang-report"
 _POD_TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount/token"  # noqa: S105 - a path
@@ -146,6 +146,57 @@ class Reporter:
 DEFAULT = Reporter()  # Of the whole process, so that only its first report says that the job (re)started
 report = DEFAULT.report
 flush = DEFAULT.flush
+
+
+class StepReporter:
+    """Step, loss and samples per second of every `every`-th step of a loop; ranks other than 0 report nothing.
+
+        steps = StepReporter(batch_size=128, world_size=8, rank=rank)
+        for batch in loader:
+            steps.step(train_step(batch))
+        steps.close()
+
+    In a callback of Keras, Lightning or Hugging Face's Trainer call `step` where a batch ends, and `close` at the end.
+    Steps go on over epochs; after a restart say which step the checkpoint has (`first_step`).
+    """
+
+    def __init__(
+        self,
+        *,
+        batch_size: int,
+        world_size: int = 1,
+        rank: int = 0,
+        every: int = 10,
+        first_step: int = 0,
+        reporter: Optional[Reporter] = None,
+    ) -> None:
+        self._samples = batch_size * world_size
+        self._reports = rank == 0
+        self._every = every
+        self._reporter = DEFAULT if reporter is None else reporter
+        self._step = first_step
+        self._since = (first_step, time.perf_counter())
+
+    def step(self, loss: SupportsFloat, accuracy: Optional[SupportsFloat] = None) -> None:
+        """One step of all ranks is done. Values are whatever float() takes; they are read at reported steps only."""
+        self._step += 1
+        if self._step % self._every != 0 or not self._reports:
+            return
+        step, at_s = self._since
+        self._since = (self._step, time.perf_counter())
+        speed = (self._step - step) * self._samples / max(self._since[1] - at_s, 1e-9)
+        # float() of a tensor waits for the GPU and may raise: report does it, and never raises
+        self._reporter.report(
+            step=self._step,
+            loss=loss,  # type: ignore[arg-type]
+            samples_per_second=speed or None,
+            accuracy=accuracy,  # type: ignore[arg-type]
+        )
+
+    def close(self) -> None:
+        """Let the last points arrive."""
+        if self._reports:
+            self._reporter.flush()
 
 
 @atexit.register

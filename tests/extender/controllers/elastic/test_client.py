@@ -293,7 +293,7 @@ def test_the_package_needs_nothing_but_python_3_8(file: Path) -> None:
 
 def test_it_runs_on_the_oldest_python(sink: Sink) -> None:
     """`ast` knows the grammar alone: what the library of 3.8 lacks is found by running it, where there is one."""
-    program = "import netgang_report.callbacks as c; s = c.StepReporter(batch_size=1, every=1); s.step(0.5); s.close()"
+    program = "import netgang_report as c; s = c.StepReporter(batch_size=1, every=1); s.step(0.5); s.close()"
     names = ("NETGANG_REPORT_URL", "NETGANG_TOKEN_FILE")
     environment = {"PYTHONPATH": str(PACKAGE.parent), **{name: os.environ[name] for name in names}}
     oldest = python_3_8()
