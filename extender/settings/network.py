@@ -26,19 +26,6 @@ PATTERN_LIMIT: Final = 200
 REPEATS_LIMIT: Final = 3
 CHOICES_LIMIT: Final = 8
 
-_TOKEN: Final = re.compile(
-    r"""
-    (?P<escape>\\(?P<escaped>.))
-  | (?P<set>\[\^?\]?(?:\\.|[^\]\\])*\])
-  | (?P<open>\((?P<special>\?(?:P?<\w+>|:)?)?)
-  | (?P<repeat>(?:[*+]|\{\d*,\d*\})[?+]?)
-  | (?P<exact>\{(?P<times>\d+)\})
-  | (?P<choice>[?|])
-  | (?P<other>.)
-    """,
-    re.VERBOSE | re.DOTALL,
-)
-
 
 class EndpointRule(Section, frozen=True):
     """The endpoint of every node whose name has a form."""
@@ -68,19 +55,12 @@ def why_not(pattern: str) -> str | None:
             re.compile(pattern)
     except (re.error, OverflowError, FutureWarning) as error:
         return f"must be a regular expression: {error}"
-    repeats, choices, after_group = 0, 0, False
-    for token in _TOKEN.finditer(pattern):
-        many = token["repeat"] is not None or token["exact"] is not None
-        if many and after_group:
-            return "must not repeat a group: that can take without end"
-        if token["open"] is not None and token["special"] == "?":
-            return "must have no groups but (…), (?:…) and (?P<name>…)"
-        if token["escape"] is not None and token["escaped"].isdigit():
-            return "must not refer back to a group"
-        repeats += token["repeat"] is not None
-        choices += token["choice"] is not None
-        after_group = token["other"] == ")"
-    if repeats > REPEATS_LIMIT or choices > CHOICES_LIMIT:
+    # Signs are counted wherever they stand, also escaped ones: names of nodes have none of them.
+    if re.search(r"\)[*+{]", pattern):
+        return "must not repeat a group: that can take without end"
+    if re.search(r"\(\?(?!P<|:)|\(\?P=|\\[1-9]", pattern):
+        return "must have no groups but (…), (?:…) and (?P<name>…), and must not refer back to them"
+    if len(re.findall(r"[*+{]", pattern)) > REPEATS_LIMIT or len(re.findall(r"(?<!\()[?|]", pattern)) > CHOICES_LIMIT:
         return f"must have at most {REPEATS_LIMIT} of * + {{n,m}} and at most {CHOICES_LIMIT} of ? |"
     return None
 
