@@ -46,6 +46,7 @@ CONTROLLERS = (
     "node-lifecycle-controller",
     "pod-garbage-collector-controller",
     "resourceclaim-controller",
+    "statefulset-controller",
 )
 
 
