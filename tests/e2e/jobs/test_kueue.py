@@ -57,7 +57,7 @@ async def site(controlled_cluster: Cluster, controlled_api: Api) -> AsyncIterato
             await api.apply([here(one, there.namespace) for one in shown() if one["kind"] != "Job"])
             await until_active(there)
             yield there
-            for kind in ("Job", "Pod", "Workload"):  # while Kueue can take its finalizers off
+            for kind in ("StatefulSet", "Job", "Pod", "Workload"):  # while Kueue can take its finalizers off
                 await api.delete_all(kind, namespace=there.namespace)
             await there.until_pods(lambda found: not found, "all pods gone")
     finally:
@@ -193,4 +193,3 @@ async def test_a_stateful_set_under_a_queue_leaves_for_no_gang(site: Stage) -> N
     await site.until_document(site.service, path, kept, "Kueue's job stays, and explain says why")
     await asyncio.sleep(STILL_S)
     assert await site.running("db") == running
-    await site.api.delete("StatefulSet", "db", namespace=site.namespace)
