@@ -12,8 +12,8 @@ N Bindings are N calls, so some can fail. Nothing is taken back then (roll-forwa
 members count towards quorum, and the missing ones are posted as soon as all of them are at bind again. A gang that was
 never whole and stays partial for `partial_timeout_s` is evicted, so that it does not hold resources dead.
 
-Rules: every request gets exactly one answer (or its client is gone); every member that leaves held or posting unbound
-is released to the planner; the same events with the same quorums give the same instructions.
+Rules: every request gets exactly one answer (or its client is gone); the same events with the same quorums give the
+same instructions; what the planner may give away follows from who is held and posting.
 
 An event carries what happened and when (`now_s`, monotonic seconds); what is true of the gang at that moment comes
 beside it as a `Quorum`, made from a cache that has seen the event: one that is missed, the next makes good. The state
@@ -77,11 +77,10 @@ class BindFailed(msgspec.Struct, frozen=True):
 
     `terminal`: this pod can never be bound (404, 422), so no call waits for it. A 409 is looked up first: the pod is on
     a node, which is `MemberBound`, or it is gone. An unknown outcome is not terminal; if the Binding took effect after
-    all, the watch says so. `error` is for the decision log and decides nothing.
+    all, the watch says so.
     """
 
     uid: PodUid
-    error: str
     terminal: bool
     now_s: float
 
@@ -132,13 +131,6 @@ Event: TypeAlias = (
 )  # fmt: skip
 
 
-class Hold(msgspec.Struct, frozen=True):
-    """Keep the call open; it will be answered by `deadline_s` or, if it is posted before, by its outcome."""
-
-    request: RequestId
-    deadline_s: float
-
-
 class PostBinding(msgspec.Struct, frozen=True):
     """Post the Binding, with the pod's uid; report exactly one `MemberBound` or `BindFailed` for it.
 
@@ -156,12 +148,6 @@ class Answer(msgspec.Struct, frozen=True):
     error: Reason | None
 
 
-class Release(msgspec.Struct, frozen=True):
-    """These members are no longer at bind and were not bound by us: the planner may give their room away."""
-
-    uids: tuple[PodUid, ...]
-
-
 class Nudge(msgspec.Struct, frozen=True):
     """The first member of the gang is held: wake those of these siblings that kube-scheduler has parked."""
 
@@ -174,7 +160,7 @@ class Evict(msgspec.Struct, frozen=True):
     uids: tuple[PodUid, ...]
 
 
-Instruction: TypeAlias = Hold | PostBinding | Answer | Release | Nudge | Evict
+Instruction: TypeAlias = PostBinding | Answer | Nudge | Evict
 
 
 class Held(msgspec.Struct, frozen=True):
@@ -227,7 +213,7 @@ def handle(state: PermitState, event: Event, quorum: Quorum) -> tuple[PermitStat
     >>> state = PermitState(partial_timeout_s=600.0)
     >>> state, instructions = handle(state, BindRequested("a", "n1", 1, 0.0, 30.0), two)
     >>> instructions
-    (Hold(request=1, deadline_s=30.0), Nudge(uids=('b',)))
+    (Nudge(uids=('b',)),)
     >>> state, instructions = handle(state, BindRequested("b", "n2", 2, 1.0, 31.0), two)
     >>> instructions
     (PostBinding(uid='a', node='n1'), PostBinding(uid='b', node='n2'))
@@ -252,10 +238,9 @@ def handle(state: PermitState, event: Event, quorum: Quorum) -> tuple[PermitStat
         state = _fail_held(state, obstacle, out)
     state = _commit(state, event, quorum, out)
     state = _repair(state, event.now_s, quorum, out)
-    if isinstance(event, BindRequested) and event.uid in state.held:
-        out.append(Hold(event.request, event.deadline_s))
+    if isinstance(event, BindRequested) and event.uid in state.held and not others_waited:
         here = quorum.placed | state.bound.keys() | state.held.keys() | state.posting.keys()
-        if not others_waited and (siblings := quorum.live - here):
+        if siblings := quorum.live - here:
             out.append(Nudge(tuple(sorted(siblings))))
     return state, tuple(out)
 
@@ -269,7 +254,7 @@ def _apply(state: PermitState, event: Event, quorum: Quorum, out: list[Instructi
         case BindFailed(uid=uid):
             return _leave(state, uid, quorum.problem or Reason.COMMIT_FAILED, out) if uid in state.posting else state
         case ClientGone(request=request):
-            return _client_gone(state, request, out)
+            return _client_gone(state, request)
         case PodDeleted(uid=uid):
             return _leave(state, uid, Reason.POD_DELETED, out)
         case EvictionRefused(uids=uids):
@@ -317,13 +302,11 @@ def _bound(state: PermitState, uid: PodUid, node: NodeName, out: list[Instructio
     return replace(state, bound={**state.bound, uid: node})
 
 
-def _client_gone(state: PermitState, request: RequestId, out: list[Instruction]) -> PermitState:
+def _client_gone(state: PermitState, request: RequestId) -> PermitState:
     """A held member leaves without an answer; a Binding under way goes on, and its outcome answers no call."""
-    if gone := [uid for uid, held in state.held.items() if held.request == request]:
-        out.append(Release(tuple(gone)))
-        return replace(state, held={uid: held for uid, held in state.held.items() if uid not in gone})
+    held = {uid: held for uid, held in state.held.items() if held.request != request}
     posting = {u: replace(p, request=None) if p.request == request else p for u, p in state.posting.items()}
-    return replace(state, posting=posting)
+    return replace(state, held=held, posting=posting)
 
 
 def _bury(state: PermitState, quorum: Quorum, out: list[Instruction]) -> PermitState:
@@ -387,22 +370,16 @@ def _on_nodes(state: PermitState, quorum: Quorum) -> Set[PodUid]:
 
 
 def _fail_held(state: PermitState, reason: Reason, out: list[Instruction]) -> PermitState:
-    if not state.held:
-        return state
-    uids = tuple(sorted(state.held))
-    out.extend(Answer(state.held[uid].request, reason) for uid in uids)
-    out.append(Release(uids))
+    out.extend(Answer(held.request, reason) for _, held in sorted(state.held.items()))
     return replace(state, held={})
 
 
 def _leave(state: PermitState, uid: PodUid, reason: Reason | None, out: list[Instruction]) -> PermitState:
-    """One member leaves held or posting, bound if for no reason; its call, if a caller waits, gets the reason."""
+    """One member leaves held or posting; its call, if a caller waits, gets the reason, or success for none."""
     waiting = state.posting.get(uid) or state.held.get(uid)
     if waiting is None:
         return state
     if waiting.request is not None:
         out.append(Answer(waiting.request, reason))
-    if reason is not None:
-        out.append(Release((uid,)))
     held = {u: h for u, h in state.held.items() if u != uid}
     return replace(state, held=held, posting={u: p for u, p in state.posting.items() if u != uid})

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
 from extender.api.reports import ProbePort
-from extender.api.views import JobsView
 from extender.bootstrap.common import Common, Feeds
-from extender.controllers.context import ControllerContext, ControlLoop
+from extender.controllers.context import ControlLoop
 from extender.controllers.elastic.controller import Elastic
 from extender.controllers.elastic.records import ElasticParts, Records
 from extender.controllers.elastic.reports import Reports
@@ -29,25 +28,11 @@ from scoring.model import Snapshot
 from scoring.model.policy import Policy, Preempting, gang_options
 
 
-class Resizing(ControlLoop):
-    """Elastic jobs: their controller, what they reported, and the reader of its records."""
-
-    def __init__(self, common: Common, context: ControllerContext, feeds: Feeds) -> None:
-        super().__init__(context)
-        options, records = common.settings.elastic, Records(common.telemetry)
-        self.reports = Reports(records, options.metrics, common.clock)
-        self.view = JobsView(common.planner, records, self.reports)
-        parts = ElasticParts(context, feeds.jobs, records, common.rng, options)
-        self.elastic = Elastic(parts, self.reports, ready=feeds.ready, synced=feeds.synced)
-
-    def reconcile(self) -> None:
-        """Drop reports of jobs that are gone."""
-        self.reports.tidy()
-
-    def reset(self) -> None:
-        """A term starts or ends."""
-        self.elastic.reset()
-        self.reports.reset()
+def _elastic(common: Common, feeds: Feeds) -> Elastic:
+    options, records = common.settings.elastic, Records(common.telemetry)
+    reports = Reports(records, options.metrics, common.clock)
+    parts = ElasticParts(common.context, feeds.jobs, records, common.rng, options)
+    return Elastic(parts, reports, ready=feeds.ready, synced=feeds.synced)
 
 
 class Controllers:
@@ -55,7 +40,7 @@ class Controllers:
 
     def __init__(self, common: Common) -> None:
         settings, context = common.settings, common.context
-        self.resizing = Resizing(common, context, common.feeds) if common.feeds is not None else None
+        self.elastic = _elastic(common, common.feeds) if common.feeds is not None else None
         self.restarts = restarts = Restarts(context)
         preempting = settings.preemption is not Preempting.OFF
         self.preemptions = Preemptions(context, restarts) if preempting else None
@@ -72,7 +57,7 @@ class Controllers:
         store, mode = common.started_store, settings.pod_group_status
         self.started = StartedGangsConfigMap(context, store) if store is not None else None
         loops: Sequence[ControlLoop | None] = (
-            self.preemptions, self.resizing, repins, self.repairs, restarts, self.waiting_times, self.owners,
+            self.preemptions, self.elastic, repins, self.repairs, restarts, self.waiting_times, self.owners,
             FinishingJobs(context), GangFaults(context), ProbableMistakes(context, frozenset(settings.scheduler_names)),
             self.unreadable, self.ignored, GroupStatuses(context, mode) if mode is not StatusMode.OFF else None,
             self.expected, reasons, PodConditions(context, reasons, repins, common.rng), self.overcommits, self.alarms,
@@ -83,8 +68,8 @@ class Controllers:
         """Find again what another process, or this one before, had started."""
         if self.preemptions is not None:
             self.preemptions.claims.recover()
-        if self.resizing is not None:
-            self.resizing.elastic.recover()
+        if self.elastic is not None:
+            self.elastic.recover()
 
     def reset(self) -> None:
         """Know nothing of what was under way: the next leader finds it again."""

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp
 from extender.api.auth import Reporters
 from extender.api.problems import PROBES, only
 from extender.api.reports import create_reports_app, reports_door
-from extender.api.views import Views
+from extender.api.views import JobsView, Views
 from extender.api.what_if import WhatIfs
 from extender.bootstrap.common import Common, empty_cache
 from extender.bootstrap.controllers import Controllers, Probing
@@ -111,7 +111,7 @@ class Service:
 
     def _tasks(self) -> dict[str, Callable[[], Any]]:
         common, controllers = self._common, self._controllers
-        started, resizing = controllers.started, controllers.resizing
+        started = controllers.started
         sync = partial(_statuses, common.followed)
         tasks: dict[str, Any] = {
             **{f"follow {name}": reflector.run for name, reflector in common.followed.items()},
@@ -126,7 +126,6 @@ class Service:
             "collect": None if gc.isenabled() else partial(self._once_planned, collect_when_grown),
             # the first look belongs to the first plan, which knows all gangs
             "started gangs": started and partial(self._once_planned, started.run),
-            "elastic": resizing and resizing.elastic.run,
             "network": self._refresh and self._refresh.run,
             "leadership": self.leadership and self.leadership.run,
             "record": self._recorder and self._recorder.run,
@@ -191,12 +190,12 @@ class Service:
 
     def _views(self) -> Views:
         common, controllers, settings = self._common, self._controllers, self._common.settings
-        preemptions, resizing, probing = controllers.preemptions, controllers.resizing, self._probing
+        preemptions, elastic, probing = controllers.preemptions, controllers.elastic, self._probing
         return Views(
             common.context,
             self.planner,
             self.binds,
-            jobs=resizing.view if resizing is not None else None,
+            jobs=JobsView(self.planner, elastic.parts.records, elastic.reports) if elastic is not None else None,
             recorder=self._recorder,
             sync=partial(_statuses, common.reflectors),
             refresh=self._refresh,
@@ -216,12 +215,12 @@ class Service:
         )
 
     def _reports_app(self) -> ASGIApp | None:
-        common, resizing, chosen = self._common, self._controllers.resizing, self._common.settings.reports
+        common, elastic, chosen = self._common, self._controllers.elastic, self._common.settings.reports
         probe = self._probing.port if self._probing is not None else None
-        if chosen.port is None or (resizing is None and probe is None):
+        if chosen.port is None or (elastic is None and probe is None):
             return None
         assert common.reviews is not None  # the settings refuse a port of reports over a saved cluster
-        app = create_reports_app(resizing.reports if resizing is not None else None, acting=common.acting, probe=probe)
+        app = create_reports_app(elastic.reports if elastic is not None else None, acting=common.acting, probe=probe)
         reporters = Reporters(common.reviews, chosen.audiences, agents=probe.account if probe is not None else None)
         return reports_door(app, reporters, common.clock, common.telemetry)
 

@@ -20,7 +20,7 @@ from hashlib import blake2b
 from typing import Final, TypeAlias
 
 from extender.controllers.context import ControllerContext, ControlLoop
-from extender.errors import ApiError, ApiUnavailableError, ConflictError
+from extender.errors import ApiError, ApiUnavailableError, Backoff, ConflictError
 from extender.ports import StoredText, TextStore
 from extender.runtime.slices import Steps, in_slices
 from scoring import GangKey, PodUid
@@ -29,8 +29,7 @@ from scoring.model import Gang, GangSource, counts
 READ_EACH_S: Final = 60.0
 WRITE_EACH_S: Final = 5.0
 CHARS_A_SECOND: Final = 50_000  # That are written at most: the longest text once in eleven seconds
-AGAIN_S: Final = 5.0
-MOST_AGAIN_S: Final = 60.0
+_AGAIN: Final = Backoff(5.0, 60.0)
 MOST_TEXT: Final = 512 * 1024  # Characters; a ConfigMap has at most 1 MiB in all
 CHARS: Final = 11  # Of a hash
 MOST_NOTED: Final = MOST_TEXT // CHARS  # Members
@@ -56,7 +55,7 @@ class StartedGangsConfigMap(ControlLoop):
         self._stored: StoredText | None = None  # As it was read or written last
         self._written: frozenset[str] = frozenset()  # The marks in it
         self._read_s = 0.0  # When it is to be read again, monotonic
-        self._again_s = AGAIN_S
+        self._failures = 0  # In a row
         self._complaint = ""
 
     def reset(self) -> None:
@@ -87,7 +86,7 @@ class StartedGangsConfigMap(ControlLoop):
         except (ApiError, ApiUnavailableError) as error:
             self._stored = None
             return self._failed(f"ConfigMap {self._store.place}: {error}")
-        self._again_s = AGAIN_S
+        self._failures = 0
         self._complain()
         return max(WRITE_EACH_S, len(self._stored.text) / CHARS_A_SECOND)
 
@@ -127,8 +126,8 @@ class StartedGangsConfigMap(ControlLoop):
     def _failed(self, why: str) -> float:
         self.problem = why
         self._complain()
-        pause_s, self._again_s = self._again_s, min(2.0 * self._again_s, MOST_AGAIN_S)
-        return pause_s
+        self._failures += 1
+        return _AGAIN.whole_s(self._failures)
 
     def _complain(self) -> None:
         words = self.problem or (f"{self.left_out} gangs do not fit" if self.left_out else "")

@@ -328,7 +328,7 @@ class Binds:
                     self.wakes.add(self.parking.asleep(uids))
                 case permit.Evict(uids):
                     self.evictions.add(key, uids)
-                case permit.Hold() | permit.Release() | permit.PostBinding():
+                case permit.PostBinding():
                     pass  # seen to once per step
         self._post(key, state, quorum, [step for step in instructions if isinstance(step, permit.PostBinding)])
         if not (state.held or state.posting):  # the places are free again, or bound and counted as such
@@ -369,19 +369,19 @@ class Binds:
         try:
             outcome = await self._posted(uid, turns)
         finally:
-            self._feed(turns.key, outcome or self._failed(uid, "broken off"))
+            self._feed(turns.key, outcome or self._failed(uid))  # else it was broken off
 
     async def _posted(self, uid: PodUid, turns: GangTurns) -> permit.MemberBound | permit.BindFailed:
         if not await self.posts.limiter.take(turns):
-            return self._failed(uid, "it got no turn")
+            return self._failed(uid)
         began_s, answered = self.context.clock.monotonic_s(), True
         try:
             pod = self.context.cache.pod(uid)
             if pod is None:
-                return self._failed(uid, "the pod is gone", terminal=True)
+                return self._failed(uid, terminal=True)
             if turns.over or not self._may_go_on(turns, now_s=began_s):
                 self.posts.limiter.refuse(turns)
-                return self._failed(uid, "its gang changed, or its places are gone")
+                return self._failed(uid)
             turns.posting = True
             binding = Binding(pod.namespace, pod.name, uid, turns.places[uid])
             error = await self.posts.tried(binding)
@@ -389,12 +389,12 @@ class Binds:
                 return permit.MemberBound(uid, binding.node, self.context.clock.monotonic_s())
             answered = was_answered(error)
             self.posts.failed(binding, error)
-            return self._failed(uid, str(error), terminal=isinstance(error, ApiError) and error.status in (404, 422))
+            return self._failed(uid, terminal=isinstance(error, ApiError) and error.status in (404, 422))
         finally:
             self.posts.limiter.give_back(began_s=began_s, answered=answered)
 
-    def _failed(self, uid: PodUid, error: str, *, terminal: bool = False) -> permit.BindFailed:
-        return permit.BindFailed(uid, error, terminal=terminal, now_s=self.context.clock.monotonic_s())
+    def _failed(self, uid: PodUid, *, terminal: bool = False) -> permit.BindFailed:
+        return permit.BindFailed(uid, terminal=terminal, now_s=self.context.clock.monotonic_s())
 
     def _may_go_on(self, turns: GangTurns, *, now_s: float) -> bool:
         """Whether the gang may still be bound, if it changed, and its places, looked at once if late, still do."""

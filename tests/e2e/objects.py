@@ -137,13 +137,6 @@ def kind(api_version: str, kind: str, name: str, namespace: str = "", **fields: 
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **fields}
 
 
-def daemon_set(name: str, namespace: str, cpu: str) -> Object:
-    labels = {"app": name}
-    template = {"metadata": {"labels": labels}, "spec": pod(name, cpu=cpu)["spec"]}
-    spec = {"selector": {"matchLabels": labels}, "template": template}
-    return kind("apps/v1", "DaemonSet", name, namespace, spec=spec)
-
-
 def budget(name: str, namespace: str, labels: Mapping[str, str] | None = None) -> Object:
     selector = {"matchLabels": dict(labels)} if labels else {}
     return kind("policy/v1", "PodDisruptionBudget", name, namespace, spec={"maxUnavailable": 0, "selector": selector})

@@ -74,7 +74,7 @@ def site_on(nodes: Sequence[Object], settings: Mapping[str, Any], **how: Any) ->
 
 
 def lasting_site_on(
-    nodes: Sequence[Object], settings: Mapping[str, Any], *, schedules: bool = True, kinds: Sequence[str] = ("Job",)
+    nodes: Sequence[Object], settings: Mapping[str, Any], *, kinds: Sequence[str] = ("Job",)
 ) -> tuple[Callable[..., Iterator[Netgang]], Callable[..., AsyncIterator[Stage]]]:
     """Fixtures `lasting` and `site`: as `site_on`, but all tests of a file have the same netgang, one after the other.
 
@@ -87,8 +87,7 @@ def lasting_site_on(
 
         async def start() -> Netgang:
             async with controlled_cluster.api() as api:
-                made = Stage(controlled_cluster, api, "")
-                return await (made.netgang if schedules else made.start_netgang)(settings)
+                return await Stage(controlled_cluster, api, "").netgang(settings)
 
         async def stop() -> None:
             await asyncio.gather(*(controlled_cluster.remove(one) for one in controlled_cluster.parts.keys() - before))

@@ -9,16 +9,14 @@ and writes Events.
 """
 
 import asyncio
-import logging
 import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import KW_ONLY, dataclass, field
 
 import msgspec
 from msgspec.structs import replace
 
+from extender.controllers.context import ControlLoop
 from extender.controllers.elastic.jobs import Rooms, facts_of, from_note, look_in_steps, post_unknown_kinds
 from extender.controllers.elastic.kinds import KINDS, NotNow, Requester, ResizeCause, next_intent, read, resize_patch
 from extender.controllers.elastic.records import ElasticParts, Records, Resize, Stage, pods_job
@@ -191,56 +189,50 @@ def _would(parts: ElasticParts, decided: Change, cause: ResizeCause) -> None:
         parts.post_job_event(seen, Happening.JOB_RESIZED, note)
 
 
-EVERY_S = 1.0
 _OTHERS_EVERY_S = 30.0
 _PAUSE_S = 0.1  # Changes of jobs and pods come in bursts; a round looks at all of them together
 _AGAIN_S = 5.0  # Time alone ends cool-downs, and a job's report wakes no round
 _SETTLES_S = 3.0  # After the last removed pod is gone, a gang that fits has places in the plan by then
 _STRETCH = 5.0  # Pause after a look at the jobs, or a decision, in its own lengths (docs/safety.md S15)
 
-_log = logging.getLogger(__name__)
 
+class Elastic(ControlLoop):
+    """Resizes jobs: a round each second, once all jobs are known, and after each change of a job."""
 
-@dataclass(eq=False, repr=False)
-class Elastic:
-    """Resizes jobs. `run` it; `forget` when a term begins or ends."""
+    leads_only = False
 
-    parts: ElasticParts
-    reports: Reports
-    _: KW_ONLY
-    ready: Callable[[], bool]  # Whether all jobs have been read once
-    synced: Callable[[], Awaitable[None]]  # Wait until they have been
-    _recovered: bool = field(default=False, init=False)  # Whether this term has taken up the notes on the jobs
-    _not_before_s: float = field(default=0.0, init=False)  # No other pass before (monotonic)
-    _vain: object = field(default=None, init=False)  # The facts that the last pass was made from, if it came to nothing
-    _vain_until_s: float = field(default=0.0, init=False)  # No other pass from the same facts before
-    _unused: dict[GangKey, frozenset[PodUid]] = field(default_factory=dict, init=False)  # Of unused room: gang → pods
-    _others_at_s: float = field(default=math.inf, init=False)  # No other look for jobs of kinds we do not know before
-
-    def __post_init__(self) -> None:
-        parts = self.parts
+    def __init__(
+        self,
+        parts: ElasticParts,
+        reports: Reports,
+        *,
+        ready: Callable[[], bool],  # Whether all jobs have been read once
+        synced: Callable[[], Awaitable[None]],  # Wait until they have been
+    ) -> None:
+        super().__init__(parts.context)
+        self.parts, self.reports, self._ready, self._synced = parts, reports, ready, synced
+        self._woken = parts.jobs.changed
         self._records, self._cache, self._planner = parts.records, parts.context.cache, parts.context.planner
         self._rooms = Rooms(parts)
+        self._recovered = False  # Whether this term has taken up the notes on the jobs
+        self._not_before_s = 0.0  # No other pass before (monotonic)
+        self._vain: object = None  # The facts that the last pass was made from, if it came to nothing
+        self._vain_until_s = 0.0  # No other pass from the same facts before
+        self._unused: dict[GangKey, frozenset[PodUid]] = {}  # Of unused room: gang → pods
+        self._others_at_s = math.inf  # No other look for jobs of kinds we do not know before
 
     async def run(self) -> None:
-        """Once all jobs are known, one round after each change of a job, and each `EVERY_S`, until cancelled."""
-        await self.synced()
-        pause_s, changed = _PAUSE_S, self.parts.jobs.changed
-        while True:
-            with suppress(TimeoutError):  # pods, gangs and the clock wake no round
-                async with asyncio.timeout(EVERY_S):
-                    await changed.wait()
-            changed.clear()
-            try:
-                pause_s = max(_PAUSE_S, _STRETCH * await self._round())
-            except Exception:  # noqa: BLE001 - supervisor: the next round starts from the facts again
-                _log.exception("internal error in a round of the elastic controller")
-                self.parts.context.telemetry.internal_error("elastic")
-            await asyncio.sleep(pause_s)
+        """Once all jobs are known, turn after turn until cancelled."""
+        await self._synced()
+        await super().run()
+
+    async def reconcile(self) -> None:
+        """One round, and a pause; see the module."""
+        await asyncio.sleep(max(_PAUSE_S, _STRETCH * await self._round()))
 
     def recover(self) -> None:
         """Take up what a former process, or leader, has started; the first plan would give that room to any gang."""
-        if not self.ready():  # the first round will do it
+        if not self._ready():  # the first round will do it
             return
         for seen in self.parts.jobs.all():
             if (change := from_note(self.parts, seen)) is not None:
@@ -250,6 +242,7 @@ class Elastic:
 
     def reset(self) -> None:
         """Know nothing of changes under way, as after a restart; the next round takes them up again."""
+        self.reports.reset()
         self._rooms.agree_with(())
         self._unused.clear()
         for view in self._records.views.values():
@@ -260,12 +253,13 @@ class Elastic:
         self._recovered = False
 
     async def _round(self) -> float:
-        """One round; see the module. For how many seconds the look at the jobs held the loop."""
+        """For how many seconds the look at the jobs held the loop."""
         if self._planner.snapshot is None:
             return 0.0
         _, took_s = await in_timed_slices(look_in_steps(self.parts))
         if not self.parts.context.acting():
             return took_s
+        self.reports.tidy()
         now_s = self.parts.context.clock.monotonic_s()
         if now_s >= self._others_at_s:
             post_unknown_kinds(self.parts)

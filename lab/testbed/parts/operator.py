@@ -4,7 +4,7 @@ Why the real one: which pod leaves when a job shrinks, what counts as failed and
 code, and an imitation would have the faults that its author did not know of.
 Rule: it runs out of the cluster with its gang scheduling on, so that it makes PodGroups and gives pods our scheduler's
 name. It waits for its webhook's certificate in a directory whose name cannot be configured, so one runs at a time on a
-computer. Its validating webhook is there without rules: API servers do not call it, unless a test wants refusals.
+computer. Its validating webhook is there without rules: API servers do not call it.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,6 @@ CRDS = "training-crds"
 _NAMESPACE = "kubeflow"
 _SECRET = "training-operator-webhook-cert"  # noqa: S105 - the name of a Secret
 _WEBHOOK = "validator.training-operator.kubeflow.org"
-_REFUSAL = "refuses.testbed.netgang.io"
 _READ_BY_ROTATOR = Path("/tmp/k8s-webhook-server/serving-certs")  # noqa: S108 - a constant of the operator's
 
 
@@ -61,22 +60,10 @@ async def start_operator(cluster: Cluster) -> Child:
             )
 
 
-async def refuse_updates(api: Api, *plurals: str) -> None:
-    """From now on every update of these kinds is refused, as when the operator is down and its webhook is needed."""
-    rule = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["UPDATE"], "resources": list(plurals)}
-    nobody = {"url": f"https://{LOOPBACK}:1/nobody-listens"}
-    await api.apply(_webhook(_REFUSAL, nobody, failurePolicy="Fail", timeoutSeconds=1, rules=[rule]))
-
-
 def _webhook(name: str, client: Object, **more: object) -> Object:
     one = {"name": name, "admissionReviewVersions": ["v1"], "sideEffects": "None", "clientConfig": client, **more}
     kind = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration"}
     return {**kind, "metadata": {"name": name}, "webhooks": [one]}
-
-
-async def allow_updates(api: Api) -> None:
-    """End what `refuse_updates` began."""
-    await api.delete("ValidatingWebhookConfiguration", _REFUSAL)
 
 
 def tf_job(

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from time import monotonic
 from typing import Any
 
-from lab.testbed.objects import ZONE_LABEL, zone_nodes
+from lab.testbed.objects import ZONE_LABEL
 from lab.testbed.parts.service import Netgang
 from lab.testbed.processes.pace import LIVENESS_S
 from tests.e2e.invariants import invariants_hold, until_nothing_is_promised
@@ -72,17 +72,6 @@ async def _three_whole(stage: Stage, bound: Iterable[str]) -> None:
     assert {gangs.count(gang) for gang in gangs} == {8}
     assert all(gates(one) == [GATE] for one in pods if one not in there)
     assert all({one["spec"]["nodeName"], planned_node(one)} <= listed_nodes(one) for one in there)
-
-
-async def test_a_planned_node_dies_between_admission_and_bind(stage: Stage) -> None:
-    await stage.add_nodes(*zone_nodes({"a": 6}, cpu="1500m"))
-    netgang = await stage.start_netgang()
-    async with invariants_hold(stage.api, netgang, stage.namespace):
-        await stage.create_gang("g", 3, gated=True)
-        dead = planned_node((await stage.until_admitted("g", 3))[0])
-        await stage.api.delete("Node", dead)
-        await stage.start_second_scheduler(netgang)
-        await starts_at_last(stage, netgang, 3, without=dead)
 
 
 async def test_a_gang_with_a_volume_in_one_zone(stage: Stage) -> None:

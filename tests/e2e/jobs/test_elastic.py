@@ -11,8 +11,7 @@ import pytest
 from lab.testbed.api import Object
 from lab.testbed.beside import beside
 from lab.testbed.objects import zone_nodes
-from lab.testbed.parts.operator import allow_updates, refuse_updates, start_operator, tf_job
-from tests.e2e.invariants import until_nothing_is_promised
+from lab.testbed.parts.operator import start_operator, tf_job
 from tests.e2e.objects import budget, indexed_job, name_of, runs
 from tests.e2e.site import lasting_site_on
 from tests.e2e.stage import Stage, say
@@ -149,32 +148,8 @@ async def test_a_job_gives_way_and_grows_back(site: Stage, pair: Pair) -> None:
         assert low.minimums == {3}, "that of its PodGroup, at all times"
 
 
-async def test_refused_then_killed_and_still_once(site: Stage) -> None:
-    await site.api.create(job("low", site.namespace, 6, least=2, ends_after="6s"))
-    await until_running(site, "low", 6)
-    await refuse_updates(site.api, "jobs")
-    try:
-        async with watched(site, "Job", "low") as low:
-            await site.api.create(job("heavy", site.namespace, 5, least=5))
-            assert "API server refuses" in (await site.until_events("JobNotResized", limit_s=LIMIT_S))["low"]
-            await allow_updates(site.api)
-            await low.until(site, lambda seen: seen.counts == [6, 3], "low is patched")
-            await site.cluster.restart(site.service.part.name, crash=True)
-            await site.api.create(job("small", site.namespace, 1, least=1))
-            await until_running(site, "heavy", 5)
-            assert await site.running("small") == {}
-            await asyncio.sleep(35.0)  # the quiet time of the new process, and more
-            assert (low.counts, await site.running("small")) == ([6, 3], {})
-            await site.api.delete("Job", "heavy", namespace=site.namespace)
-            await until_running(site, "small", 1)
-            await until_running(site, "low", 6)
-            await until_nothing_is_promised(site.api, site.service)
-    finally:
-        await allow_updates(site.api)
-
-
-def job(name: str, namespace: str, workers: int, *, least: int, ends_after: str = "1s") -> Object:
-    return indexed_job(name, namespace, workers, least=least, gated=False, ends_after=ends_after)
+def job(name: str, namespace: str, workers: int, *, least: int) -> Object:
+    return indexed_job(name, namespace, workers, least=least, gated=False, ends_after="1s")
 
 
 def _short(one: Object) -> str:

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Any
 
 import pytest
@@ -16,8 +15,8 @@ from lab.testbed.parts.installed import installed_settings
 from lab.testbed.parts.native import in_group, native_group, served
 from lab.testbed.parts.service import SECOND_SCHEDULER, Netgang, start_netgang
 from tests.e2e.invariants import invariants_hold, until_nothing_is_promised
-from tests.e2e.objects import GATE, OURS, gates, indexed_job, not_scheduled, planned_node
-from tests.e2e.stage import Stage, filter_calls, metric
+from tests.e2e.objects import GATE, OURS, indexed_job, not_scheduled, planned_node
+from tests.e2e.stage import Stage, metric
 from tests.fakes.maddash_server import MaddashServer, full_mesh
 
 pytestmark = pytest.mark.timeout(240)
@@ -116,23 +115,6 @@ async def both(stage: Stage) -> Netgang:
         feature_gates={**served(stage.cluster.version)[1], **calm},
     )
     return running
-
-
-async def test_a_native_gang_starts_whole_and_is_never_gated_or_held(native: Stage) -> None:
-    await native.add_nodes(*zone_nodes({"a": 2}, cpu="1500m"))
-    netgang = await both(native)
-    await create_group(native, "g", 3)
-    stored = await create_members(native, "g", 3)
-    assert all(one["spec"]["schedulingGroup"] == {"podGroupName": "g"} for one in stored), "the gates are off"
-    assert [gates(one) for one in stored] == [[], [], []]
-    calls = partial(filter_calls, netgang)
-    await native.api.until(calls, lambda count: count >= 2, what="two members tried", limit_s=20.0)
-    assert await native.bound() == {}
-    assert await calls() <= 30, "tries follow each other without a pause"
-    await native.add_nodes(*zone_nodes({"a": 2}, cpu="1500m", prefix="more"))
-    await native.until_bound("g", 3, limit_s=60.0)
-    assert await metric(netgang, "netgang_bindings_total", outcome="bound") == 3.0
-    assert await metric(netgang, "netgang_nudges_total") == 0.0
 
 
 async def test_a_topology_constraint_keeps_a_native_gang_in_one_zone(native: Stage) -> None:

@@ -15,10 +15,9 @@ from extender.errors import ApiUnavailableError
 from extender.signed_notes import NoteKind
 from scoring import NodeName, PodUid
 from scoring.model import GATE, Pod
-from scoring.model.reasons import Reason
 from tests.extender.beside import playing
 from tests.extender.controllers.contexts import context_over
-from tests.extender.scheduling.world import Object, node_json, pod_json, running
+from tests.extender.scheduling.world import Object, pod_json
 from tests.fakes.clock import LoopClock
 from tests.fakes.cluster_api import FakeClusterApi
 from tests.fakes.notes import notes_of_a_former_process
@@ -130,18 +129,6 @@ async def test_other_pods_are_left_alone() -> None:
         foreign, bound = desk.pod("p", scheduler="default-scheduler"), desk.pod("q", nodeName="n1")
         await desk.add([foreign, bound, desk.take(going), PodUid("unknown")])
         assert desk.api.calls["patch"] == 0
-
-
-async def test_the_members_of_a_newly_planned_gang_are_woken_once_each() -> None:
-    async with running(node_json("n1"), node_json("n2")) as world:
-        await world.planned_gang("g", 2, minimum=3)
-        assert [world.refusal(name) for name in ("g-0", "g-1")] == [Reason.INCOMPLETE] * 2
-        await world.planned_pod("g-2", gang="g", size=3)
-        woken = sorted(uid for uid, _ in world.api.patches)
-        assert woken == sorted(world.uid(name) for name in ("g-0", "g-1"))
-        calls = await world.bind_and_settle("g-2", "g-0", "g-1")
-        assert [call.answer for call in calls] == [None] * 3
-        assert len(world.api.patches) == 2
 
 
 async def test_plans_made_during_an_outage_add_no_retries() -> None:

@@ -145,6 +145,13 @@ class Desk:
         self.cache.pods.put(replace(pod("p", gang="g", min_available=2), refusal=words))
 
 
+def test_each_lapse_backs_off_twice_as_long_up_to_ten_minutes_and_a_start_ends_the_count() -> None:
+    desk = Desk()
+    assert [desk.lapse() for _ in range(8)] == [10.0, 20.0, 40.0, 80.0, 160.0, 320.0, 600.0, 600.0]
+    desk.lapses.started(G)
+    assert (desk.back_off_s(), desk.lapse()) == (0.0, FIRST_S)
+
+
 @pytest.mark.parametrize("looked_meanwhile", [True, False])
 def test_other_pods_end_count_and_back_off(looked_meanwhile: bool) -> None:
     desk = Desk()

@@ -49,33 +49,6 @@ async def test_the_places_of_a_gang_at_bind_are_committed() -> None:
         assert (world.committed, world.offered(*rival)) == ({}, "n1")
 
 
-async def lapse(world: World, pod: str) -> float:
-    """Let a lonely member be held until its limit; seconds for which its gang then backs off."""
-    [call] = world.bind_offered(pod)
-    await world.until(call.began_s + HOLD_S + 0.001)
-    assert call.answer is Reason.QUORUM_TIMEOUT
-    return world.service.cache.snapshot().backing_off_until_s[key("g")] - world.clock.now_s()
-
-
-async def test_a_lapsed_gang_backs_off_longer_each_time() -> None:
-    """10 s × 2ᵏ, at most ten minutes (docs/safety.md S5); meanwhile it reserves nothing; a start ends the count."""
-    async with running(N1) as world:
-        first, second = await world.planned_gang("g", 2)
-        for pause_s in (10.0, 20.0, 40.0, 80.0, 160.0, 320.0, 600.0):
-            assert await lapse(world, first) == pytest.approx(pause_s, abs=0.01)
-            await world.settle()
-            assert (world.refusal(first), world.plan.node_of) == (Reason.BACKING_OFF, {})
-            await world.settle(pause_s - 1.5)
-            assert world.refusal(second) is Reason.BACKING_OFF
-            await world.settle(3.0)
-            assert world.offered(second) == "n1"
-        await world.starts(first, second)
-        world.delete(first, second)
-        await world.settle()
-        await world.planned_gang("g", 2)
-        assert await lapse(world, first) == pytest.approx(10.0, abs=0.01)
-
-
 @pytest.mark.parametrize("leave", [Call.hang_up, lambda call: call.task.cancel()], ids=["gone", "cancelled"])
 async def test_a_call_whose_client_is_gone_is_dropped(leave: Callable[[Call], object]) -> None:
     async with half_at_bind(N1) as (world, call, second):

@@ -126,7 +126,7 @@ async def test_a_nested_last_change_stops_no_elastic_job(text: str) -> None:
         await world.settle(60.0)
         jobs = (await world.get("/v1/jobs")).json()["jobs"]
         assert sorted(one["job"] for one in jobs) == ["default/evil", "default/other"]
-        assert world.counted("internal_errors_total", place="elastic") == 0.0
+        assert world.counted("internal_errors_total", place="Elastic") == 0.0
 
 
 async def test_what_is_ignored_is_told_where_people_look() -> None:

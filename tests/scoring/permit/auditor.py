@@ -51,14 +51,11 @@ class Auditor:
 
     def audit(self, event: permit.Event, quorum: Quorum, said: tuple[permit.Instruction, ...]) -> None:
         held_before, waiting = dict(self.held), set(self.open)
-        at_bind_before = self.held.keys() | self.under_way.keys()
         self.record(event, quorum)
         if isinstance(event, permit.BindRequested):
-            at_bind_before |= {event.uid}
             waiting |= {event.request}
         posts = [i for i in said if isinstance(i, permit.PostBinding)]
         answers = {i.request: i.error for i in said if isinstance(i, permit.Answer)}
-        released = [uid for i in said if isinstance(i, permit.Release) for uid in i.uids]
 
         assert len(answers) == sum(isinstance(i, permit.Answer) for i in said), "two answers to one request"
         for request, error in answers.items():
@@ -69,24 +66,22 @@ class Auditor:
                 where = {self.confirmed.get(asked.uid), quorum.bound_to.get(asked.uid)}
                 assert asked.node in where, "success without confirmation"
             self.held = {u: r for u, r in self.held.items() if r != request}
-        for instruction in said:
-            if isinstance(instruction, permit.Hold):
-                assert isinstance(event, permit.BindRequested)
-                assert (event.request, event.deadline_s) == (instruction.request, instruction.deadline_s)
-                self.held[event.uid] = event.request
+        if isinstance(event, permit.BindRequested) and event.request not in answers and event.uid not in self.under_way:
+            self.held[event.uid] = event.request  # else it gets the outcome of the Binding under way
         # A Binding that fails is answered with what is wrong with its gang.
         if not isinstance(event, permit.BindFailed) and GROUP_REASONS & set(answers.values()):
             assert set(held_before.values()) <= answers.keys(), "held members must fail together"
 
         self.audit_posts(event, quorum, posts)
-        self.audit_release(event, quorum, released, at_bind_before)
+        assert self.state.held.keys() == self.held.keys(), "held without a call, or gone without an answer"
+        assert self.state.posting.keys() == self.under_way.keys()
         self.audit_eviction(event, quorum, [uid for i in said if isinstance(i, permit.Evict) for uid in i.uids])
         for instruction in said:
             if isinstance(instruction, permit.Nudge):
                 here = quorum.placed | self.confirmed.keys() | self.held.keys() | self.under_way.keys()
                 assert set(instruction.uids) == quorum.live - here
-                assert not held_before.keys() - {uid for uid in held_before if uid in released}
-            if isinstance(instruction, permit.Nudge | permit.Release | permit.Evict):
+                assert not held_before.keys() & self.held.keys(), "woken although others waited"
+            if isinstance(instruction, permit.Nudge | permit.Evict):
                 assert sorted(set(instruction.uids)) == list(instruction.uids) != []
         self.audit_liveness(event, quorum)
         self.take_stock(quorum)
@@ -158,20 +153,6 @@ class Auditor:
             self.under_way[one.uid] = one.node
             self.held.pop(one.uid, None)
         assert not self.held, "some held members were left behind"
-
-    def audit_release(
-        self, event: permit.Event, quorum: Quorum, released: list[PodUid], at_bind_before: Iterable[PodUid]
-    ) -> None:
-        """Whoever leaves held or posting without being bound there is released, once, and no other."""
-        assert len(released) == len(set(released)), "released twice in one step"
-        at_bind = self.held.keys() | self.under_way.keys()
-        assert not at_bind & set(released), "released, but still at bind"
-        assert self.state.held.keys() == self.held.keys()
-        assert self.state.posting.keys() == self.under_way.keys()
-        bound = self.confirmed.keys() | quorum.bound_to.keys()
-        left = set(at_bind_before) - at_bind - set(released)
-        asker = event.uid if isinstance(event, permit.BindRequested) else None
-        assert left <= bound | {asker}, "left without being bound or released"
 
     def audit_eviction(self, event: permit.Event, quorum: Quorum, victims: list[PodUid]) -> None:
         """Only a gang that was never whole is evicted, after the timeout, with nothing under way, each pod once."""

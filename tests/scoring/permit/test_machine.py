@@ -68,7 +68,7 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
                     self.flying.append(instruction)
                 case permit.Evict(uids=uids):
                     self.evictions.extend(uids)
-                case permit.Hold() | permit.Answer() | permit.Release() | permit.Nudge():
+                case permit.Answer() | permit.Nudge():
                     pass
 
     @precondition(lambda self: self.cache)
@@ -118,7 +118,7 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
         one = self.flying.pop(data.draw(st.integers(0, len(self.flying) - 1)))
         where = self.land(one)
         if where is None:
-            self.feed(permit.BindFailed(one.uid, "404", True, self.now_s))
+            self.feed(permit.BindFailed(one.uid, True, self.now_s))
         else:
             self.feed(permit.MemberBound(one.uid, where, self.now_s))
 
@@ -129,7 +129,7 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
         one = self.flying.pop(data.draw(st.integers(0, len(self.flying) - 1)))
         if took_effect:
             self.land(one)
-        self.feed(permit.BindFailed(one.uid, "timed out", False, self.now_s))
+        self.feed(permit.BindFailed(one.uid, False, self.now_s))
 
     @precondition(lambda self: any(p.node is None for p in self.api.values()))
     @rule(data=st.data(), node=st.sampled_from(NODES))
@@ -240,7 +240,7 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
     def teardown(self) -> None:
         """Once all outcomes are told and the deadline passed no call is open, and the log replays to the letter."""
         while self.flying:
-            self.feed(permit.BindFailed(self.flying.pop().uid, "the server shuts down", False, self.now_s))
+            self.feed(permit.BindFailed(self.flying.pop().uid, False, self.now_s))
         for _ in range(2):  # the calls' deadline, and the eviction's
             self.timer_fires()
         assert self.open == set(), "a call was never answered"

@@ -67,12 +67,7 @@ def bound(uid: str, *, at: float = 0.0, node: str = "") -> permit.MemberBound:
 
 
 def failed(uid: str, *, at: float = 0.0, terminal: bool = False) -> permit.BindFailed:
-    return permit.BindFailed(PodUid(uid), "500 etcdserver: request timed out", terminal, at)
-
-
-def hold(request: int, *, until: float = HOLD_S) -> permit.Hold:
-    """The call is held until the default deadline of a request made at time 0."""
-    return permit.Hold(permit.RequestId(request), until)
+    return permit.BindFailed(PodUid(uid), terminal, at)
 
 
 def post(uid: str, node: str = "") -> permit.PostBinding:
@@ -89,7 +84,7 @@ def all_of(kind: Callable[[tuple[PodUid, ...]], T]) -> Callable[[str], T]:
 
 
 ok = partial(no, reason=None)
-nudge, release, evict = all_of(permit.Nudge), all_of(permit.Release), all_of(permit.Evict)
+nudge, evict = all_of(permit.Nudge), all_of(permit.Evict)
 
 
 def changed(at: float, unusable: str = "") -> permit.GangChanged:
@@ -110,8 +105,7 @@ def left(request: int, at: float) -> permit.ClientGone:
 
 def holds(uid: str, request: int, wakes: str = "", *, at: float = 0.0) -> Step:
     """A member comes to bind and is held; the first one of a round wakes the others."""
-    waits = hold(request, until=at + HOLD_S)
-    return ask(uid, request, at=at), [waits, nudge(wakes)] if wakes else [waits]
+    return ask(uid, request, at=at), [nudge(wakes)] if wakes else []
 
 
 def commits(uid: str, request: int, posted: str, *, at: float = 0.0) -> Step:
@@ -120,7 +114,7 @@ def commits(uid: str, request: int, posted: str, *, at: float = 0.0) -> Step:
 
 
 def refused(uid: str, request: int, reason: Reason) -> Step:
-    return ask(uid, request), [no(request, reason), release(uid)]
+    return ask(uid, request), [no(request, reason)]
 
 
 def binds(uid: str, request: int, *, at: float = 0.0) -> Step:
@@ -128,7 +122,7 @@ def binds(uid: str, request: int, *, at: float = 0.0) -> Step:
 
 
 def fails(uid: str, request: int, *, at: float = 0.0, reason: Reason = Reason.COMMIT_FAILED) -> Step:
-    return failed(uid, at=at), [no(request, reason), release(uid)]
+    return failed(uid, at=at), [no(request, reason)]
 
 
 def play(script: Iterable[Step], state: PermitState = START) -> PermitState:
@@ -159,16 +153,16 @@ HELD_AGAIN: list[Step] = [*PARTIAL, holds("b", 4, "c", at=11)]
 RETRIED: list[Step] = [*HELD_AGAIN, commits("c", 5, "bc", at=12)]
 WHOLE: list[Step] = [*COMMITTED, binds("a", 1), binds("b", 2), binds("c", 3)]
 EVICTED: Step = due(110.0), [evict("a")]
-A_GONE: list[permit.Instruction] = [no(1, Reason.POD_DELETED), release("a")]
-ELSEWHERE: Step = bound("a", node="nx"), [no(1, Reason.POD_CHANGED), release("a")]
-TOO_LATE: list[permit.Instruction] = [no(4, Reason.QUORUM_TIMEOUT), release("b"), evict("a")]
+A_GONE: list[permit.Instruction] = [no(1, Reason.POD_DELETED)]
+ELSEWHERE: Step = bound("a", node="nx"), [no(1, Reason.POD_CHANGED)]
+TOO_LATE: list[permit.Instruction] = [no(4, Reason.QUORUM_TIMEOUT), evict("a")]
 A_LEAVES: Step = deleted("a", 1.0), A_GONE
-BOTH_LEAVE: Step = deleted("a", 1.0), [*A_GONE, no(2, Reason.INCOMPLETE), release("b")]
+BOTH_LEAVE: Step = deleted("a", 1.0), [*A_GONE, no(2, Reason.INCOMPLETE)]
 B_FAILED: list[Step] = [*COMMITTED, fails("b", 2), binds("a", 1)]
 
 
 def fail_both(reason: Reason) -> list[permit.Instruction]:
-    return [no(1, reason), no(2, reason), release("ab")]
+    return [no(1, reason), no(2, reason)]
 
 
 def steps(*script: Step) -> tuple[Step, ...]:
@@ -209,7 +203,7 @@ SCRIPTS: dict[str, tuple[Step, ...]] = {
     "confirmed before the cache knows: success at once": steps(*COMMITTED, binds("a", 1), (ask("a", 4), [ok(4)])),
     "a held member asked for again: the first call fails, the new one is held for its node and time": steps(
         *HELD_PAIR,
-        (ask("a", 4, at=5, node="nx"), [no(1, Reason.POD_CHANGED), hold(4, until=35)]),
+        (ask("a", 4, at=5, node="nx"), [no(1, Reason.POD_CHANGED)]),
         (ask("c", 5, at=6), [post("a", "nx"), post("b"), post("c")]),
     ),
     "a member under way asked for again on the same node: the new call gets the outcome": steps(
@@ -241,10 +235,10 @@ SCRIPTS: dict[str, tuple[Step, ...]] = {
         TRIO, holds("a", 1, "bc", at=10), holds("b", 2, at=0), (due(30.0), fail_both(Reason.QUORUM_TIMEOUT))
     ),
     "a member that comes after the deadline does not save the others": steps(
-        *HELD_PAIR, (ask("c", 3, at=30), [*fail_both(Reason.QUORUM_TIMEOUT), *(hold(3, until=60), nudge("ab"))])
+        *HELD_PAIR, (ask("c", 3, at=30), [*fail_both(Reason.QUORUM_TIMEOUT), nudge("ab")])
     ),
     "room of a held member was taken": steps(
-        *HELD_PAIR, (ask("c", 3, unusable="a"), [*(no(r, Reason.ROOM_TAKEN) for r in (1, 2, 3)), release("abc")])
+        *HELD_PAIR, (ask("c", 3, unusable="a"), [*(no(r, Reason.ROOM_TAKEN) for r in (1, 2, 3))])
     ),
     "room of the new member was taken, before quorum": steps(
         TRIO, holds("a", 1, "bc"), (ask("b", 2, unusable="b"), fail_both(Reason.ROOM_TAKEN))
@@ -290,7 +284,7 @@ SCRIPTS: dict[str, tuple[Step, ...]] = {
         *HELD_PAIR, quorum("bcd", need=3), (due(1.0), A_GONE)
     ),
     "the last pods of the gang are gone": steps(
-        *HELD_PAIR, NO_MEMBERS, (changed(0.0), [*A_GONE, no(2, Reason.POD_DELETED), release("b")])
+        *HELD_PAIR, NO_MEMBERS, (changed(0.0), [*A_GONE, no(2, Reason.POD_DELETED)])
     ),
     "leadership lost": steps(
         *HELD_PAIR,
@@ -309,26 +303,24 @@ SCRIPTS: dict[str, tuple[Step, ...]] = {
     "the minimum grows": steps(PAIR, holds("a", 1, "b"), TRIO, holds("b", 2), commits("c", 3, "abc")),
     # Clients that leave.
     "a held member whose client left is not bound": steps(
-        *HELD_PAIR, (left(1, 1.0), [release("a")]), holds("c", 3), commits("a", 4, "abc")
+        *HELD_PAIR, (left(1, 1.0), []), holds("c", 3), commits("a", 4, "abc")
     ),
     "a later held member's client leaves, the earlier one stays": steps(
-        *HELD_PAIR, (left(2, 1.0), [release("b")]), holds("c", 3), commits("b", 4, "abc")
+        *HELD_PAIR, (left(2, 1.0), []), holds("c", 3), commits("b", 4, "abc")
     ),
     "a client that left while its Binding was under way is owed nothing": steps(
         *COMMITTED, (left(1, 1.0), []), (bound("a"), [])
     ),
     "a client that was answered before leaves": steps(*COMMITTED, binds("a", 1), (left(1, 1.0), [])),
     "the first client of the round left: the next held member wakes the siblings again": steps(
-        TRIO, holds("a", 1, "bc"), (left(1, 1.0), [release("a")]), holds("b", 2, "ac")
+        TRIO, holds("a", 1, "bc"), (left(1, 1.0), []), holds("b", 2, "ac")
     ),
     # Bindings that fail.
     "one Binding fails: the others go on, and it is posted at once when it comes again": steps(
         *B_FAILED, commits("b", 4, "b"), binds("c", 3), binds("b", 4)
     ),
     "a failure of a member that is not under way says nothing": steps(*HELD_PAIR, (failed("a", terminal=True), [])),
-    "a failure that no call waits for only releases": steps(
-        *COMMITTED, (left(1, 1.0), []), (failed("a"), [release("a")])
-    ),
+    "a failure that no call waits for is answered to none": steps(*COMMITTED, (left(1, 1.0), []), (failed("a"), [])),
     "a member under way is deleted: its call fails at once, its outcome is ignored": steps(
         *COMMITTED, quorum("bcd", need=3), A_LEAVES, (bound("a"), []), binds("b", 2)
     ),
@@ -341,7 +333,7 @@ SCRIPTS: dict[str, tuple[Step, ...]] = {
         holds("b", 4, "d"),
         (
             failed("c", terminal=True),
-            [no(3, Reason.COMMIT_FAILED), release("c"), no(4, Reason.INCOMPLETE), release("b")],
+            [no(3, Reason.COMMIT_FAILED), no(4, Reason.INCOMPLETE)],
         ),
     ),
     "a member that failed may come again: the others wait for it": steps(
@@ -404,7 +396,7 @@ SCRIPTS: dict[str, tuple[Step, ...]] = {
         *RETRIED,
         (due(115.0), []),
         binds("b", 4, at=116),
-        (failed("c", at=117), [no(5, Reason.COMMIT_FAILED), release("c"), evict("ab")]),
+        (failed("c", at=117), [no(5, Reason.COMMIT_FAILED), evict("ab")]),
     ),
     "made whole in time: never evicted": steps(*RETRIED, binds("b", 4, at=92), binds("c", 5, at=93), (due(500.0), [])),
     "a started gang that lost a member is never evicted": steps(
@@ -448,6 +440,10 @@ def test_script(script: tuple[Step, ...]) -> None:
 DEADLINES: dict[str, tuple[float | None, list[Step]]] = {
     "nothing waits": (None, []),
     "the earliest held call": (30.0, [TRIO, holds("a", 1, "bc", at=9), *HELD_PAIR[2:]]),
+    "a held call that came again": (
+        35.0,
+        [TRIO, holds("a", 1, "bc"), (ask("a", 2, at=5), [no(1, Reason.POD_CHANGED)])],
+    ),
     "Bindings under way have no deadline": (None, COMMITTED),
     "a partial gang": (110.0, PARTIAL),
     "a held call before the eviction": (41.0, HELD_AGAIN),

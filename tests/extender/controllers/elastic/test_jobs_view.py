@@ -89,30 +89,6 @@ async def test_reports_become_a_wish_and_the_wish_workers() -> None:
         assert here.world.counted("reports_total", outcome="accepted") == 1.0
 
 
-async def test_reports_and_the_queue_take_turns() -> None:
-    """A job grows as its loss falls, gives a worker up for a gang that has none, and gets it back."""
-    elastic = {"metrics": {**METRICS, "workers_step": 1}}
-    async with site(reports={"port": 0}, elastic=elastic) as here:
-        limits = {"netgang.io/min-workers": "1", "netgang.io/max-workers": "3"}
-        await here.runs("low", 1, least=1, annotations={**LOSS, **limits})
-        for workers in (2, 3):
-            await here.world.settle(2.0)
-            first = 51 * (workers - 2)
-            await tell(here, "low", [4.0 - step / 50 for step in range(first, first + 51)], first=first)
-            await here.until(f"low has {workers}", lambda wanted=workers: len(here.on_nodes("low")) == wanted)
-        here.create("heavy", 6, least=6)  # 8 CPUs, of which 3 are used
-        await here.until("heavy runs", lambda: (len(here.on_nodes("heavy")), here.workers("low")) == (6, 2))
-        here.end("heavy")
-        await here.until("low has 3 again", lambda: here.on_nodes("low") == [0, 1, 2])
-        changes = (await here.world.get("/v1/jobs/default/low")).json()["changes"]
-        assert [(one["before"], one["after"], one["who"], one["for"]) for one in changes] == [
-            (1, 2, "metrics", None),
-            (2, 3, "metrics", None),
-            (3, 2, "queue", "default/heavy"),
-            (2, 3, "queue", None),
-        ]
-
-
 ASKED = {  # case: (path, status)
     "no such job": ("/v1/jobs/default/none", 404),
     "another kind": ("/v1/jobs/default/low?kind=TFJob", 404),

@@ -10,7 +10,6 @@ import pytest
 
 from extender.errors import ApiError, ApiUnavailableError, NotFoundError
 from scoring import PodUid
-from scoring.model.reasons import Reason
 from tests.extender.scheduling.world import NO_BUDGET, PARTIAL_S, Object, World, node_json, running, unfinished
 
 pytestmark = pytest.mark.looptime
@@ -56,20 +55,6 @@ async def test_a_gang_that_never_started_is_evicted_after_its_time() -> None:
         await world.settle(4.0)
         assert world.api.evictions == [uid]
         assert world.counted("evictions_total", reason="partial") == 1.0
-
-
-async def test_a_started_gang_that_loses_a_member_is_not_broken() -> None:
-    """It was whole once: its successor waits as long as it takes, and nothing is evicted (docs/safety.md S8)."""
-    async with running(N1, N2) as world:
-        first, second = await world.planned_gang("g", 2, cpu="3")
-        await world.bind_and_settle(first, second)
-        place = world.bound()[second]
-        world.delete(second)
-        world.occupy(place)
-        world.pod(second, gang="g", size=2, cpu="3")
-        await world.settle(PARTIAL_S * 3)
-        assert world.refusal(second) is Reason.NO_ROOM
-        assert (world.api.evictions, world.node_of(first) is not None) == ([], True)
 
 
 async def test_nothing_is_evicted_soon_after_the_start() -> None:

@@ -61,42 +61,6 @@ async def test_a_member_on_a_node_that_does_not_answer(kind: str) -> None:
         assert (world.api.evictions, world.api.calls["patch_object"]) == ([], 0)
 
 
-async def test_a_successor_takes_the_place_of_a_pod_that_never_leaves() -> None:
-    """The taint manager has deleted it, its kubelet never answers; a Job creates another, which is placed elsewhere."""
-    async with running(*NODES, node_lost_s=LOST_S) as world, started(world, annotations={}) as operator:
-        node = await silenced(world, operator)
-        world.change("job-1", deleting=True)
-        operator.create(1, name="job-1b")
-        await world.settle(4.0)
-        assert world.bound()["job-1b"] != node
-        assert explained(world) == ""
-        world.api.remove("job-1")
-        operator.size = 0
-
-
-async def test_a_kubelet_that_rejects_what_was_bound() -> None:
-    """Phase Failed, OutOfcpu: the member is lost, and its successor takes its place (docs/safety.md S13)."""
-    async with running(*NODES) as world, started(world, annotations={}) as operator:
-        world.change("job-1", phase="Failed")
-        await world.settle(PATIENCE_S + 3.0)
-        assert "it failed on node" in explained(world)
-        assert "Waiting for its owner to create 1 new pod" in explained(world)
-        operator.create(1, name="job-1b")
-        await world.settle(4.0)
-        assert "job-1b" in world.bound()
-        assert explained(world) == ""
-
-
-async def test_a_wait_for_room_is_explained() -> None:
-    async with running(*NODES[:3]) as world, started(world, annotations={}) as operator:
-        node = world.bound()["job-1"]
-        world.api.remove(node, kind="Node")
-        await loses(world, for_s=PATIENCE_S + 5.0)
-        assert f"its node {node} is gone" in explained(world)
-        assert "takes its place, as soon as there is room beside the others" in explained(world)
-        assert len(world.bound()) == operator.size - 1
-
-
 @pytest.mark.parametrize(("annotations", "least"), [({"netgang.io/repair": "none"}, 3), ({}, 2)])
 async def test_gangs_of_which_nothing_is_said(annotations: dict[str, str], least: int) -> None:
     """They want none, or can do without the member."""
