@@ -1,7 +1,6 @@
 """Commands that ask a running netgang: the queue, jobs, why a gang waits, what would be if, and the network."""
 
 import json
-import re
 import sys
 from collections import Counter
 from enum import StrEnum
@@ -21,7 +20,6 @@ from extender.errors import ConfigError
 _supposing: Final = partial(option, rich_help_panel="What would be different; jobs, nodes and settings may be repeated")
 _Several: TypeAlias = list[str] | None
 _WHAT_IF_S: Final = 120.0  # Plans of a large cluster, behind those of others
-_SECONDS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
 class QueueState(StrEnum):
@@ -144,9 +142,12 @@ class Supposing(msgspec.Struct, frozen=True):
         """The body of /v1/what-if, and notes on what is not known. Errors: ConfigError."""
         from cli.manifest import alike, read_manifest, submitted
         from extender.settings.reading import unfold
+        from scoring.model.gang import duration_s
 
-        if (time := re.fullmatch(r"(\d+(?:\.\d+)?)([smhd]?)", self.advance or "0")) is None:
-            raise ConfigError(f"--advance {self.advance}: write a time such as 90s, 10m, 2h or 1d")
+        try:
+            advance_s = 0.0 if self.advance is None else duration_s(self.advance)
+        except ValueError as error:
+            raise ConfigError(f"--advance {self.advance} {error}") from error
         settings: dict[str, Any] = {}
         for text in self.set or ():
             name, equals, value = text.partition("=")
@@ -157,7 +158,7 @@ class Supposing(msgspec.Struct, frozen=True):
             except ValueError:
                 settings[name] = value  # A word
         body: dict[str, Any] = {"remove_jobs": self.remove_job, "cordon": self.cordon, "uncordon": self.uncordon}
-        body |= {"advance_s": float(time[1]) * _SECONDS[time[2]], "settings": unfold(settings)}
+        body |= {"advance_s": advance_s, "settings": unfold(settings)}
         body = {name: value for name, value in body.items() if value}
         notes: list[str] = []
         if (self.pods is None) is not (self.request is None):

@@ -21,7 +21,7 @@ from extender.ports import SystemClock
 from extender.settings.settings import Settings
 from scoring.explain.queue_report import PlanOfFiles, planned_gangs, report
 from scoring.model import Policy, Snapshot
-from scoring.network.matrix import METRICS, MeasurementTable
+from scoring.network.matrix import METRICS
 from scoring.plan import Plan, plan
 
 
@@ -80,11 +80,7 @@ def filled_cache(cluster: Path, mesh: Path | None, settings: Settings, *, now_s:
     fill(cache, saved, now_s=now_s)
     if mesh is not None:
         batch = read_mesh(mesh, now_s=now_s)
-        given = Given(
-            {"file": MeasurementTable.from_measurements(batch.measurements)},
-            (tuple(batch.endpoints),),
-            tuple(saved.nodes),
-        )
+        given = Given({"file": batch.measurements}, (batch.endpoints,), tuple(saved.nodes))
         cache.set_network(build(given, None, settings.network, zone_fallback=False, now_s=now_s).matrix)
     return cache
 

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from cli.output import NONE, columns, print_lines, safe
 from client.documents import NodeLink
-from extender.schemas import AgentsAmiss, Job, JobInFull, JobList, LinkInFull, Network
+from extender.schemas import Job, JobInFull, JobList, LinkInFull, Network
 from scoring.explain.gang import Explained
 from scoring.explain.queue_report import AdmittedGang, PlaceInQueue, PlanOfFiles, Queue, QueuedGang, WaitingGang
 from scoring.explain.words import counted, duration_text, moment_text, some, value_text
@@ -171,16 +171,8 @@ def health(console: Console, network: Network) -> RenderableType:
         lines.append(f"probe: {probe.reporting} of {of} agents report and get answers")
         troubles = ((probe.silent, "silent"), (probe.unanswered, "without any answer"))
         for amiss, words in (*troubles, (probe.absent, "nodes without an agent")):
-            lines += [f"probe: {amiss.count} {words}{amiss_text(amiss)}"] if amiss.count else []
+            lines += [f"probe: {amiss.count} {words}{amiss.where}"] if amiss.count else []
     return Group(*[safe(console, line) for line in lines])
-
-
-def amiss_text(amiss: AgentsAmiss) -> str:
-    """Since when, if that is known, the first nodes, how many more there are, and the zone if all are of one."""
-    began_s, more = amiss.since_s, amiss.count - len(amiss.nodes)
-    since = "" if began_s is None else f" since {datetime.fromtimestamp(began_s, UTC):%Y-%m-%d %H:%M:%S} UTC"
-    names = ", ".join(amiss.nodes) + (f" and {more} more" if more > 0 else "")
-    return f"{since}: {names}{f'; all in zone {amiss.zone}' if amiss.zone is not None else ''}"
 
 
 def links_table(console: Console, links: Sequence[NodeLink]) -> RenderableType:

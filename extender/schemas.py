@@ -6,6 +6,7 @@ is left out; `None` and NaN are written as null.
 """
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Annotated
 
 import msgspec
@@ -204,8 +205,7 @@ class SourcesStatus(msgspec.Struct, frozen=True):
     version: int
     published_at_s: float | None  # Unix seconds.
     sources: tuple[Source, ...]
-    known_pairs: Mapping[str, int]  # metric → directed pairs of endpoints with a value.
-    pairs: Mapping[str, PairCounts]  # metric → the same by age.
+    pairs: Mapping[str, PairCounts]  # metric → directed pairs of endpoints with a value, by its age.
     mapping: MappedNodes | None
     crash: str | None  # An error that netgang did not expect.
 
@@ -217,6 +217,14 @@ class AgentsAmiss(msgspec.Struct, frozen=True):
     since_s: float | None  # Unix seconds, of the first; null: not known.
     nodes: tuple[str, ...]
     zone: str | None
+
+    @property
+    def where(self) -> str:
+        """Since when, if that is known, the first nodes, how many more there are, and the zone if all are of one."""
+        since_s, more = self.since_s, self.count - len(self.nodes)
+        since = "" if since_s is None else f" since {datetime.fromtimestamp(since_s, UTC):%Y-%m-%d %H:%M:%S} UTC"
+        names = ", ".join(self.nodes) + (f" and {more} more" if more > 0 else "")
+        return f"{since}: {names}{f'; all in zone {self.zone}' if self.zone is not None else ''}"
 
 
 class ProbeAgents(msgspec.Struct, frozen=True):

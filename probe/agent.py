@@ -8,6 +8,7 @@ does not go on sending and answering. One line in the log for each change, at mo
 import random
 import select
 import socket
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from logging import getLogger
@@ -18,7 +19,7 @@ from probe.burst import BurstRunner
 from probe.documents import Assignment
 from probe.exchange import Exchange, pause_s
 from probe.prober import SPREAD, Prober
-from probe.session import BURSTS_KEPT_S, LINKS_KEPT_S, Batches, LastKnown
+from probe.session import BURSTS_KEPT_S, LINKS_KEPT_S, MOST_WINDOWS, LastKnown, Window, links_of
 from probe.udp import MachineClock, UdpSocket, clock_error
 
 KEEP_S: Final = 900.0
@@ -42,12 +43,11 @@ class ProbeAgent:
     def __post_init__(self) -> None:
         self._chance = random.Random()  # noqa: S311 - spreads agents
         self._prober = Prober(self.clock, self.answering, self.asking)
-        self._batches = Batches()
+        self._unreported: deque[Mapping[str, Window]] = deque(maxlen=MOST_WINDOWS)
         self._memory = LastKnown[Sequence[float]](LINKS_KEPT_S)
         self._burst_memory = LastKnown[Mapping[str, Any]](BURSTS_KEPT_S)
         self._resends = self._resends_bursts = False
         self._throughput = False
-        self._mark = 0
         self._since_s = self.clock.unix_ns() / 1e9
         self._sequence = 0
         self._report_s = self._reported_s = self._assigned_s = self.clock.monotonic_s()
@@ -87,15 +87,14 @@ class ProbeAgent:
     def _report(self, now_s: float) -> None:
         error_s, synchronized = clock_error()
         self._prober.set_clock_error(error_s, synchronized=synchronized)
-        self._batches.add(self._prober.close())
-        links, self._mark = self._batches.links()
+        self._unreported.append(self._prober.close())
         self._sequence += 1
         self._reported_s = now_s
         body = documents.report(
             self._memory.at(now_s) if self._resends else {},
             self._burst_memory.at(now_s) if self._resends_bursts else {},
             node=self.node, since_s=self._since_s, sequence=self._sequence, reflector_port=self.answering.port,
-            links=links, **(self.bursts.said() if self._throughput else {}),
+            links=links_of(self._unreported), **(self.bursts.said() if self._throughput else {}),
         )  # fmt: skip
         self.exchange.submit(body, now_s=now_s)
 
@@ -117,7 +116,7 @@ class ProbeAgent:
             return
         resend, resent = outcome.assignment.resend, self._resends
         if resent or not resend:  # a new leader takes windows of links only together with what is known of them
-            self._batches.taken(self._mark)
+            self._unreported.clear()  # all of it was in the report: the next is made once this one's outcome is here
         self._resends = resend
         self._resends_bursts = resend and outcome.assignment.throughput  # which netgang without bursts would refuse
         self._failures, self._assigned_s = 0, now_s

@@ -60,8 +60,7 @@ _EXTRA_PADDING: Final = 1
 _UNRECOGNIZED: Final = 0x80
 _MALFORMED: Final = 0x40
 SYNCHRONIZED: Final = 0x8000  # Bit S of an error estimate: the clock is synchronised with UTC
-MOST_SESSIONS: Final = 1024  # Far above the twenty peers; a peer that opens ever new ones loses its own oldest
-MOST_OF_ONE: Final = 8  # Sessions of one address
+MOST_OF_ONE: Final = 8  # Sessions of one address, of which netgang names 128 at most; one more costs it its own oldest
 
 
 class ReflectorAnswer(NamedTuple):
@@ -150,11 +149,7 @@ class SessionReflector:
         session = session_of(datagram) if address in self._allowed else None
         if session is None:
             return None
-        mine = self._sessions.get(address)
-        if mine is None:
-            if len(self._sessions) * MOST_OF_ONE >= MOST_SESSIONS:
-                self._sessions.clear()
-            mine = self._sessions[address] = OrderedDict()
+        mine = self._sessions.setdefault(address, OrderedDict())
         sequence = mine.pop((port, session), 0)
         mine[port, session] = (sequence + 1) & 0xFFFFFFFF
         if len(mine) > MOST_OF_ONE:

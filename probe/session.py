@@ -15,8 +15,8 @@ One-way loss is what the reflector's numbers say of each gap between two answers
 repeats the sender's: as long as both are always equal, the direction is not known.
 """
 
-from collections import OrderedDict, deque
-from collections.abc import Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
@@ -104,33 +104,14 @@ class LastKnown(Generic[_T]):
         return {key: entry for key, entry in aged.items() if entry[0] <= self._kept_s}
 
 
-class Batches:
-    """Windows by peer (node's name), in the order of time."""
-
-    def __init__(self) -> None:
-        self._batches: deque[Mapping[str, Window]] = deque(maxlen=MOST_WINDOWS)
-        self._first = 0  # Number of the oldest, counted since the start
-
-    def add(self, windows: Mapping[str, Window]) -> None:
-        """Keep another batch."""
-        self._first += len(self._batches) == MOST_WINDOWS
-        self._batches.append(windows)
-
-    def links(self) -> tuple[list[dict[str, Any]], int]:
-        """Figures of all links with anything to report, and a mark for `taken`."""
-        windows: dict[str, list[Window]] = {}
-        for batch in self._batches:
-            for peer, window in batch.items():
-                if window.answered or window.lost or window.suspect:
-                    windows.setdefault(peer, []).append(window)
-        links = [figures(peer, merged(several)) for peer, several in sorted(windows.items())]
-        return links, self._first + len(self._batches)
-
-    def taken(self, mark: int) -> None:
-        """Forget what netgang has: everything before the mark."""
-        while self._batches and self._first < mark:
-            self._batches.popleft()
-            self._first += 1
+def links_of(batches: Iterable[Mapping[str, Window]]) -> list[dict[str, Any]]:
+    """Figures of all links with anything to report; `batches`: windows by peer (node's name), in the order of time."""
+    windows: dict[str, list[Window]] = {}
+    for batch in batches:
+        for peer, window in batch.items():
+            if window.answered or window.lost or window.suspect:
+                windows.setdefault(peer, []).append(window)
+    return [figures(peer, merged(several)) for peer, several in sorted(windows.items())]
 
 
 LATER_S: Final = 1.0  # Lost is what was overtaken by so much; reordering on a network is a thousand times shorter

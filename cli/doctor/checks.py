@@ -17,9 +17,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from cli.doctor.facts import CONFINING, Facts, Json, ServiceAddress, needed
-from cli.tables import amiss_text
 from extender.leadership.lease_loop import LEADER
-from extender.settings.settings import COMMIT_TIMEOUT_S, LEASE_NAME, LeaderElection, Settings, longest_bind_s
+from extender.settings.settings import COMMIT_TIMEOUT_S, LEASE_NAME, Settings, longest_bind_s
 from scoring import NO_ZONE
 from scoring.explain import words
 from scoring.model.gang import duration_s
@@ -79,7 +78,7 @@ def _running(seen: Facts) -> Iterator[Finding]:
     if replicas is None:
         return
     leads = lease is not None and lease.holder != "" and lease.renewed
-    led = leads or seen.settings.leader_election is LeaderElection.OFF
+    led = leads or not seen.settings.leader_election
     if seen.gated and not (led and any(replica.ready for replica in replicas)):
         what = f"{len(seen.gated)} pods wait at netgang's gate, and no netgang acts: {_some(seen.gated)}"
         fix = "bring netgang back; or netgang uninstall, which releases them (docs/start/install.md)"
@@ -88,7 +87,7 @@ def _running(seen: Facts) -> Iterator[Finding]:
         what = "no pod of netgang's is ready: gangs do not start, and gated pods stay where they are"
         fix = "kubectl -n NAMESPACE describe deployment netgang; kubectl logs deploy/netgang"
         yield error("not-running", what, fix)
-    if seen.settings.leader_election is LeaderElection.OFF:
+    if not seen.settings.leader_election:
         return
     look = f"look at the logs of netgang's pods and at the Lease {LEASE_NAME}"
     if lease is None:
@@ -154,7 +153,7 @@ def _probe(seen: Facts) -> Iterator[Finding]:
         ("probe-unanswered", probe.unanswered, "report, and no packet of theirs is answered", passes),
     ):
         if amiss.count:
-            what = f"{amiss.count} of {of} agents {trouble}{amiss_text(amiss)}"
+            what = f"{amiss.count} of {of} agents {trouble}{amiss.where}"
             yield warning(id_, what, f"{fix} (docs/how-to/no-perfsonar.md)")
 
 

@@ -23,7 +23,7 @@ from extender.kube.own_objects import ROLE_LABEL, STARTED_GANGS
 from extender.leadership.election import LeaseTimes
 from extender.schemas import NetworkSources, ProbeAgents, Readiness
 from extender.settings.reading import from_environment, merge
-from extender.settings.settings import LEASE_NAME, LeaderElection, Settings
+from extender.settings.settings import LEASE_NAME, Settings
 from scoring.model import Node
 
 _T = TypeVar("_T")
@@ -108,7 +108,7 @@ def spec_of(resource: Json | None) -> Json:
 
 def needed(settings: Settings) -> frozenset[calls.Right]:
     """The rights that netgang needs, those in its own namespace among them."""
-    leading = calls.LEADING if settings.leader_election is LeaderElection.ON else frozenset()
+    leading = calls.LEADING if settings.leader_election else frozenset()
     return calls.CALLS | calls.STARTED | leading
 
 

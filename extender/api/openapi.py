@@ -81,17 +81,19 @@ def _records(*kinds: Any) -> Iterator[type]:
 
 
 def texts_of_fields(kind: type) -> Iterator[tuple[str, str]]:
-    """(field, text beside or below it in the source) of a record or a group of settings, and of what it extends."""
+    """(field or member, text beside or below it in the source) of a record or enumeration and of what it extends."""
     for base in reversed([cls for cls in kind.__mro__ if cls.__module__.startswith(("extender.", "scoring."))]):
         source = inspect.getsource(base)
         lines, [written] = source.splitlines(), ast.parse(source).body
         assert isinstance(written, ast.ClassDef)
         for field, below in zip_longest(written.body, written.body[1:]):
-            match field, below:
-                case ast.AnnAssign(target=ast.Name(name)), ast.Expr(ast.Constant(str(text))):
+            if not isinstance(field, ast.AnnAssign | ast.Assign):
+                continue
+            match field.target if isinstance(field, ast.AnnAssign) else field.targets[0], below:
+                case ast.Name(name), ast.Expr(ast.Constant(str(text))):
                     yield name, inspect.cleandoc(text)
-                case ast.AnnAssign(target=ast.Name(name), end_lineno=int(end)), _:
-                    if text := lines[end - 1].partition("  # ")[2]:
+                case ast.Name(name), _:
+                    if text := lines[(field.end_lineno or 0) - 1].partition("  # ")[2]:
                         yield name, text
                 case _:
                     pass

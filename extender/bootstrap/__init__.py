@@ -33,7 +33,7 @@ from extender.settings import network
 from extender.settings.settings import HOME, Settings, own_pod
 from extender.signed_notes import NoteReader, Notes, notes_of
 
-__all__ = ["Service", "embedded", "empty_cache", "fill", "following", "in_memory", "live", "sources_of"]
+__all__ = ["Service", "embedded", "empty_cache", "fill", "following", "in_memory", "live", "open_sources"]
 
 
 @asynccontextmanager
@@ -47,7 +47,7 @@ async def live(settings: Settings, *, limits: Limits = LIMITS) -> AsyncIterator[
         reviews = None
         if settings.reports.port is not None:
             reviews = await stack.enter_async_context(KubeReviews(server, concurrency=FEW))
-        sources = [await stack.enter_async_context(closing(polled)) for polled in sources_of(settings)]
+        sources = await stack.enter_async_context(open_sources(settings))
         stands = await stack.enter_async_context(
             candidacy(settings, server, rng, environment=os.environ, host=socket.gethostname())
         )
@@ -97,27 +97,24 @@ def reflectors_of(
     }  # fmt: skip
 
 
-def sources_of(settings: Settings) -> list[Polled]:
-    """The adapters for the configured sources; the first of a kind has the kind's name, others a number behind it."""
-    seen: Counter[str] = Counter()
-    adapters = []
-    for source in settings.network.sources:
-        seen[source.kind] += 1
-        name = source.kind if seen[source.kind] == 1 else f"{source.kind}-{seen[source.kind]}"
-        # One `stat` of a file costs nothing.
-        interval_s = 5.0 if isinstance(source, network.FileSource) else source.interval_s
-        adapters.append(Polled(source_of(source, name), interval_s))
-    return adapters
-
-
 @asynccontextmanager
-async def closing(polled: Polled) -> AsyncIterator[Polled]:
-    """The source, for a block at whose end its connections end."""
-    try:
-        yield polled
-    finally:
-        if hasattr(polled.source, "aclose"):
-            await polled.source.aclose()
+async def open_sources(settings: Settings) -> AsyncIterator[list[Polled]]:
+    """The configured sources, for a block at whose end their connections end.
+
+    The first of a kind has the kind's name, others a number behind it.
+    """
+    seen: Counter[str] = Counter()
+    sources = []
+    async with AsyncExitStack() as stack:
+        for source in settings.network.sources:
+            seen[source.kind] += 1
+            adapter = source_of(source, source.kind if seen[source.kind] == 1 else f"{source.kind}-{seen[source.kind]}")
+            if hasattr(adapter, "aclose"):
+                stack.push_async_callback(adapter.aclose)
+            # One `stat` of a file costs nothing.
+            interval_s = 5.0 if isinstance(source, network.FileSource) else source.interval_s
+            sources.append(Polled(adapter, interval_s))
+        yield sources
 
 
 def source_of(settings: network.Source, name: str) -> NetworkSource:
@@ -146,8 +143,7 @@ async def embedded(settings: Settings) -> AsyncIterator[Service]:
     """The service over the saved cluster `settings.snapshot`, in memory. Errors: ConfigError for a bad file."""
     assert settings.snapshot is not None
     saved = read_cluster(settings.snapshot, zone_label=settings.zone_label)
-    async with AsyncExitStack() as stack:
-        sources = [await stack.enter_async_context(closing(polled)) for polled in sources_of(settings)]
+    async with open_sources(settings) as sources:
         yield in_memory(settings, saved, sources=sources)
 
 

@@ -27,7 +27,7 @@ from extender.kube.reflector import Reflector
 from extender.kube.transport import FEW, Transport
 from extender.leadership.election import Election, LeaseTimes
 from extender.leadership.lease_loop import Candidacy, FencedApi, Leadership
-from extender.network.probe_agents import ProbeOptions
+from extender.network.probe_agents import INTERVAL_S
 from extender.network.probe_bursts import BurstOptions
 from extender.network.refresh import Polled
 from extender.ports import Clock, ClusterApi, Reviews, TextStore
@@ -39,7 +39,7 @@ from extender.scheduling.answered_pods import Parking
 from extender.scheduling.held_binds import Binds, NodeHealth
 from extender.scheduling.planner_loop import Planner, at_once
 from extender.scheduling.verbs import Verbs
-from extender.settings.settings import COMMIT_TIMEOUT_S, HOME, LEASE_NAME, LeaderElection, Settings, own_pod
+from extender.settings.settings import COMMIT_TIMEOUT_S, HOME, LEASE_NAME, Settings, own_pod
 from extender.signed_notes import NoteReader, Notes
 
 
@@ -53,7 +53,7 @@ class Limits(msgspec.Struct, frozen=True):
     admit_timeout_s: float = 60.0  # How long an admitted gang may take to come to bind
     repin_timeout_s: float = 300.0  # How long all nodes that a pod was admitted to may stay full before it is removed
     writes_per_s: float = 1000.0  # Most patches a second (gates removed, parked pods woken)
-    probe: ProbeOptions = msgspec.field(default_factory=ProbeOptions)
+    probe_interval_s: float = INTERVAL_S  # Between two reports of one agent, while they are few
     bursts: BurstOptions = msgspec.field(default_factory=BurstOptions)
 
 
@@ -118,7 +118,7 @@ async def candidacy(
     settings: Settings, server: ApiServer, rng: random.Random, *, environment: Mapping[str, str], host: str
 ) -> AsyncIterator[Candidacy | None]:
     """`None`: there is no election. The identity is new with each process: none is taken for its predecessor."""
-    if settings.leader_election is LeaderElection.OFF:
+    if not settings.leader_election:
         yield None
         return
     (ours, name), times = own_pod(environment), LeaseTimes.for_duration(settings.lease.duration_s)

@@ -91,7 +91,8 @@ class Probing:
             first=lambda: zones_of_waiting(cache.snapshot(), common.planner.policy),
             count=common.telemetry.probe_burst,
         )
-        agents = Agents(common.clock, common.limits.probe, bursts=bursts if chosen.throughput.enabled else None)
+        interval_s = common.limits.probe_interval_s
+        agents = Agents(common.clock, interval_s, bursts=bursts if chosen.throughput.enabled else None)
         account = f"system:serviceaccount:{chosen.service_account.replace('/', ':')}"
         self.port = ProbePort(agents, AgentPods(common.api.get_pod, common.clock), account)
         source = ProbeSource(

@@ -10,7 +10,7 @@ import base64
 import ssl
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import httpx
 
@@ -32,13 +32,6 @@ def verification(*, ca_file: Path | None, insecure: bool) -> ssl.SSLContext:
         except OSError as error:  # ssl.SSLError is one
             raise ConfigError(f"ca_file {ca_file}: {error}; accepted: a PEM file") from error
     return context
-
-
-class HttpReply(NamedTuple):
-    """A good answer."""
-
-    headers: httpx.Headers
-    body: bytearray
 
 
 class HttpClient:
@@ -65,8 +58,8 @@ class HttpClient:
         )
         self.aclose = self._client.aclose
 
-    async def ask(self, method: str, path: str, **content: Any) -> HttpReply:
-        """A good answer, with our credentials. Errors: NetworkSourceError names address and cause."""
+    async def ask(self, method: str, path: str, **content: Any) -> bytearray:
+        """The body of a good answer, with our credentials. Errors: NetworkSourceError names address and cause."""
         server, where = self.server, self.where(path)
         headers: dict[str, str] = {}
         secrets: tuple[str, ...] = ()  # a server may echo them
@@ -98,7 +91,7 @@ class HttpClient:
             raise NetworkSourceError(f"{where}: status {response.status_code}{hint}: {_shown(response, body, secrets)}")
         if len(body) > server.body_limit_bytes:
             raise NetworkSourceError(f"{where}: the answer has more than {server.body_limit_bytes} bytes")
-        return HttpReply(response.headers, body)
+        return body
 
     def where(self, path: str) -> str:
         """The address below which `path` is, for texts."""

@@ -12,15 +12,13 @@ Rules:
 - A text that is exactly a grid's name means that grid alone; any other is a pattern in which `*`, `?` and `[…]` stand
   for characters. A metric that names grids uses these alone; one that names none uses every grid whose messages show
   it. A grid's address is rebuilt from its name (the server's own `uri` is wrong for names with `%` or `+`).
-- A server whose `Date` is ahead of our clock has its times moved back by the difference. MaDDash's times are those of
-  the check; the value may be older by the plugin's window.
+- MaDDash's times are those of the check; the value may be older by the plugin's window.
 """
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from decimal import Decimal
-from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import lru_cache, partial
@@ -31,7 +29,7 @@ import msgspec
 from msgspec.structs import replace
 
 from extender.errors import NetworkSourceError
-from extender.network.answers import TOLERANCE_S, UNREADABLE, LastAnswers, Readings, SourceAnswer, decoded, off_loop
+from extender.network.answers import UNREADABLE, LastAnswers, Readings, SourceAnswer, decoded, off_loop
 from extender.network.http import HttpClient
 from extender.ports import Batch
 from extender.settings.network import MaddashSettings
@@ -175,7 +173,7 @@ _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _REVERSE: Final = re.compile(r"(?:.*[^a-z0-9])?reverse\W*|\W*reverse[^a-z0-9].*", re.IGNORECASE | re.DOTALL)
 
 
-def read_grid(body: bytes | bytearray, *, counts: _Counts, now_s: float, ahead_s: float = 0.0) -> SourceAnswer:
+def read_grid(body: bytes | bytearray, *, counts: _Counts, now_s: float) -> SourceAnswer:
     """Parse a grid. Cost: O(checks). Errors: NetworkSourceError when it is no grid document, or no cell makes sense."""
     whole = memoryview(body)[3:] if body.startswith(_BYTE_ORDER_MARK) else body
     document = decoded(_DOCUMENT, whole, "the answer is not a grid document")
@@ -188,7 +186,7 @@ def read_grid(body: bytes | bytearray, *, counts: _Counts, now_s: float, ahead_s
                 continue
             cells += 1
             if isinstance(check, _Check):
-                refusal = _read_check(check, number, entries, columns, counts=counts, ahead_s=ahead_s)
+                refusal = _read_check(check, number, entries, columns, counts=counts)
             else:
                 refusal, nonsense = Rejection.BAD_CELL, nonsense or check
             if refusal is not None:
@@ -227,7 +225,7 @@ _decode = lru_cache(maxsize=1 << 14)(unquote_plus)  # Part of a uri → name; on
 
 
 def _read_check(
-    check: _Check, number: int, entries: Readings, columns: dict[int, EndpointId], *, counts: _Counts, ahead_s: float
+    check: _Check, number: int, entries: Readings, columns: dict[int, EndpointId], *, counts: _Counts
 ) -> Rejection | None:
     parts = check.uri.rsplit("/", 3)
     if len(parts) < 4 or not all(parts[1:]):
@@ -246,8 +244,7 @@ def _read_check(
         return Rejection.NEVER_CHECKED
     if counts(reading.metric, check=name):
         value = reading.value / 2.0 if reading.is_round_trip else reading.value
-        at_s = checked_at_s - ahead_s
-        entries.add((source, target), reading.metric, value, at_s, round_trip=reading.is_round_trip)
+        entries.add((source, target), reading.metric, value, checked_at_s, round_trip=reading.is_round_trip)
     return None
 
 
@@ -324,8 +321,8 @@ class MaddashSource:
             return []
         problems: list[str] = []
         try:
-            reply = await self._client.ask("GET", "/grids")
-            listed = read_grids(reply.body, where=self._client.where("/grids"))
+            body = await self._client.ask("GET", "/grids")
+            listed = read_grids(body, where=self._client.where("/grids"))
             if len(listed) > MAX_GRIDS:
                 problems.append(f"{len(listed)} grids are listed: name those that count, only {MAX_GRIDS} are read")
             self._listed = listed[:MAX_GRIDS] or self._listed  # it lists none while it reloads
@@ -343,17 +340,9 @@ class MaddashSource:
 
     async def _ask(self, name: str, now_s: float) -> SourceAnswer:
         # MaDDash decodes a grid's name twice
-        reply = await self._client.ask("GET", f"/grids/{quote(quote_plus(name), safe='')}")
-        try:
-            ahead_s = parsedate_to_datetime(reply.headers.get("date", "")).timestamp() - now_s
-        except (ValueError, OverflowError):
-            ahead_s = 0.0
-        ahead_s = ahead_s if ahead_s > TOLERANCE_S else 0.0
-        counts = partial(self._counts, grid=name)
-        work = partial(read_grid, reply.body, counts=counts, now_s=now_s, ahead_s=ahead_s)
-        answer = await off_loop(len(reply.body) // _VALUE_BYTES, work)
-        problem = f"the server's clock is about {ahead_s / 60.0:.0f} min ahead of ours: its times are moved back"
-        return replace(answer, problems=(*answer.problems, problem)) if ahead_s else answer
+        body = await self._client.ask("GET", f"/grids/{quote(quote_plus(name), safe='')}")
+        work = partial(read_grid, body, counts=partial(self._counts, grid=name), now_s=now_s)
+        return await off_loop(len(body) // _VALUE_BYTES, work)
 
 
 def _matches(pattern: str, name: str, present: Collection[str]) -> bool:

@@ -131,7 +131,7 @@ class OpenSearchSource:
         for _ in range(MAX_PAGES):
             body = search_body(kind, self._settings, after=after)
             where = f"{self.client.url}: {kind} tests: the answer is"
-            page = decoded(_PAGE, (await self.client.ask("POST", path, json=body)).body, f"{where} not a search result")
+            page = decoded(_PAGE, await self.client.ask("POST", path, json=body), f"{where} not a search result")
             if page.timed_out:
                 raise NetworkSourceError(f"{where} incomplete: ran out of time")
             if failed := page.shards.get("failed"):

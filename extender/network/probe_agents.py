@@ -32,7 +32,7 @@ from extender.ports import Clock, Identity
 from extender.schemas import KnownLink, ProbedLink, ProbeOrders, ProbePeer, ProbeReport
 from scoring import NodeName, ZoneName
 from scoring.probing.links import SUSPECT_RATIO, Attendance, LinkState, LinkValue, LinkWindow, link_value, read_figures
-from scoring.probing.peers import SMALL, ZONE_PEERS, PeerTurn
+from scoring.probing.peers import SMALL, PeerTurn
 
 POD_NAME: Final = "authentication.kubernetes.io/pod-name"
 POD_UID: Final = "authentication.kubernetes.io/pod-uid"
@@ -158,6 +158,7 @@ def refusal_of(report: ProbeReport, pod: AgentPod, agent: AgentState | None, *, 
 
 
 EPOCH_S: Final = 60.0  # Pairs take turns so often
+INTERVAL_S: Final = 10.0  # Between two reports of one agent; `Agents.interval_s` says more
 _SILENT_INTERVALS: Final = 4.0  # An agent without a report for so long is called silent …
 _GONE_INTERVALS: Final = 15.0  # … and for so long is given as a peer no more
 _KNOWN_S: Final = 3600.0  # What an earlier leader knew counts so long
@@ -170,20 +171,13 @@ _PACKET_S: Final = 0.1  # Least time between two packets of one link
 _FEW_PER_S, _MANY_PER_S = 10.0, 100.0  # Packets a second of one agent, in a large and in a small cluster
 
 
-class ProbeOptions(msgspec.Struct, frozen=True):
-    """How often agents report, and how much they measure."""
-
-    interval_s: float = 10.0  # With few agents; `Agents.interval_s` says more
-    peers: int = ZONE_PEERS  # Most peers of a node in its own zone
-
-
 class Agents:
-    """All agents that report; one writer, on the loop."""
+    """All agents that report, each every `interval_s` while they are few; one writer, on the loop."""
 
-    def __init__(self, clock: Clock, options: ProbeOptions = ProbeOptions(), *, bursts: Bursts | None = None) -> None:
+    def __init__(self, clock: Clock, interval_s: float = INTERVAL_S, *, bursts: Bursts | None = None) -> None:
         self._clock = clock
         self.bursts = bursts
-        self.options = options
+        self._interval_s = interval_s
         self._agents: dict[NodeName, AgentState] = {}
         self.peers: Mapping[NodeName, Sequence[NodeName]] = {}  # From now on: what `assign_peers` says of `question`
         self.shared: Sequence[NodeName] = ()  # Nodes whose agent has the address of another one
@@ -191,7 +185,7 @@ class Agents:
     @property
     def interval_s(self) -> float:
         """Seconds between two reports of one agent, longer with more than 250 agents, and 60 from 1,500 on."""
-        return max(self.options.interval_s, min(round(len(self._agents) / _REPORTS_PER_S, 1), _LONGEST_S))
+        return max(self._interval_s, min(round(len(self._agents) / _REPORTS_PER_S, 1), _LONGEST_S))
 
     @property
     def silent_after_s(self) -> float:
@@ -339,8 +333,7 @@ class Agents:
 
     def _orders(self, node: NodeName, agent: AgentState, *, now_s: float) -> ProbeOrders:
         """Peers that answer already, and the addresses of all that measure this node or are about to."""
-        options, is_new = self.options, now_s - agent.known_since_s < _FIRST_S
-        often_s = min(_OFTEN_S, options.interval_s)
+        is_new, often_s = now_s - agent.known_since_s < _FIRST_S, min(_OFTEN_S, self._interval_s)
         if not agent.resumed or (is_new and agent.measures and not self.peers.get(node)):
             return ProbeOrders(often_s, _PACKET_S, (), (), resend=True, throughput=self.bursts is not None)
         assigned = [(peer, self._agents[peer]) for peer in self.peers.get(node, ()) if peer in self._agents]

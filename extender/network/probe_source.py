@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import KW_ONLY, dataclass
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final, TypeAlias
 
@@ -25,7 +24,7 @@ from scoring import EndpointId, NodeName, ZoneName
 from scoring.explain.words import some
 from scoring.network.measurement import METRICS, Measurement, MeasurementTable, Metric
 from scoring.probing.links import LinkValue
-from scoring.probing.peers import assign_peers, of_gateways
+from scoring.probing.peers import ZONE_PEERS, assign_peers, of_gateways
 
 LOOK_S: Final = 5.0  # Between two looks whether peers must be assigned
 _TABLE_S: Final = 30.0  # Between two tables, unless a link turned slow: each is a new matrix, and so a new plan
@@ -68,9 +67,8 @@ class ProbeSource:
         asked = self.agents.question(zone_of, self.wanted(), self.seed)
         if asked != self._asked:
             there, turn, wanted = self._asked = asked
-            most = self.agents.options.peers
-            work = partial(assign_peers, there, turn, wanted=wanted, most=most)
-            self.agents.peers = await answers.off_loop(len(there) * most, work)
+            work = partial(assign_peers, there, turn, wanted=wanted)
+            self.agents.peers = await answers.off_loop(len(there) * ZONE_PEERS, work)
         if (bursts := self.agents.bursts) is not None:
             able = self.agents.with_iperf3(has_it=True) & asked[0].keys()
             question = bursts.question(zone_of, able, interval_s=self.agents.interval_s)
@@ -135,17 +133,11 @@ class ProbeSource:
     def _problems(self, seen: ProbeAgents) -> Iterator[str]:
         of = len(self.agents.names)
         if seen.silent.count:
-            yield f"{seen.silent.count} of {of} agents silent, the first since {_of(seen.silent)}"
+            yield f"{seen.silent.count} of {of} agents silent{seen.silent.where}"
         if seen.unanswered.count:
-            text = f"{seen.unanswered.count} of {of} agents get no answer from any peer since {_of(seen.unanswered)}"
+            text = f"{seen.unanswered.count} of {of} agents get no answer from any peer{seen.unanswered.where}"
             yield f"{text}; does a NetworkPolicy or firewall block their UDP port?"
         if shared := self.agents.shared:
             yield f"{len(shared)} of {of} agents have the address of another one and are not measured: {some(shared)}"
         if missing := self.agents.with_iperf3(has_it=False):
             yield f"{len(missing)} of {of} agents have no iperf3, which throughput needs: {some(sorted(missing))}"
-
-
-def _of(amiss: AgentsAmiss) -> str:
-    since = datetime.fromtimestamp(amiss.since_s or 0.0, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    names = ", ".join(amiss.nodes) + (" …" if amiss.count > len(amiss.nodes) else "")
-    return f"{since}: {names}" + (f"; all in zone {amiss.zone}" if amiss.zone is not None else "")

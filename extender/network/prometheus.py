@@ -146,7 +146,7 @@ class PrometheusSource:
     async def _vector(self, query: str, window_s: int = 0) -> _Vector:
         text = query.replace("$window", f"{window_s}s")
         fields = {"query": text, "timeout": self.client.server.server_timeout}
-        body = (await self.client.ask("POST", "/api/v1/query", data=fields)).body
+        body = await self.client.ask("POST", "/api/v1/query", data=fields)
         where = f"{self.client.url}: query {text[:80]!r}"
         reply = decoded(_REPLY, body, f"{where}: the answer is not Prometheus's")
         if reply.status != "success" or reply.data is None:

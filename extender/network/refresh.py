@@ -16,7 +16,7 @@ from functools import partial
 import msgspec
 from msgspec.structs import replace
 
-from extender.errors import NetworkSourceError
+from extender.errors import Backoff, NetworkSourceError
 from extender.network.answers import off_loop
 from extender.network.mapping import MOST_NAMED, Built, Given, build
 from extender.ports import Clock, EndpointInfo, NetworkSource
@@ -101,7 +101,6 @@ class NetworkRefresh:
             version=matrix.version,
             published_at_s=self._published_at_s,
             sources=tuple(state.status for state in self._states),
-            known_pairs={metric.value: matrix.known_pairs(metric) for metric in METRICS},
             pairs={
                 m.value: now.count(m, soft_ttl_s=soft.for_metric(m), hard_ttl_s=hard.for_metric(m)) for m in METRICS
             },
@@ -144,7 +143,7 @@ class NetworkRefresh:
         self._changed.set()
         pause_s = state.polled.interval_s
         if failures := state.status.failures:
-            pause_s = min(options.retry_min_s * 2.0 ** min(failures - 1, 16), max(options.retry_max_s, pause_s))
+            pause_s = Backoff(options.retry_min_s, max(options.retry_max_s, pause_s)).whole_s(failures)
         await asyncio.sleep(pause_s * (1.0 + options.jitter_ratio * (2.0 * self.jitter() - 1.0)))
 
     async def _rebuild_when_needed(self) -> None:

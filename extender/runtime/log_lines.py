@@ -28,11 +28,7 @@ def configure_logging(*, level: str = "INFO", log_format: LogFormat, stream: Tex
     handler.setFormatter(HumanFormatter() if log_format is LogFormat.TEXT else JsonFormatter())
     # Neither format shows them, and every line would pay for asking.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
-    root = logging.getLogger()
-    root.setLevel(level)
-    for old in root.handlers[:]:
-        root.removeHandler(old)
-    root.addHandler(handler)
+    logging.basicConfig(level=level, handlers=[handler], force=True)
 
 
 class JsonFormatter(logging.Formatter):

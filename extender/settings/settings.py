@@ -44,13 +44,6 @@ def longest_bind_s(*, hold_s: float, commit_s: float = COMMIT_TIMEOUT_S) -> floa
     return hold_s + commit_s + min(BINDING_MAX_S, commit_s) + MARGIN_S  # the last Binding may begin at the last moment
 
 
-class LeaderElection(StrEnum):
-    """Whether several replicas agree on one that acts."""
-
-    OFF = "off"
-    ON = "on"
-
-
 class LeaseSettings(Section, frozen=True):
     """The Lease (coordination.k8s.io) on which replicas agree, with `leader_election: on`."""
 
@@ -201,7 +194,7 @@ class Settings(Policy, frozen=True, kw_only=True):
     pod_group_status: StatusMode = StatusMode.AUTO
     """Whether the status of our gangs' PodGroups (scheduling.x-k8s.io) is written: `on`, `off`, or `auto`: unless
     another controller does (docs/explanation/queue.md)."""
-    leader_election: LeaderElection = LeaderElection.OFF
+    leader_election: bool = False
     """`on`: of several replicas one acts, by a Lease; the others follow the cluster and take over within seconds."""
     lease: LeaseSettings = LeaseSettings()
     """The Lease, and its times."""
@@ -245,7 +238,7 @@ class Settings(Policy, frozen=True, kw_only=True):
             )
         if self.snapshot is not None and self.kubeconfig is not None:
             raise ValueError("snapshot and kubeconfig exclude each other: serve a saved cluster or a live one")
-        if self.snapshot is not None and self.leader_election is LeaderElection.ON:
+        if self.snapshot is not None and self.leader_election:
             raise ValueError("leader_election needs a live cluster: a saved one (snapshot) has no Lease")
         if wrong := "; ".join(self._open_doors()):
             raise ValueError(wrong)

@@ -18,8 +18,8 @@ from extender.settings.settings import Settings
 from scoring.scaling.job import MetricOptions
 
 _LIMITS: Final = {  # name as a setting → where it is in Limits
-    **{name: name for name in set(Limits.__struct_fields__) - {"probe", "bursts"}},
-    **{"probe.interval_s": "probe.interval_s", "probe.throughput.size_bytes": "bursts.size_bytes"},
+    **{name: name for name in set(Limits.__struct_fields__) - {"bursts"}},
+    **{"probe.interval_s": "probe_interval_s", "probe.throughput.size_bytes": "bursts.size_bytes"},
 }
 _POLICY = ("partial_timeout_s", "exclusion_ttl_s", "spares", "queue.reserve_after_s", "elastic.cool_down_s")
 _FIXED: Final[Mapping[str, str]] = {  # name as a setting → where it is among those that are none

@@ -14,7 +14,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m netgang_report", description="Report one step to netgang.")
     parser.add_argument("--step", type=int, required=True)
     parser.add_argument("--loss", type=float, required=True)
-    for name in ("samples-per-second", "accuracy", "workers", "total-steps"):
+    for name in ("samples-per-second", "accuracy", "workers"):
         parser.add_argument(f"--{name}", type=float)
     parser.add_argument("--url", default=os.environ.get("NETGANG_REPORT_URL"), help="default: NETGANG_REPORT_URL")
     parser.add_argument("--timeout", type=float, default=5.0, metavar="SECONDS", help="default: 5")

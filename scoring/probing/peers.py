@@ -45,13 +45,9 @@ class PeerTurn(NamedTuple):
 
 
 def assign_peers(
-    zone_of: Mapping[NodeName, ZoneName],
-    turn: PeerTurn,
-    *,
-    wanted: AbstractSet[NodeName] = frozenset(),
-    most: int = ZONE_PEERS,
+    zone_of: Mapping[NodeName, ZoneName], turn: PeerTurn, *, wanted: AbstractSet[NodeName] = frozenset()
 ) -> dict[NodeName, tuple[NodeName, ...]]:
-    """The peers of each node, sorted; at most `most` of its zone. Cost: O(n · most + zones · `_ZONE_ROUNDS`)."""
+    """The peers of each node, sorted. Cost: O(n · `ZONE_PEERS` + zones · `_ZONE_ROUNDS`)."""
     nodes_of: dict[ZoneName, list[NodeName]] = {}  # zone → its nodes, sorted
     for node in sorted(zone_of):
         nodes_of.setdefault(zone_of[node], []).append(node)
@@ -59,16 +55,14 @@ def assign_peers(
     small = len(zone_of) <= SMALL
     groups: list[Iterable[Pair]] = [_gateway_pairs(nodes_of, turn)]
     for nodes in nodes_of.values():
-        groups += [combinations(nodes, 2) if small else _zone_pairs(nodes, turn, wanted=wanted, most=most)]
+        groups += [combinations(nodes, 2) if small else _zone_pairs(nodes, turn, wanted=wanted)]
     for node, peer in chain.from_iterable(groups):
         peers_of[node].append(peer)
         peers_of[peer].append(node)
     return {node: tuple(sorted(peers)) for node, peers in peers_of.items()}
 
 
-def _zone_pairs(
-    nodes: Sequence[NodeName], turn: PeerTurn, *, wanted: AbstractSet[NodeName], most: int
-) -> Iterator[Pair]:
+def _zone_pairs(nodes: Sequence[NodeName], turn: PeerTurn, *, wanted: AbstractSet[NodeName]) -> Iterator[Pair]:
     """Pairs of one zone: 1. among wanted nodes, the same in each epoch; 2. the rounds of this epoch."""
     count = len(nodes)
     degree = np.zeros(count, np.int64)
@@ -79,11 +73,11 @@ def _zone_pairs(
     if len(chosen) > 1:
         rows = np.array([number[node] for node in chosen], np.int64)
         slots = slots_of(chosen, turn.seed, spare=True)
-        plans.append((rows, slots, _rounds(len(slots), f"{turn.seed}/wanted"), min(WANTED_PEERS, most // 2)))
+        plans.append((rows, slots, _rounds(len(slots), f"{turn.seed}/wanted"), WANTED_PEERS))
     slots = slots_of(nodes, turn.seed, spare=count > SMALL)
     order = _rounds(len(slots), turn.seed)
-    step, window = (most, most) if count <= SMALL else (min(SLOW_STEP, most), 4 * most)
-    plans.append((np.arange(count), slots, _turned(order, turn.epoch * step, window), most))
+    step, window = (ZONE_PEERS, ZONE_PEERS) if count <= SMALL else (SLOW_STEP, 4 * ZONE_PEERS)
+    plans.append((np.arange(count), slots, _turned(order, turn.epoch * step, window), ZONE_PEERS))
     for rows, slots, rounds, limit in plans:
         at, places = np.where(slots >= 0, rows[slots], -1), np.arange(len(slots))  # slot → row
         for round_ in rounds.tolist():

@@ -17,7 +17,8 @@ pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.timeout(120)]
 def test_it_renders(shown: Page) -> None:
     expect(shown.locator("#state")).to_have_text("live")
     expect(shown.locator("#queue-rows tr")).to_have_count(2)
-    expect(shown.locator("#queue-rows")).to_contain_text("demo/tf-smoke-gpu")
+    row = shown.locator("#queue-rows tr[data-gang='demo/tf-smoke-gpu']")
+    expect(row).to_contain_text("netgang: the gang would not fit into the empty cluster")
     expect(shown.locator("#zone-list .zone-card")).to_have_count(4)
     expect(shown.locator("#sources")).to_contain_text("file")
     expect(shown.locator("#decision-list")).to_contain_text("demo/case1")
@@ -49,6 +50,8 @@ def test_it_explains(shown: Page) -> None:
     link.click()
     dialog = shown.get_by_role("dialog")
     expect(dialog).to_contain_text("would not fit into the empty cluster")
+    expect(dialog).to_contain_text("ZoneTooSmall: Even empty, zone A has room for 2 of 4 pods")
+    expect(dialog).to_contain_text("at once. Lower the minimum or the requests, add nodes, or set")
     expect(dialog.get_by_role("table").first).to_be_visible()
     shown.keyboard.press("Escape")
     expect(dialog).to_be_hidden()

@@ -32,15 +32,6 @@ def cluster(tmp_path: Path) -> Path:
     )
 
 
-def test_plan_of_the_example_is_the_papers() -> None:
-    document = as_json("plan", CLUSTER, "--network", MESH, "--now", "2026-11-02T10:05:00Z")
-    [admitted], [waiting] = document["admitted"], document["waiting"]
-    nodes = ("node28", "node29", "node30", "node31", "node32", "node36")
-    assert (admitted["gang"], admitted["zone"], admitted["committed"]) == ("demo/case1", "D", False)
-    assert admitted["members"] == {f"case1-{number}": node for number, node in enumerate(nodes)}
-    assert (waiting["gang"], waiting["code"]) == ("demo/tf-smoke-gpu", "IMPOSSIBLE")
-
-
 def test_plan_for_machines(cluster: Path) -> None:
     document = as_json("plan", cluster, "--now", "0")
     [admitted], [waiting] = document["admitted"], document["waiting"]

@@ -33,7 +33,7 @@ PAIRS: dict[str, Any] = {
 
 def netgang(pairs: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
     source = {"name": "maddash", "error": "gone", "problems": ["no grid gives a value of delay"]}
-    status: dict[str, Any] = {"version": 1, "sources": [source], "known_pairs": {}, "pairs": {}}
+    status: dict[str, Any] = {"version": 1, "sources": [source], "pairs": {}}
     status |= dict.fromkeys(("published_at_s", "mapping", "crash"))
     head = {"version": 1, "evaluated_at_s": 0.0, "metrics": {}, "zones": {"A": 2}}
     return {**head, "pairs": pairs or PAIRS, "status": status, **more}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from probe.documents import Assignment, AssignmentError, Burst, Peer, read_assignment, report
 from probe.exchange import Exchange
-from probe.session import LINKS_KEPT_S, MOST_WINDOWS, Batches, LastKnown, Window
+from probe.session import LINKS_KEPT_S, MOST_WINDOWS, LastKnown, Window, links_of
 from tests.fakes.raw_http import CERTIFICATE, Answer, RawServer, drip, endless, ok, reset
 from tests.liveness import LIVENESS_S
 from tests.probe.assigner import Assigner, serving, token
@@ -178,12 +178,6 @@ def test_any_answer_is_an_assignment_or_an_error(body: bytes) -> None:
     assert 1.0 <= found.interval_s <= 300.0
 
 
-def test_batches_wait_for_netgang_and_are_bounded() -> None:
-    batches = Batches()
-    for number in range(MOST_WINDOWS + 2):
-        batches.add({"n2": Window(answered=10**number), "n3": Window()})
-    links, mark = batches.links()
-    assert [(one["peer"], one["sent"]) for one in links] == [("n2", 11111100)]
-    batches.add({"n2": Window(answered=5)})
-    batches.taken(mark)
-    assert [one["sent"] for one in batches.links()[0]] == [5]
+def test_windows_that_wait_for_netgang_are_reported_as_one() -> None:
+    waiting = [{"n2": Window(answered=10**number), "n3": Window()} for number in range(MOST_WINDOWS)]
+    assert [(one["peer"], one["sent"]) for one in links_of(waiting)] == [("n2", 111111)]

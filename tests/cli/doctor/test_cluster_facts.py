@@ -11,7 +11,6 @@ from cli.doctor.facts import Facts
 from extender.errors import ConfigError
 from extender.kube import calls
 from extender.leadership.election import LeaseTimes
-from extender.settings.settings import LeaderElection
 from tests.cli.doctor.installed import ADMISSION, CONFIG, HOME, SCHEDULER, SETTINGS, installed, look, text
 from tests.fakes.operator_api import FakeOperatorApi
 
@@ -26,7 +25,7 @@ async def test_what_is_installed_is_as_it_should_be() -> None:
     api = installed()
     facts = await look(api).facts()
     assert examine(facts) == ()
-    assert facts.settings.leader_election is LeaderElection.ON
+    assert facts.settings.leader_election
     assert (facts.kubernetes, facts.scheduler_version) == ("1.36.3", "1.36.3")
     assert facts.settings_from == "ConfigMap netgang-system/netgang"
     assert len(facts.replicas or ()) == facts.wanted == 2

@@ -17,7 +17,7 @@ from cli.doctor.checks import Severity, examine
 from cli.doctor.facts import Answered, Endpoints, Facts, LeaseSeen, Replica, ServiceAddress, scheduler_of
 from extender.errors import ConfigError
 from extender.schemas import AgentsAmiss, ProbeAgents
-from extender.settings.settings import LeaderElection, Settings, TlsSettings
+from extender.settings.settings import Settings, TlsSettings
 from scoring import NO_ZONE
 from scoring.model import Taint
 from tests.builders import node
@@ -26,11 +26,11 @@ from tests.cli.doctor.installed import installed, look
 
 Seed = Callable[[Facts], Facts]
 HOST = "netgang.netgang-system.svc"
-SETTINGS = Settings(leader_election=LeaderElection.ON)
+SETTINGS = Settings(leader_election=True)
 SERVICE = ServiceAddress("netgang", "netgang-system", 8888, "10.96.0.88")
 ROLE = "node-role.kubernetes.io"
 FILES = TlsSettings(Path("tls.crt"), Path("tls.key"), Path("ca.crt"), ("s",))
-TLS = Settings(leader_election=LeaderElection.ON, tls=FILES, health_port=8890)
+TLS = Settings(leader_election=True, tls=FILES, health_port=8890)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -72,7 +72,6 @@ async def demonstration() -> AsyncIterator[Demonstration]:
 
 class Served(msgspec.Struct, frozen=True):
     openapi: dict[str, Any]
-    metrics: str
     documents: Mapping[str, bytes]  # address → its answer
 
 
@@ -84,7 +83,7 @@ def served() -> Served:
         async with demonstration() as demo:
             openapi = (await demo.client.get("/openapi.json")).json()
             documents = {path: (await demo.client.get(path)).content for path in DOCUMENTS}
-            return Served(openapi, (await demo.client.get("/metrics")).text, documents)
+            return Served(openapi, documents)
 
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(asyncio.run, look()).result()

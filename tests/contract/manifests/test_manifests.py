@@ -10,7 +10,7 @@ from extender.controllers.elastic.kinds import KINDS
 from extender.kube import calls
 from extender.kube.own_objects import ROLE_LABEL, STARTED_GANGS
 from extender.leadership.lease_loop import LEADER
-from extender.settings.settings import COMMIT_TIMEOUT_S, LEASE_NAME, LeaderElection
+from extender.settings.settings import COMMIT_TIMEOUT_S, LEASE_NAME
 from lab.testbed.processes.schedulers import load_configuration
 from tests.contract.manifests.rendered import (
     MODES,
@@ -90,7 +90,7 @@ def test_every_kind_of_job_can_be_followed_read_and_changed() -> None:
 def test_one_netgang_acts_at_a_time(objects: tuple[Object, ...], tmp_path: Path) -> None:
     """Two would count the same gang twice: there are several, with leader election, and a Service of the leader."""
     deployment = of_kind(objects, "Deployment")["netgang"]
-    assert mounted_settings(objects, tmp_path).leader_election is LeaderElection.ON
+    assert mounted_settings(objects, tmp_path).leader_election
     assert deployment["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
     labels = deployment["spec"]["template"]["metadata"]["labels"]
     assert of_kind(objects, "Service")["netgang"]["spec"]["selector"] == {**labels, ROLE_LABEL: LEADER}

@@ -10,13 +10,12 @@ from extender.api.problems import PROBES
 from extender.api.reports import ProbePort, create_reports_app
 from extender.controllers.elastic import reports as report_body
 from extender.controllers.elastic.reports import Reports
-from extender.convert import wire
+from extender.convert.wire import MAX_SCORE
 from extender.network.probe_agents import AgentPods, Agents
 from extender.settings.settings import Settings
-from scoring import Namespace, NodeName, PodName, PodUid
-from scoring.model.reasons import Reason
 from tests.contract.docs.demonstration import served
 from tests.contract.reference.text import code, first_paragraph, json_block, table
+from tests.contract.test_wire_goldens import FIXTURES as WIRE
 
 _API = """# API
 
@@ -38,6 +37,18 @@ kube-scheduler's own types (`k8s.io/kube-scheduler/extender/v1`): keys are Go's 
 are in `Error`. Either `NodeNames` (with `nodeCacheCapable: true`, as in scheduler-config) or `Nodes` is set. What the
 answers mean: [the extender](extender.md#verbs).
 """
+_EXAMPLES = (  # what stands above it, recorded request or reply (tests/contract/test_wire_goldens.py)
+    ("`POST /filter` and `POST /prioritize` take (ExtenderArgs):", "args-names.request"),
+    ("`/filter` answers (ExtenderFilterResult) with the planned node,", "filter-one-of-three.reply"),
+    ("or with one constant [reason](reasons.md) for every node,", "filter-none.reply"),
+    ("or, where it cannot decide, with an error; kube-scheduler then tries again by itself:", "filter-error.reply"),
+    (f"`/prioritize` answers (HostPriorityList) 0 to {MAX_SCORE} for every node asked:", "prioritize-names.reply"),
+    ("`POST /bind` takes (ExtenderBindingArgs)", "binding.request"),
+    (
+        "and answers (ExtenderBindingResult) an empty `Error` once it is bound, else why not:",
+        "bind-refused.reply",
+    ),
+)
 _SECRET = "pods, for jobs of their namespace, by their service account's token; agents"
 _BODIES = """# API bodies
 
@@ -84,7 +95,8 @@ def api_page() -> str:
         if one["in"] != "path"
     ]
     text += f"\n## Query parameters\n\n{table(('path', 'name', 'type and default', ''), parameters)}"
-    return text + _THE_VERBS + "".join(_examples())
+    recorded = ((said, json.loads((WIRE / f"{name}.json").read_text())) for said, name in _EXAMPLES)
+    return text + _THE_VERBS + "".join(f"\n{said}\n\n{json_block(document)}" for said, document in recorded)
 
 
 def bodies_page() -> str:
@@ -187,28 +199,3 @@ def _kind(schema: Mapping[str, Any]) -> str:
 
 def _number(value: float) -> str:
     return str(int(value)) if value == int(value) and abs(value) < 1e12 else f"{value:g}"
-
-
-def _examples() -> Iterator[str]:
-    pod = {"metadata": {"name": "w-0", "namespace": "team", "uid": "u-0"}, "spec": {"…": "as the API server has it"}}
-    asked = {"Pod": pod, "Nodes": None, "NodeNames": ["n1", "n2"]}
-    names = [NodeName("n1"), NodeName("n2")]
-    args = wire.FilterArgs(wire.PodRef(PodUid("u-0"), Namespace("team"), PodName("w-0")), b"{}", names)
-    bind = dict(zip(wire.BindArgs.__struct_encode_fields__, ("w-0", "team", "u-0", "n2"), strict=True))
-    assert tuple(asked) == wire.ExtenderArgs.__struct_fields__
-    yield f"\n`POST /filter` and `POST /prioritize` take (ExtenderArgs):\n\n{json_block(asked)}"
-    yield "\n`/filter` answers (ExtenderFilterResult) with the planned node,\n\n"
-    yield _answer(wire.encode_filter(args, wire.Passed(names[1:])))
-    yield "\nor with one constant [reason](reasons.md) for every node,\n\n"
-    yield _answer(wire.encode_filter(args, wire.Refused(Reason.NO_ROOM)))
-    yield "\nor, where it cannot decide, with an error; kube-scheduler then tries again by itself:\n\n"
-    yield _answer(wire.encode_filter(args, wire.Failed(Reason.NOT_SYNCED)))
-    yield f"\n`/prioritize` answers (HostPriorityList) 0 to {wire.MAX_SCORE} for every node asked:\n\n"
-    yield _answer(wire.encode_scores(args, (3, 9)))
-    yield f"\n`POST /bind` takes (ExtenderBindingArgs)\n\n{json_block(bind)}"
-    yield "\nand answers (ExtenderBindingResult) an empty `Error` once the Binding exists, else why not:\n\n"
-    yield _answer(wire.encode_bind(Reason.QUORUM_TIMEOUT))
-
-
-def _answer(body: bytes) -> str:
-    return json_block(json.loads(body))

@@ -6,12 +6,24 @@ They are not committed, so no page can differ from the code. `make lint` writes 
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from typer import Context
+from typer.cli import get_docs_for_click
+from typer.main import get_command
+
+from cli.main import app
 from tests.contract.reference.api import answers_page, api_page, bodies_page
-from tests.contract.reference.cli import cli_page
 from tests.contract.reference.settings import settings_page, sources_page
 from tests.contract.reference.words import annotations_page, events_page, metrics_page, reasons_page, states_page
 
 ROOT = Path(__file__).parents[3]
+
+
+def cli_page() -> str:
+    """What `netgang --help` and the help of each command say, by typer's own writer."""
+    command = get_command(app)
+    return get_docs_for_click(obj=command, ctx=Context(command), name="netgang", title="Commands")
+
+
 PAGES: Mapping[str, Callable[[], str]] = {  # file below docs → its text
     "reference/settings.md": settings_page,
     "reference/settings-sources.md": sources_page,

@@ -17,7 +17,7 @@ from extender.settings.network import (
 )
 from extender.settings.settings import Settings
 from scoring.model.policy import Ratios, Ttl
-from tests.contract.reference.text import first_paragraph
+from tests.contract.reference.text import code, first_paragraph, table
 
 _SETTINGS_HEAD = """# Settings
 
@@ -70,8 +70,7 @@ def sources_page() -> str:
 
 
 def _table(rows: Iterable[Row]) -> str:
-    lines = [f"| `{name}` | {default} | {about} |\n" for name, default, about in rows]
-    return f"| setting | default | |\n|---|---|---|\n{''.join(lines)}"
+    return table(("setting", "default", ""), [(code(name), default, about) for name, default, about in rows])
 
 
 def _rows(record: Any, prefix: str = "") -> Iterator[Row]:

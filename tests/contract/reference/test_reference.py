@@ -7,13 +7,11 @@ import msgspec
 import pytest
 import yaml
 
-from extender.api.problems import PROBES
 from scoring import Namespace
 from scoring.model.policy import KNOWN_OPTIONS, Policy, QueuePolicy, gang_options
 from tests.contract.docs.demonstration import DOCUMENTS, served
 from tests.contract.docs.vocabulary import VOCABULARY, Use
 from tests.contract.reference import pages as reference
-from tests.contract.reference.api import reports_openapi
 
 ROOT = reference.ROOT
 CODE = [  # modules that use words and metrics, without those that define them
@@ -51,28 +49,6 @@ def test_values_that_are_listed_are_understood_and_no_others(name: str) -> None:
         assert gang_options({name: str(text)}, TRUSTING, namespace="team").problems == ()
     wrong = "" if name == "zones" else "no such value"
     assert name == "near" or gang_options({name: wrong}, TRUSTING, namespace="team").problems
-
-
-def test_metrics_are_those_of_a_running_service() -> None:
-    rows = re.findall(r"\| `(\w+)` \| \w+ \| (.*?) \|", reference.PAGES["reference/metrics.md"]())
-    listed = {name: set(re.findall("`([^`]+)`", labels)) for name, labels in rows}
-    text = served().metrics
-    shown = set(re.findall(r"^# TYPE (\w+)", text, re.MULTILINE))
-    ours = {name for name in shown if not name.endswith("_created") and not name.startswith("process_")}
-    assert ours == listed.keys()
-    for name, labels in re.findall(r"^(\w+)\{([^}]*)\} ", text, re.MULTILINE):
-        base = re.sub(r"_(bucket|count|sum|created)$", "", name)
-        found = next(one for one in (name, base, f"{base}_total") if one in listed)
-        assert set(re.findall(r'(\w+)="', labels)) - {"le"} <= listed[found], name
-
-
-def test_every_address_is_listed_with_its_ports() -> None:
-    page = reference.PAGES["reference/api.md"]()
-    rows = dict(re.findall(r"^\| \w+ \| `([^`]+)` \| ([\w, ]+) \|", page, re.MULTILINE))
-    own, reports = served().openapi["paths"].keys(), reports_openapi()["paths"].keys()
-    assert rows.keys() == own | reports
-    assert {path for path, ports in rows.items() if "health" in ports} == PROBES
-    assert {path for path, ports in rows.items() if ports == "reports"} == reports
 
 
 def test_mistakes_are_problem_documents_in_openapi() -> None:

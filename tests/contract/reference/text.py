@@ -1,13 +1,13 @@
 """What the pages of the reference are made of: Markdown tables, and the words that the code says about itself."""
 
-import ast
 import inspect
 import json
-import textwrap
 from collections.abc import Iterable, Sequence
 from enum import Enum
 from functools import cache
 from typing import Any, NamedTuple
+
+from extender.api.openapi import texts_of_fields
 
 
 class Told(NamedTuple):
@@ -17,29 +17,14 @@ class Told(NamedTuple):
 
 
 @cache
-def told(cls: type) -> tuple[Told, ...]:
-    """The attributes of a class that are assigned in its body, with the comment beside or the docstring below each."""
-    source = textwrap.dedent(inspect.getsource(cls))
-    lines = source.splitlines()
-    [tree] = ast.parse(source).body
-    assert isinstance(tree, ast.ClassDef)
-    found: list[Told] = []
-    group = ""
-    for place, statement in enumerate(tree.body):
-        if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):
-            continue
-        above = lines[statement.lineno - 2].strip()
-        group = above.removeprefix("# ").rstrip(".") if above.startswith("# ") else group
-        below = tree.body[place + 1] if place + 1 < len(tree.body) else None
-        beside = tuple(filter(None, [lines[statement.lineno - 1].partition("  # ")[2]]))
-        found.append(Told(statement.targets[0].id, group, beside or _paragraphs(below)))
-    return tuple(found)
-
-
-def _paragraphs(statement: ast.stmt | None) -> tuple[str, ...]:
-    if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Constant):
-        return ()
-    return tuple(" ".join(part.split()) for part in inspect.cleandoc(str(statement.value.value)).split("\n\n"))
+def told(cls: type[Enum]) -> tuple[Told, ...]:
+    """The members of an enumeration, with the comment beside or the docstring below each."""
+    texts, groups, group = dict(texts_of_fields(cls)), dict[str, str](), ""
+    for line in map(str.strip, inspect.getsource(cls).splitlines()):
+        group = line.removeprefix("# ").rstrip(".") if line.startswith("# ") else group
+        groups[line.partition(" = ")[0]] = group
+    paragraphs = {name: tuple(" ".join(part.split()) for part in text.split("\n\n")) for name, text in texts.items()}
+    return tuple(Told(name, groups[name], paragraphs.get(name, ())) for name in cls.__members__)
 
 
 def members(cls: type[Enum]) -> Iterable[tuple[str, str]]:

@@ -24,7 +24,7 @@ from extender.ports import Binding, EndpointInfo, SystemClock
 from extender.runtime.telemetry import Telemetry
 from extender.schemas import Source, SourcesStatus, Watch
 from extender.settings.network import NetworkSettings
-from extender.settings.settings import MARGIN_S, LeaderElection, Settings, longest_bind_s
+from extender.settings.settings import MARGIN_S, Settings, longest_bind_s
 from scoring import EndpointId
 from scoring.model.policy import Policy
 from scoring.network.matrix import Metric, PairCounts
@@ -91,7 +91,7 @@ IN_A_POD = {"POD_NAME": "netgang-7", "POD_NAMESPACE": "team"}
 )
 async def test_an_identity_is_of_one_process(pod: str, environment: Mapping[str, str]) -> None:
     """The pod's name, else the machine's, and something new each time: a restarted container is another candidate."""
-    settings, seen = Settings(leader_election=LeaderElection.ON), set()
+    settings, seen = Settings(leader_election=True), set()
     for seed in range(3):
         async with candidacy(settings, SERVER, random.Random(seed), environment=environment, host="box") as stands:
             assert stands is not None

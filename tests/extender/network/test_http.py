@@ -112,7 +112,7 @@ async def test_a_real_connection_that_goes_wrong(answer: Answer, said: str) -> N
         one = served(server)
         assert said in await refusal(one)
         server.answers["/x"] = ok(b"[]")
-        assert (await one.ask("GET", "/x")).body == b"[]"
+        assert await one.ask("GET", "/x") == b"[]"
         await one.aclose()
 
 
@@ -182,21 +182,23 @@ def test_a_bad_file_is_named(tmp_path: Path, text: str | None) -> None:
         verification(ca_file=file, insecure=False)
 
 
-KINDS = {  # kind: (adapter, address that is asked)
-    "opensearch": (OpenSearchSource, "https://a/opensearch"),
-    "prometheus": (PrometheusSource, "https://a"),
+KINDS = {"opensearch": OpenSearchSource, "prometheus": PrometheusSource}
+ADDRESSES = {  # case: (kind, as written, as asked)
+    "an archive without a path": ("opensearch", "https://a", "https://a/opensearch"),
+    "an archive with a path": ("opensearch", "https://a/opensearch/", "https://a/opensearch"),
+    "OpenSearch itself": ("opensearch", "http://a:9200/", "http://a:9200"),
+    "Prometheus": ("prometheus", "http://a:9090/", "http://a:9090"),
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
-async def test_a_server_is_asked_as_it_is_configured(kind: str) -> None:
-    adapter, url = KINDS[kind]
-    written = {"kind": kind, "url": "https://a", "username": "me", "password_file": "secret", "insecure": True}
+@pytest.mark.parametrize(("kind", "url", "asked"), ADDRESSES.values(), ids=ADDRESSES)
+async def test_a_server_is_asked_as_it_is_configured(kind: str, url: str, asked: str) -> None:
+    written = {"kind": kind, "url": url, "username": "me", "password_file": "secret", "insecure": True}
     written |= {"presets": ["smokeping"]} if kind == "prometheus" else {}
     [settings] = Settings.load(overrides={"network.sources": [written]}).network.sources
     one: Any = source_of(settings, name="x")
-    assert (type(one), one.name, one.client.url, one.client.server) == (adapter, "x", url, settings)
-    server = HttpSource("https://a", username="me", password_file=Path("secret"), insecure=True)
+    assert (type(one), one.name, one.client.url, one.client.server) == (KINDS[kind], "x", asked, settings)
+    server = HttpSource(url, username="me", password_file=Path("secret"), insecure=True)
     assert server == HttpSource(**{name: getattr(settings, name) for name in HttpSource.__struct_fields__})
     await one.aclose()
 

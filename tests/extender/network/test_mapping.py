@@ -230,7 +230,6 @@ def test_the_settings_reach_the_mapping() -> None:
 
 PLAIN: dict[str, object] = {"pattern": "n(.)", "endpoint": "ps"}
 REFUSED = {  # case: (words of the sentence after `network.rules.0`, rule)
-    "no pattern": (".pattern: must be given", {"endpoint": "ps"}),
     "no regular expression": (".pattern = 'n(' (from the command line): must be a regular expr", "n("),
     "repeated group": (".pattern = '(a+)+' (from the command line): must not repeat a group", "(a+)+"),
     "repeated choice": (".pattern = '(a|aa)*b' (from the command line): must not repeat", "(a|aa)*b"),
@@ -239,16 +238,11 @@ REFUSED = {  # case: (words of the sentence after `network.rules.0`, rule)
     "refers back by name": (".pattern = ", "(?P<x>a)(?P=x)"),
     "looks ahead": (".pattern = '(?=a)a' (from the command line): must have no groups but", "(?=a)a"),
     "many repeats": (".pattern = 'a*b*c*d*' (from the command line): must have at most 3", "a*b*c*d*"),
+    "no metrics": (".metrics = [] (from", PLAIN | {"metrics": []}),
     "many choices": (".pattern = ", "a?" * 9),
     "long": (".pattern = ", "a" * (PATTERN_LIMIT + 1)),
     "no such group": (" (from the command line): endpoint 'ps\\\\2' does not go with", PLAIN | {"endpoint": r"ps\2"}),
     "no group of this name": (" (from the", PLAIN | {"endpoint": r"ps\g<x>"}),
-    "no such metric": (
-        ".metrics.0 = 'jitter' (from the command line): must be 'loss'",
-        PLAIN | {"metrics": ["jitter"]},
-    ),
-    "no metrics": (".metrics = [] (from", PLAIN | {"metrics": []}),
-    "misspelt": (".endpiont (from the command line): no such setting; did you mean end", PLAIN | {"endpiont": "x"}),
 }
 
 

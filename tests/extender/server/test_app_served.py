@@ -9,30 +9,13 @@ import uvloop
 from extender.bootstrap import serve
 from extender.runtime.telemetry import Telemetry
 from extender.server.app import VerbsApp
-from tests.extender.server.served import ASK, BIND, NODES, Connection, Holding, listening, serving
+from tests.extender.server.served import ASK, BIND, Connection, Holding, listening, serving
 from tests.fakes.verbs import FakeVerbs, FakeViews
 
 
 @pytest.fixture
 def event_loop_policy() -> uvloop.EventLoopPolicy:
     return uvloop.EventLoopPolicy()
-
-
-@pytest.mark.parametrize("tls", [False, True], ids=["plain", "secured"])
-async def test_one_connection_serves_many_calls(tls: bool) -> None:
-    verbs = FakeVerbs()
-    async with serving(verbs, tls=tls) as served:
-        connection = await served.connect()
-        for _ in range(3):
-            head, reply = await connection.post("filter", ASK)
-            assert head.startswith("http/1.1 200 ok\r\n")
-            assert reply["NodeNames"] == NODES[::2]
-        assert len((await connection.post("prioritize", ASK))[1]) == 5000
-        assert (await connection.post("bind", BIND))[1] == {"Error": ""}
-        assert (await connection.get("/healthz")).startswith("http/1.1 200 ok\r\n")
-        assert (await connection.post("filter", ASK))[1]["Error"] == ""
-    assert (len(verbs.filtered), len(verbs.prioritized), len(verbs.bound)) == (4, 1, 1)
-    assert served.counted("filter", "passed") == 4
 
 
 async def test_one_connection_s_end_is_not_another_s() -> None:

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.errors import ConfigError
-from extender.settings.network import FileSource, HttpSource, MaddashSettings
-from extender.settings.settings import LeaderElection, Settings
+from extender.settings.network import FileSource, MaddashSettings
+from extender.settings.settings import Settings
 from scoring.model.policy import Policy, Preempting, QueuePolicy, Ratios, Ttl
 from scoring.network.matrix import Metric
 
@@ -79,8 +79,6 @@ REFUSED: dict[str, tuple[str, dict[str, Any]]] = {  # case: (beginning of the me
     "source of another kind": (KINDS, _source(kind="ftp")),
     "file source without path": ("network.sources.0.path: must be given", _source(kind="file")),
     "a user name": (f"{URL}'http://…@m'{HERE}: must be an http", _source(kind="maddash", url="http://me:pw@m")),
-    "list of no grids": ("network.sources.0.grids.loss = []…: ", _source(**MADDASH, grids={"loss": []})),
-    "misspelt grid": (f"network.sources.0.grids.los…: {NEAR} loss?", _source(**MADDASH, grids={"los": "x"})),
     "scheduler named twice": ("scheduler_names = 'a,a'…: must be different sche", {"scheduler_names": "a,a"}),
     "no scheduler": ("scheduler_names = []…: ", {"scheduler_names": []}),
     "zone label": (f"zone_label = 'my zone'…: {LABEL}", {"zone_label": "my zone"}),
@@ -225,12 +223,12 @@ def test_the_policy_carries_every_choice() -> None:
     assert given.keys() == set(QueuePolicy.__struct_fields__) - QueuePolicy.fixed
 
 
-OFF = (Preempting.OFF, LeaderElection.OFF)
+OFF = (Preempting.OFF, False)
 WRITTEN = {  # case: (a line of the settings file; preemption and election that it means)
     "nothing": ("", OFF),
     "preemption off": ("preemption: off", OFF),
-    "election on": ("leader_election: on", (Preempting.OFF, LeaderElection.ON)),
-    "election true": ("leader_election: true", (Preempting.OFF, LeaderElection.ON)),
+    "election on": ("leader_election: on", (Preempting.OFF, True)),
+    "election true": ("leader_election: true", (Preempting.OFF, True)),
 }
 
 
@@ -284,22 +282,6 @@ WRONG_SOURCES: dict[str, tuple[str, dict[str, Any]]] = {  # case: (what the refu
         METRICS_AT | {"queries": {"loss": {"query": "x", "unit": "ms"}}},
     ),
 }
-ADDRESSES = {  # case: (kind, as written, as used)
-    "archive without a path": ("opensearch", "https://a", "https://a/opensearch"),
-    "OpenSearch itself": ("opensearch", "http://a:9200/", "http://a:9200"),
-    "archive with a path": ("opensearch", "https://a/opensearch/", "https://a/opensearch"),
-    "Prometheus": ("prometheus", "http://a:9090/", "http://a:9090"),
-}
-
-
-@pytest.mark.parametrize(("kind", "url", "want"), ADDRESSES.values(), ids=ADDRESSES)
-def test_addresses_of_sources(kind: str, url: str, want: str) -> None:
-    extra = {"presets": ["smokeping"]} if kind == "prometheus" else {}
-    (source,) = Settings.load(overrides=_source(kind=kind, url=url, **extra)).network.sources
-    assert isinstance(source, HttpSource)
-    assert want == source.base_url
-
-
 # -- certificates and ports: what would leave a door open, or shut a probe out, is refused at once ---------------------
 
 PAIR = {"cert_file": "a.crt", "key_file": "a.key"}

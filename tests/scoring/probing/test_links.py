@@ -181,10 +181,9 @@ def test_nodes_of_gangs_measure_each_other_in_every_epoch() -> None:
     assert len(every) >= 9 * rules.WANTED_PEERS / 2 * 0.8
 
 
-def test_another_seed_is_another_assignment_and_fewer_peers_can_be_asked_for() -> None:
+def test_another_seed_is_another_assignment() -> None:
     zones = cluster(200)
     assert assign_peers(zones, PeerTurn(0, "one")) != assign_peers(zones, PeerTurn(0, "two"))
-    assert max(map(len, assign_peers(zones, PeerTurn(0), most=6).values())) == 6
 
 
 @given(st.sets(st.text(max_size=8), max_size=70), st.booleans())

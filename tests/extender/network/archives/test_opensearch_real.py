@@ -110,11 +110,6 @@ async def test_all_metrics_of_a_real_archive(source: OpenSearchSource) -> None:
     assert {str(one.id): one.aliases for one in batch.endpoints}["ps-c.example.org"] == ("2001:db8::3",)
 
 
-async def test_the_same_again_is_nothing_new(source: OpenSearchSource) -> None:
-    assert await source.fetch(now_s=NOW_S) is not None
-    assert await source.fetch(now_s=NOW_S) is None
-
-
 async def test_pages(archive: str, source: OpenSearchSource, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = await source.fetch(now_s=NOW_S)
     monkeypatch.setattr("extender.network.opensearch.PAGE_PAIRS", 1)

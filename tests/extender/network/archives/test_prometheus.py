@@ -1,23 +1,19 @@
 """The Prometheus source against scripted answers: units, labels, times, and what cannot be used."""
 
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
 import httpx
 import pytest
-import yaml
 
 from extender.errors import NetworkSourceError
 from extender.network.prometheus import PODS_TOO, PRESETS, PrometheusSource
 from extender.settings.network import PrometheusQuery
 from extender.settings.network import PrometheusSettings as Settings
-from extender.settings.settings import Settings as Whole
 from scoring.network.matrix import Metric
 from tests.extender.network.replies import no_server, replies
 from tests.extender.network.world import START_S as NOW_S
 from tests.extender.network.world import read
-from tests.newcomer.document import fenced
 
 __all__ = ["no_server"]
 LOSS = {"loss": {"query": "loss", "unit": "ratio"}}
@@ -186,10 +182,3 @@ ALIASES = {  # case: (what is asked, settings)
 @pytest.mark.parametrize(("want", "given"), ALIASES.values(), ids=ALIASES)
 def test_aliases_are_asked_where_a_preset_needs_them(want: str | None, given: Settings) -> None:
     assert PrometheusSource(given).aliases == want
-
-
-def test_the_sources_that_the_reference_shows_are_settings() -> None:
-    page = Path(__file__).parents[4] / "docs" / "reference" / "archives.md"
-    shown = [yaml.safe_load(text) for text in fenced(page.read_text(), "yaml") if text.startswith("network:")]
-    kinds = [one.kind for each in shown for one in Whole.load(overrides=each).network.sources]
-    assert kinds == ["opensearch", "prometheus"]

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Mapping
-from email.utils import formatdate
 from typing import Any
 from urllib.parse import quote, quote_plus
 
@@ -100,17 +99,14 @@ GRIDS = {
 }
 
 
-def named_grid(name: str, *, number: float, checked_at_s: float, date_s: float | None = None) -> httpx.Response:
+def named_grid(name: str, *, number: float, checked_at_s: float) -> httpx.Response:
     check, text = GRIDS[name]
     said = (0, text.format(number))
     made = grid_document(name, {"a": "a", "b": "b"}, [check], lambda row, column, _: None if row == column else said)
-    headers = {} if date_s is None else {"Date": formatdate(date_s, usegmt=True)}
-    return httpx.Response(200, json=at_time(made, checked_at_s), headers=headers)
+    return httpx.Response(200, json=at_time(made, checked_at_s))
 
 
-def good(
-    *, number: float = 1.0, checked_at_s: float = world.START_S, date_s: float | None = None
-) -> dict[str, httpx.Response]:
-    """Replies of a whole site; `number`: percent lost, ms, Gbit/s of a → b and b → a; `date_s`: the server's clock."""
-    all_of = {name: named_grid(name, number=number, checked_at_s=checked_at_s, date_s=date_s) for name in GRIDS}
+def good(*, number: float = 1.0, checked_at_s: float = world.START_S) -> dict[str, httpx.Response]:
+    """Replies of a whole site; `number`: percent lost, ms, Gbit/s of a → b and b → a."""
+    all_of = {name: named_grid(name, number=number, checked_at_s=checked_at_s) for name in GRIDS}
     return {"grids": grids(*GRIDS), **{f"grids/{name}": answer for name, answer in all_of.items()}}

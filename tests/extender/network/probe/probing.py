@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from extender.network.probe_agents import AgentPod, Agents, ProbeOptions, ReportRefusal
+from extender.network.probe_agents import INTERVAL_S, AgentPod, Agents, ReportRefusal
 from extender.network.probe_bursts import BurstOptions, Bursts
 from extender.network.probe_source import ProbeSource
 from extender.ports import Batch
@@ -32,12 +32,12 @@ def pod_of(node: str, **more: str) -> AgentPod:
 class Mesh:
     """Nodes n1, n2, …, all of them with an agent that does what it is answered."""
 
-    def __init__(self, *nodes: str, options: ProbeOptions = ProbeOptions(), bursts: BurstOptions | None = None) -> None:
+    def __init__(self, *nodes: str, interval_s: float = INTERVAL_S, bursts: BurstOptions | None = None) -> None:
         self.clock = FakeClock()
         self.zones = {NodeName(node): ZoneName("a") for node in nodes}
         self.wanted: frozenset[NodeName] = frozenset()
         self.leads = True
-        self.options, self._burst_options = options, bursts
+        self.interval_s, self._burst_options = interval_s, bursts
         self.with_gangs: frozenset[NodeName] = frozenset()
         self.outcomes = Counter[str]()
         self.lead()
@@ -62,7 +62,7 @@ class Mesh:
         if (options := self._burst_options) is not None:
             count: Callable[[str], None] = lambda outcome: self.outcomes.update([outcome])  # noqa: E731
             self.bursts = Bursts(self.clock, options, with_gangs=lambda: self.with_gangs, count=count)
-        self.agents = Agents(self.clock, self.options, bursts=self.bursts)
+        self.agents = Agents(self.clock, self.interval_s, bursts=self.bursts)
         zones, wanted, acting = lambda: dict(self.zones), lambda: self.wanted, lambda: self.leads
         self.source = ProbeSource(self.agents, zones=zones, wanted=wanted, acting=acting, seed="seed")
         self.values: dict[tuple[str, str, Metric], float] = {}
