@@ -13,9 +13,9 @@ from client.documents import NodeLink
 from extender.schemas import Job, JobInFull, JobList, LinkInFull, Network
 from scoring.explain.gang import Explained
 from scoring.explain.queue_report import AdmittedGang, PlaceInQueue, PlanOfFiles, Queue, QueuedGang, WaitingGang
-from scoring.explain.words import counted, duration_text, moment_text, some, value_text
+from scoring.explain.words import counted, duration_text, moment_text, some
 from scoring.explain.zones import GangNetwork, ZoneVerdict
-from scoring.network.measurement import METRICS, Metric
+from scoring.network.measurement import METRICS, Metric, value_text
 from scoring.what_if import Fate, Supposed, Turned
 
 COLOURS: Final = {"WAITING": "yellow", "STARVING": "hot_pink", "RUNNING": "green", "COMPLETED": "bright_black"}
@@ -28,7 +28,7 @@ _STATES: Final = {"admitted": "green", "running": "green", "waiting": "yellow"}
 
 def queue_table(console: Console, queue: Queue, wanted: Sequence[QueuedGang], *, wide: bool) -> RenderableType:
     """The queue, one line a gang, and the totals; `wide`: all that is known of each."""
-    rows, starts = [], any(gang.expected_start is not None for gang in wanted)
+    rows, styles, starts = [], dict(COLOURS), any(gang.expected_start is not None for gang in wanted)
     for gang in wanted:
         cells = [
             NONE if gang.rank is None else str(gang.rank),
@@ -47,11 +47,12 @@ def queue_table(console: Console, queue: Queue, wanted: Sequence[QueuedGang], *,
             cells += [str(gang.members.pending), str(ended)]
         reasons = _why(gang, queue.gangs if wide else ())
         rows.append((*cells, "; ".join(reasons if wide else reasons[:1])))
+        styles[rows[-1][-1]] = "red" if gang.bad_link else ""
     parts: list[RenderableType] = []
     if rows:
         names = ["RANK", "GANG", "STATE", "RUN", "WAITED", *(["STARTS"] if starts else [])]
         names += ["STARVES IN", "WEIGHT", "WAIT", "ENDED"] if wide else []
-        parts.append(columns(console, [*names, "WHY"], rows, styles=COLOURS))
+        parts.append(columns(console, [*names, "WHY"], rows, styles=styles))
     counts = ", ".join(f"{count} {name}" for name, count in sorted(queue.counts.items()) if count)
     parts.append(safe(console, f"{counts or 'no gangs'}; order: {queue.order}"))
     for share in queue.shares:
@@ -61,7 +62,7 @@ def queue_table(console: Console, queue: Queue, wanted: Sequence[QueuedGang], *,
 
 
 def _why(gang: QueuedGang, gangs: Sequence[QueuedGang]) -> list[str]:
-    reasons = [f"leaves for {gang.leaves_for}" if gang.leaves_for else ""]
+    reasons = [gang.bad_link, f"leaves for {gang.leaves_for}" if gang.leaves_for else ""]
     reasons.append(f"waits until {', '.join(gang.makes_room)} left" if gang.makes_room else "")
     if gang.held_nodes:
         place = f" in zone {gang.zone}" if gang.zone else ""
@@ -242,7 +243,8 @@ def print_explanation(console: Console, explained: Explained) -> None:
     exist, needed = explained.counts.get("exist", 0), explained.counts.get("needed", 0)
     _say(console, f"members: {exist} exist, {needed} needed; {', '.join(parts)}")
     if explained.network is not None:
-        _say(console, network_line(explained.network))
+        bad = explained.network.worst is not None and explained.network.worst.bad
+        _say(console, network_line(explained.network), style="red" if bad else "")
     for line in _turn(explained.turn):
         _say(console, line)
     if explained.admission_lapses_in_s is not None:
@@ -292,12 +294,13 @@ def network_line(network: GangNetwork) -> str:
     nodes = counted(network.of_nodes, "node")
     if network.score is None:
         return f"network: {zones}, {nodes}; no two members exchange data over a link that is scored"
-    parts = [f"network: {zones}, {nodes}, score {network.score:.1f}"]
+    parts = [f"{zones}, {nodes}, score {network.score:.1f}"]
     if (worst := network.worst) is not None:
         values = zip(METRICS, (worst.loss_ratio, worst.delay_ms, worst.throughput_bps), strict=True)
         texts = (f"{metric} {'not known' if value is None else value_text(metric, value)}" for metric, value in values)
-        parts.append(f"worst link {worst.source} → {worst.target}: {worst.points:.0f} points, {', '.join(texts)}")
-    return "; ".join(parts)
+        what = f"{'bad' if worst.bad else 'worst'} link {worst.source} → {worst.target}"
+        parts.insert(0, f"{what}: {worst.points:.0f} points, {', '.join(texts)}")
+    return f"network: {'; '.join(parts)}"
 
 
 def _turn(turn: PlaceInQueue) -> list[str]:

@@ -373,9 +373,9 @@ def _fault(current: Sequence[Pod], first: GroupRef, group: PodGroup | None) -> t
         return Reason.INVALID_GROUP, detail
     if first.source is not GangSource.NATIVE:
         if names := _differing(current, lambda pod: pod.scheduler_name):
-            return Reason.MIXED_SCHEDULERS, f"spec.schedulerName differs: {names}; make them equal"
+            return Reason.INVALID_GROUP, f"spec.schedulerName differs: {names}; make them equal"
         if priorities := _differing(current, lambda pod: pod.priority):
-            return Reason.MIXED_PRIORITIES, f"spec.priority differs: {priorities}; use one priorityClassName"
+            return Reason.INVALID_GROUP, f"spec.priority differs: {priorities}; use one priorityClassName"
         waiting = {pod.member_class for pod in current if pod.node is None and pod.admitted_to is None}
         kinds = {replace(like, constraints=replace(like.constraints, claims=())) for like in waiting}
         if len(kinds) > MOST_KINDS:

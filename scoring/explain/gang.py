@@ -40,8 +40,7 @@ _SPREADS: Final = ("podAntiAffinity", "topologySpreadConstraints")
 _ADVICE: Final = {  # reason whose particulars are the gang's own, and so are said → what helps
     Reason.INVALID_GROUP: "",
     Reason.OVER_SHARE: "Wait until gangs of the namespace end, or have its share raised.",
-    Reason.MIXED_SCHEDULERS: "Give all pod templates of the job the same schedulerName.",
-    Reason.MIXED_PRIORITIES: "Give all pod templates of the job the same priorityClassName.",
+    Reason.BAD_LINKS: "Mend the link, or set annotation netgang.io/bad-links to avoid.",
 }
 
 

@@ -15,6 +15,7 @@ from msgspec.structs import asdict, replace
 
 from scoring import GangKey, Namespace, NodeName, PodUid, ZoneName
 from scoring.explain.words import expected_text
+from scoring.explain.zones import bad_link
 from scoring.feasibility.quorum import quorum_of
 from scoring.model import Gang, GangSource, Phase, Policy, Reason, Snapshot
 from scoring.model.pod import CPU, MEMORY
@@ -72,6 +73,7 @@ class QueuedGang(msgspec.Struct, frozen=True):
     reason: str | None  # That reason, a constant sentence.
     detail: str  # The same with numbers.
     expected_start: ExpectedStart | None = None  # null: it does not wait, no gang has a length, or it just came.
+    bad_link: str = ""  # The worst link between its nodes, if it is bad.
 
 
 class NamespaceShare(msgspec.Struct, frozen=True):
@@ -116,6 +118,8 @@ def report(
         entry = queued_gang(run, plan, turns, ask, ranks.get(ask.gang.key), now_s=now_s)
         if entry.reason is not None and (start := expected(entry.gang)) is not None:
             entry = replace(entry, expected_start=replace(start, text=expected_text(start, now_s=now_s)))
+        if bad := bad_link(run, plan, ask.gang):
+            entry = replace(entry, bad_link=bad)
         queued.append(entry)
     queued.sort(key=lambda gang: (_ORDER[gang.state], gang.rank or len(asks) + 1, gang.gang))
     counts = Counter(gang.state for gang in queued)

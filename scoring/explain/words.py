@@ -13,7 +13,6 @@ from scoring import ZoneName
 from scoring.model import Gang, GangSource, Pod
 from scoring.model.pod import CPU, MEMORY
 from scoring.model.policy import LIKE_VALUE, nearest
-from scoring.network.measurement import Metric
 from scoring.plan.expected_starts import ExpectedStart, Unknown
 
 _BINARY: Mapping[str, int] = {"Ti": 2**40, "Gi": 2**30, "Mi": 2**20, "Ki": 2**10}  # suffix → factor, the largest first
@@ -102,13 +101,6 @@ def shown(text: str) -> str:
 def counted(count: int, what: str) -> str:
     """One of them, such as "1 pod", or several."""
     return f"{count} {what}{'' if count == 1 else 's'}"
-
-
-def value_text(metric: Metric, value: float) -> str:
-    """A value in the unit that people read: %, ms or Mbit/s."""
-    if metric is Metric.LOSS:
-        return f"{100.0 * value:.3g} %"
-    return f"{value:.3g} ms" if metric is Metric.DELAY else f"{value / 1e6:.4g} Mbit/s"
 
 
 def expected_text(start: ExpectedStart, *, now_s: float, seen_from: str | None = None) -> str:

@@ -15,14 +15,14 @@ import numpy as np
 
 from scoring import NodeName, ResourceName, ZoneName
 from scoring.explain.words import quantity
-from scoring.model import Gang, MemberClass, Role
+from scoring.model import Gang, MemberClass, Policy, Role, Snapshot
 from scoring.model.snapshot import fit_counts
 from scoring.network.matrix import METRICS, Ints
-from scoring.plan import Run
+from scoring.plan import PlannerCache, Run, begin_run
 from scoring.plan.capacity import When
 from scoring.plan.demand import GangDemand, MemberSet
 from scoring.plan.result import Plan
-from scoring.score.pairs import pair_scores
+from scoring.score.pairs import BAD_PAIR, pair_scores
 from scoring.score.zone_distance import UNKNOWN_DISTANCE_MS, zone_distances
 
 
@@ -66,6 +66,7 @@ def verdicts(run: Run, ask: GangDemand, *, closest: int | None = None) -> tuple[
         short, homeless = _lack_of(run, members.classes, run.table.zones[zone]) if look else ((), 0)
         fits = look and not short and not homeless and pairs > 0 and zone in allowed
         total = run.search.estimate(members, zone, score=score) if fits else None
+        total = total % BAD_PAIR if total is not None and total < -1.0 else total  # the points beside bad pairs
         distance = distances.get(zone, UNKNOWN_DISTANCE_MS)
         zone_verdicts.append(
             ZoneVerdict(
@@ -154,7 +155,7 @@ MOST_NODES: Final = 64  # Of a gang on more nodes the first ones by name are loo
 
 
 class WorstLink(msgspec.Struct, frozen=True):
-    """The link with the fewest points; each value is the one that counts, null where none is known."""
+    """The link with the fewest points, bad ones first; each value is the one that counts, null where none is known."""
 
     source: NodeName
     target: NodeName
@@ -163,6 +164,13 @@ class WorstLink(msgspec.Struct, frozen=True):
     delay_ms: float | None  # One way
     throughput_bps: float | None
     oldest_s: float | None  # Age of the oldest value that was measured on it, in either direction
+    bad: str = ""  # Its values that are bad, such as "13 % loss"; empty: none is
+
+    @property
+    def text(self) -> str:
+        """Which it is, and how bad, for people."""
+        what = f"{'bad' if self.bad else 'worst'} link {self.source} → {self.target}"
+        return f"{what}: {self.bad or f'{self.points:.0f} points'}"
 
 
 class GangNetwork(msgspec.Struct, frozen=True):
@@ -203,10 +211,10 @@ def gang_network(run: Run, plan: Plan, gang: Gang) -> GangNetwork | None:
     weights = pairs + np.diag(alone)
     mean = round(float((points * weights).sum() / weights.sum()), 3) if weights.any() else None
     worst = None
-    # 3. the worst link: of equals the one over which most pairs of members talk, then the first by name
+    # 3. the worst link, bad ones first: of equals the one over which most pairs of members talk, then the first by name
     froms, tos = np.nonzero(pairs)
     if len(froms):
-        first = np.lexsort((tos, froms, -pairs[froms, tos], points[froms, tos]))[0]
+        first = np.lexsort((tos, froms, -pairs[froms, tos], points[froms, tos], ~scores.bad[froms, tos]))[0]
         i, j = int(froms[first]), int(tos[first])
         both = ((names[i], names[j]), (names[j], names[i]))
         readings = [network.known(*ends, metric) for metric in METRICS for ends in both]
@@ -215,5 +223,22 @@ def gang_network(run: Run, plan: Plan, gang: Gang) -> GangNetwork | None:
         loss_ratio, delay_ms, rate_bps = (None if np.isnan(value) else value for value in values)
         age_s = None if oldest_s is None else round(oldest_s, 1)
         worst_points = round(float(points[i, j]), 3)
-        worst = WorstLink(names[i], names[j], worst_points, loss_ratio, delay_ms, rate_bps, age_s)
+        bad = scores.bad_text(i, j)
+        worst = WorstLink(names[i], names[j], worst_points, loss_ratio, delay_ms, rate_bps, age_s, bad)
     return GangNetwork(tuple(sorted(zones)), tuple(names), len(places), mean, worst)
+
+
+def worst_links(
+    snapshot: Snapshot, plan: Plan, gangs: Sequence[Gang], policy: Policy, *, cache: PlannerCache | None = None
+) -> list[WorstLink | None]:
+    """The worst link between the nodes of each gang, if it was ever measured. Cost: O(nodes²) for each."""
+    run = begin_run(snapshot, policy, cache or PlannerCache())
+    worst = [network.worst if (network := gang_network(run, plan, gang)) is not None else None for gang in gangs]
+    return [link if link is not None and link.oldest_s is not None else None for link in worst]
+
+
+def bad_link(run: Run, plan: Plan, gang: Gang) -> str:
+    """The worst link in words if it is bad; else empty. Cost: O(members) where no node of the gang has a bad link."""
+    nodes = {pod.node or plan.node_of.get(pod.uid) for pod in gang.members if not pod.terminal}
+    network = gang_network(run, plan, gang) if nodes & run.scores.nodes_with_bad_links() else None
+    return network.worst.text if network is not None and network.worst is not None and network.worst.bad else ""

@@ -88,6 +88,13 @@ class Repair(StrEnum):
     NONE = "none"  # Successors wait in the queue like all pods; none is removed and nothing is said
 
 
+class BadLinks(StrEnum):
+    """What a gang does where its best nodes have links whose grade is bad."""
+
+    AVOID = "avoid"  # It takes those with the fewest
+    REFUSE = "refuse"  # It waits
+
+
 class Order(StrEnum):
     """Which gang of one priority is planned first."""
 
@@ -140,7 +147,9 @@ class Ttl(msgspec.Struct, frozen=True):
 class ScorePolicy(msgspec.Struct, frozen=True, cache_hash=True):
     """The pair score: 20:40:40 points for packet loss, delay and bandwidth (PAPERS N2)."""
 
-    fixed: ClassVar = frozenset({"reference_bps", "unknown_penalty_ratio", "soft_ttl_s", "hard_ttl_s"})
+    fixed: ClassVar = frozenset(
+        {"reference_bps", "unknown_penalty_ratio", "soft_ttl_s", "hard_ttl_s", "bad_pairs_first"}
+    )
 
     ratios: Ratios = Ratios()  # Points for loss : delay : bandwidth, such as 20:40:40; any sum is scaled to 100.
     loss_weight: NotNegative = 10.0  # Points lost per percent of packet loss.
@@ -153,6 +162,7 @@ class ScorePolicy(msgspec.Struct, frozen=True, cache_hash=True):
     """Age from which a measurement fades towards neutral; `None`: it never fades."""
     hard_ttl_s: Ttl = Ttl(loss=10_800.0, delay=10_800.0, throughput=172_800.0)
     """Age from which a measurement counts as unknown; `None`: never."""
+    bad_pairs_first: bool = True  # Ranks count bad pairs first; not so for the published selection, `paper`
 
 
 class QueuePolicy(msgspec.Struct, frozen=True):
@@ -248,6 +258,7 @@ class GangOptions(msgspec.Struct, frozen=True):
     repair: Repair = Repair.REPLACE
     preemptible: bool = True  # Whether it may be made to leave for a gang of higher priority
     suspendable: bool = False
+    bad_links: BadLinks = BadLinks.AVOID
     problems: tuple[str, ...] = ()  # One sentence per annotation that was not understood; the default was used for it
 
 
@@ -260,7 +271,7 @@ _SHOWN_CHARS: Final = 60
 KNOWN_OPTIONS = frozenset(
     {
         *("zones", "near", "zone-policy", "ratios", "selection", "min-workers", "max-workers", "scaling", "weight"),
-        *("admitted", "preempts", "preemptible", "suspendable", "repair", "expected-duration"),
+        *("admitted", "preempts", "preemptible", "suspendable", "repair", "expected-duration", "bad-links"),
     }
 )
 """Annotations `netgang.io/<name>` that exist; another name is reported as a probable typing mistake."""
@@ -296,9 +307,9 @@ def _field(name: str, text: str, policy: Policy, namespace: str | None) -> dict[
             return {"zones": zones}
         case "near":
             return {"near": ZoneName(value) or None}
-        case "zone-policy" | "selection" | "repair":
+        case "zone-policy" | "selection" | "repair" | "bad-links":
             field = name.replace("-", "_")
-            default: StrEnum = policy.repair.policy if field == "repair" else getattr(policy, field)
+            default: StrEnum = policy.repair.policy if field == "repair" else getattr(policy, field, BadLinks.AVOID)
             if value not in list(type(default)):
                 raise ValueError(f"{_shown(value)} is not one of {', '.join(type(default))}; {default} is used")
             return {field: type(default)(value)}

@@ -61,6 +61,10 @@ class Reason(StrEnum):
     """Another job has live pods under the same gang name, such as the CronJob's last one: one run at a time.
 
     Wait until it has ended, or give each run a gang name of its own; the Event GangWaiting says which two they are."""
+    BAD_LINKS = "netgang: the gang refuses bad links, and its best nodes have some"
+    """It has `netgang.io/bad-links: refuse`, and there is room only on nodes between which a link is bad.
+
+    Mend the link that the Event names, or set the annotation to `avoid`: it is planned again with each measurement."""
     # The gang can never start as it is.
     IMPOSSIBLE = "netgang: the gang would not fit into the empty cluster"
     """Even in an empty cluster no allowed zone has room for the minimum.
@@ -70,18 +74,11 @@ class Reason(StrEnum):
     """The zones that `netgang.io/zones` names have no nodes, or no node has the zone label.
 
     Correct the annotation, or label the nodes; `netgang doctor` says which are without."""
-    INVALID_GROUP = "netgang: the gang's labels are missing, bad or contradict each other"
-    """What its pods say about their gang cannot be used, or its job makes fewer pods than its minimum.
+    INVALID_GROUP = "netgang: the gang's labels or pod templates are missing, bad or contradict each other"
+    """What its pods say about their gang cannot be used, they differ in `schedulerName` or priority, or its job makes
+    fewer pods than its minimum.
 
-    The Event GangInvalid, or `netgang explain`, names the label and what it should be."""
-    MIXED_SCHEDULERS = "netgang: the gang's pods name different schedulers"
-    """Some members name another `schedulerName` and would start without the others.
-
-    Give all pod templates of the job the same one."""
-    MIXED_PRIORITIES = "netgang: the gang's pods have different priorities"
-    """The gang has one place in the queue, so its pods must have one priority.
-
-    Give all pod templates of the job the same `priorityClassName`."""
+    The Event GangInvalid, or `netgang explain`, names the field and what it should be."""
     # The pod may not go to this node, or to none of the nodes asked.
     OTHER_NODE_PLANNED = "netgang: another node is planned for this pod"
     """It is not the node that the plan has for the pod, or that the pod is on.
@@ -154,8 +151,7 @@ class Reason(StrEnum):
     Nothing; they are tried again. Each is an open connection."""
 
 
-FAULTS: Final = frozenset({Reason.INVALID_GROUP, Reason.MIXED_SCHEDULERS, Reason.MIXED_PRIORITIES})
-NEVER_STARTS: Final = FAULTS | {Reason.IMPOSSIBLE, Reason.NO_ALLOWED_ZONE}  # Neither time nor the end of jobs helps
+NEVER_STARTS: Final = frozenset({Reason.INVALID_GROUP, Reason.IMPOSSIBLE, Reason.NO_ALLOWED_ZONE})  # No time helps
 
 
 class CauseReason(StrEnum):

@@ -51,10 +51,10 @@ class Medians(msgspec.Struct, frozen=True):
 
     def fill(
         self, metric: Metric, there: _Values, back: _Values, ends: Sequence[Ints], zones: Sequence[Ints], now_s: float
-    ) -> None:
+    ) -> NDArray[np.bool_]:
         """Write into `there` (n, m) what links that count in no direction are taken for, at best their last value.
 
-        `back`: (m, n), the opposite direction; `ends`, `zones`: numbers of both sides, (n,) and (m,).
+        `back`: (m, n), the opposite direction; `ends`, `zones`: numbers of both sides, (n,) and (m,). Returns where.
         """
         (values, ages_s), (back_values, back_ages_s) = there, back
         (rows, columns), (from_zone, to_zone), hard_s = np.ix_(*ends), np.ix_(*zones), self.hard_ttl_s[metric]
@@ -67,6 +67,7 @@ class Medians(msgspec.Struct, frozen=True):
         last = np.where(np.isnan(values), back_values.T, values)
         values[unknown] = worse(typical, last)[unknown]
         ages_s[unknown] = np.maximum(now_s - self.measured_at_s[metric][from_zone, to_zone][unknown], 0.0)
+        return unknown
 
 
 def medians_of(
@@ -166,12 +167,16 @@ class Block(msgspec.Struct, frozen=True):
     ages_s: Mapping[Metric, Floats]
     same: NDArray[np.bool_]
     measured_bps: Floats | None = None  # Measured last, however long ago; `None`: the throughput in `values` is that
+    estimated: Mapping[Metric, NDArray[np.bool_]] = {}  # Whose values were not measured; of none: there is no such one
+    best_bps: float = 0.0  # Of the whole mesh, however old
 
     @property
     def turned(self) -> "Block":
         """With from and to exchanged: (m, n)."""
         values, ages_s = ({metric: of[metric].T for metric in METRICS} for of in (self.values, self.ages_s))
-        return Block(values, ages_s, self.same.T, None if self.measured_bps is None else self.measured_bps.T)
+        estimated = {metric: of.T for metric, of in self.estimated.items()}
+        measured_bps = None if self.measured_bps is None else self.measured_bps.T
+        return Block(values, ages_s, self.same.T, measured_bps, estimated, self.best_bps)
 
 
 class _Pairs(NamedTuple):
@@ -199,6 +204,7 @@ class NetworkMatrix(msgspec.Struct, frozen=True):
     _index: Mapping[EndpointId, int] = {}
     _pairs: Mapping[Metric, _Pairs] = msgspec.field(default_factory=lambda: dict.fromkeys(METRICS, _NO_PAIRS))
     _medians: Medians | None = None
+    best_bps: float = 0.0  # The highest throughput measured, however old
 
     @classmethod
     def from_measurements(
@@ -239,7 +245,8 @@ class NetworkMatrix(msgspec.Struct, frozen=True):
             ends = {metric: {node: index[end] for node, end in of.items()} for metric, of in endpoint_of.items()}
             columns = {metric: p[:3] for metric, p in pairs.items()}
             medians = medians_of(columns, ends, zones, size=len(index), now_s=now_s)
-        return cls(version, now_s, endpoints, dict(endpoint_of), origins, index, pairs, medians)
+        best_bps = float(pairs[Metric.THROUGHPUT].values.max(initial=0.0))
+        return cls(version, now_s, endpoints, dict(endpoint_of), origins, index, pairs, medians, best_bps)
 
     @property
     def estimates(self) -> bool:
@@ -290,6 +297,7 @@ class NetworkMatrix(msgspec.Struct, frozen=True):
         same = rows_at[:, None] == cols_at[None, :]
         values, ages_s = {}, {}
         measured_bps: Floats | None = None
+        estimated: dict[Metric, NDArray[np.bool_]] = {}
         shared, apart = np.zeros_like(same), np.zeros_like(same)
         for metric in METRICS:
             rows, cols = (self.endpoint_indexes(nodes, metric) for nodes in (sources, targets))
@@ -301,11 +309,11 @@ class NetworkMatrix(msgspec.Struct, frozen=True):
                     np.array([medians.zone_of.get(node, -1) for node in of], np.int64) for of in (sources, targets)
                 ]
                 back = self._lookup(metric, cols, rows)
-                medians.fill(metric, there, back, (rows, cols), zones, self.evaluated_at_s)
+                estimated[metric] = medians.fill(metric, there, back, (rows, cols), zones, self.evaluated_at_s)
             both = (rows[:, None] >= 0) & (cols[None, :] >= 0)
             shared |= both & (rows[:, None] == cols[None, :])
             apart |= both & (rows[:, None] != cols[None, :])
-        return Block(values, ages_s, same | (shared & ~apart), measured_bps)
+        return Block(values, ages_s, same | (shared & ~apart), measured_bps, estimated, self.best_bps)
 
     def with_nodes(self, nodes: Iterable[NodeName]) -> "NetworkMatrix":
         """The same data, under a negative version, with more nodes measured at the endpoints of their own names."""

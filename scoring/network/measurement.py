@@ -32,6 +32,13 @@ class Metric(StrEnum):
 METRICS: tuple[Metric, ...] = (Metric.LOSS, Metric.DELAY, Metric.THROUGHPUT)
 
 
+def value_text(metric: Metric, value: float) -> str:
+    """A value in the unit that people read: %, ms or Mbit/s."""
+    if metric is Metric.LOSS:
+        return f"{100.0 * value:.3g} %"
+    return f"{value:.3g} ms" if metric is Metric.DELAY else f"{value / 1e6:.4g} Mbit/s"
+
+
 class Measurement(msgspec.Struct, frozen=True):
     """One value of one metric in one direction, and when it was taken (Unix seconds)."""
 

@@ -93,6 +93,16 @@ def bounds_of(metric: Metric, *, best: float = 0.0) -> GradeBounds:
     return GradeBounds(0.75 * best, 0.25 * best, highest_is_best=True)
 
 
+def are_bad(metric: Metric, values: Floats, *, best: float = 0.0) -> Bools:
+    """Which values are bad by their grade; an unknown one (NaN) is not. `best` as for `bounds_of`.
+
+    >>> are_bad(Metric.LOSS, np.array([0.0, 0.001, 0.13, np.nan])).tolist()
+    [False, True, True, False]
+    """
+    bounds = bounds_of(metric, best=best)
+    return values < bounds.poor if bounds.highest_is_best else values >= bounds.poor
+
+
 class SubjectKind(StrEnum):
     """What is bad."""
 
@@ -174,9 +184,7 @@ def _inner(matrix: NetworkMatrix, row_of: Ints, zone_of_row: Ints, metric: Metri
 
 
 def _bad(value: Floats, zone: Ints, metric: Metric) -> Bools:
-    if metric is Metric.THROUGHPUT:
-        return value < bounds_of(metric, best=float(value.max(initial=0.0))).poor
-    bad = value >= bounds_of(metric).poor
+    bad = are_bad(metric, value, best=float(value.max(initial=0.0)))
     if metric is Metric.DELAY:
         zones, of_zone, *_ = group_medians(zone, value)
         medians = of_zone[np.searchsorted(zones, zone)]

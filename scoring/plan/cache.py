@@ -119,6 +119,7 @@ class OfNetwork(msgspec.Struct):
     means: dict[Hashable, float] = {}  # Names of two zones' nodes, score policy → mean points between them
     crossings: dict[Layout, Crossings] = {}  # Layout → which endpoints lead from zone to zone
     measured: dict[Layout, NDArray[np.bool_]] = {}  # Layout → which nodes are measured anywhere
+    bad_ends: frozenset[NodeName] | None = None  # Nodes from or to which some value is bad, however old
 
     def links(self, table: dict[Hashable, S], key: Hashable, make: Callable[[], S]) -> S:
         """Look pair scores up in `scores` or `toward`, or make and keep them."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scoring import NO_ZONE, NodeName, ZoneName
 from scoring.feasibility.filters import allowed_nodes, ports_conflict
 from scoring.model import Gang, HostPort, MemberClass, Role
-from scoring.model.policy import Policy, ScorePolicy, ZonePolicy
+from scoring.model.policy import BadLinks, Policy, ScorePolicy, Selection, ZonePolicy
 from scoring.model.snapshot import Room, Snapshot, fit_counts, rows_with
 from scoring.network.matrix import Ints
 from scoring.plan.cache import Layout, PlannerCache, remember
@@ -42,13 +42,17 @@ class ClusterView:
         return self.cache.demands.of_gang(gang, self.policy, self.table.index)
 
     def score(self, demand: GangDemand) -> ScorePolicy:
-        """The score policy for one gang: the operator's, with the gang's own ratios if it has any."""
-        score, ratios = self.policy.score, demand.options.ratios
-        return replace(score, ratios=ratios) if ratios else score
+        """The score policy for one gang: the operator's, with the gang's own ratios, or as published, if it asks so."""
+        score, options = self.policy.score, demand.options
+        score = replace(score, ratios=options.ratios) if options.ratios else score
+        return replace(score, bad_pairs_first=False) if options.selection is Selection.PAPER else score
 
     def member_set(self, members: ByClass, demand: GangDemand, near: Sequence[tuple[Role, NodeName]] = ()) -> MemberSet:
-        """`members`, to be placed beside the gang's placed ones and those of `near`."""
-        allowed = self.candidate_zones(demand)
+        """`members`, to be placed beside the gang's placed ones and those of `near`.
+
+        A minimum of which some run is completed over bad links, too (docs/safety.md S8).
+        """
+        allowed, completes = self.candidate_zones(demand), demand.partial and members is demand.need
         return MemberSet(
             classes=tuple([(member_class, len(pods)) for member_class, pods in members]),
             siblings=tuple(sorted((*demand.siblings, *near))),
@@ -59,6 +63,7 @@ class ClusterView:
             allowed=allowed,
             columns=self.columns(allowed),
             home=frozenset(self.zones_of(node for _, node in demand.siblings)),
+            refuses_bad_links=demand.options.bad_links is BadLinks.REFUSE and not completes,
         )
 
     def candidate_zones(self, demand: GangDemand) -> tuple[ZoneName, ...]:

@@ -73,6 +73,7 @@ class MemberSet(msgspec.Struct, eq=False):
     allowed: tuple[ZoneName, ...]  # Zones that it may use
     columns: Ints  # Of these, among all of the run's, ascending
     home: frozenset[ZoneName]  # Zones of members that have a node
+    refuses_bad_links: bool = False
     refused: tuple[object, object, NoPlace] | None = None  # Of which room, at which moment (`None`: any later one), how
     could_fit: bool | None = None  # Whether it would fit the empty cluster, once that was looked at
     tiers: dict[tuple[ZoneName, ...], tuple[ScorePolicy, list[ZoneName], list[ZoneName]]] = {}

@@ -107,11 +107,15 @@ def place_minimum(run: Run, demand: GangDemand, *, now_s: float) -> Placed | NoP
         return _spread_or_wait(run, demand, kind, now_s=now_s, rooms=exact)
     room = dict(zip(run.zones, rooms.tolist(), strict=True))
     feasible = tuple([zone for zone, fits in zip(kind.allowed, enough.tolist(), strict=True) if fits])
+    refused: NoPlace | None = None
     for zone in _in_order(run, demand, kind, feasible, room):
-        placed = _place_in(run, demand.need, kind, (zone,))
-        if placed is not None:
-            return placed
-    return _spread_or_wait(run, demand, kind, now_s=now_s)
+        outcome: Placed | NoPlace | None = _place_in(run, demand.need, kind, (zone,))
+        if isinstance(outcome, Placed):
+            return outcome
+        refused = refused or outcome
+    outcome = _spread_or_wait(run, demand, kind, now_s=now_s)
+    waits = isinstance(outcome, NoPlace) and outcome.reason is not Reason.SPILL_WAIT
+    return refused if refused is not None and waits else outcome
 
 
 def has_room(run: Run, demand: GangDemand) -> bool:
@@ -132,7 +136,7 @@ def place_more(
         count = min(len(pods), int(sum(fits[run.zones.index(zone)] for zone in zones)))
         members: ByClass = ((member_class, pods[:count]),)
         placed = _place_in(run, members, run.view.member_set(members, demand, beside), tuple(zones)) if count else None
-        if placed is not None:
+        if isinstance(placed, Placed):
             nodes |= placed.nodes
             beside.extend((member_class.role, node) for node in placed.nodes.values())
     return Placed(tuple(zones), nodes, None) if nodes else None
@@ -162,9 +166,14 @@ def _spread_or_wait(
         since_s = max(waiting_since_s(demand.gang) or 0.0, demand.gang.created_s)
         if (left_s := run.policy.spill_wait_s - (now_s - since_s)) > 0.0:
             return NoPlace(Reason.SPILL_WAIT, f"may be spread over zones in {left_s:.0f} s")
+    refused: NoPlace | None = None
     for zones in _sets_to_try(run, kind) if preferred else ():
-        if (placed := _place_in(run, demand.need, kind, zones)) is not None:
-            return placed
+        outcome = _place_in(run, demand.need, kind, zones)
+        if isinstance(outcome, Placed):
+            return outcome
+        refused = refused or outcome
+    if refused is not None:
+        return refused
     if run.snapshot.exclusions and run.capacity.zones_for(kind.classes, refusals=False)[kind.columns].any():
         why = "kube-scheduler's Event FailedScheduling says which filter"
         return NoPlace(Reason.UNCOUNTED if uncounted else Reason.FILTERED, why)
@@ -223,19 +232,23 @@ def _fits_one(run: Run, kind: MemberSet) -> bool:
     return any(room >= kind.size and (single or run.search.fits_empty(kind, (zone,))) for zone, room in rooms)
 
 
-def _place_in(run: Run, members: ByClass, member_set: MemberSet, zones: tuple[ZoneName, ...]) -> Placed | None:
+def _place_in(
+    run: Run, members: ByClass, member_set: MemberSet, zones: tuple[ZoneName, ...]
+) -> Placed | NoPlace | None:
     """Place `members`, of which `member_set` was made, in `zones`, and take their room; `None`: they do not fit."""
     rows = run.view.rows(zones)
     selected = run.search.place(member_set, zones)
     if selected is None:
         return None
+    points, bad = run.search.network_of(member_set, zones, selected)
+    if bad:
+        return NoPlace(Reason.BAD_LINKS, bad)
     nodes: dict[PodUid, NodeName] = {}
     used: set[ZoneName] = set()
     for (member_class, pods), chosen in zip(members, selected, strict=True):
         at: list[int] = rows.take(chosen).tolist()
         used |= run.capacity.take_rows(member_class, at)
         nodes.update(zip([pod.uid for pod in pods], [run.table.names[row] for row in at], strict=True))
-    points = run.search.mean_points(member_set, zones, selected)
     return Placed(tuple(sorted(used)), nodes, points)
 
 

@@ -18,12 +18,13 @@ from scoring import GangKey, NodeName, PodUid, ZoneName
 from scoring.model import MemberClass, Role
 from scoring.model.policy import Policy, ScorePolicy, Selection
 from scoring.model.snapshot import NodeTable, Snapshot
-from scoring.network.matrix import Floats, Ints, NetworkMatrix
+from scoring.network.matrix import METRICS, Floats, Ints, NetworkMatrix
+from scoring.network.node_links import are_bad
 from scoring.plan.cache import OfNetwork, PlannerCache, remember
 from scoring.plan.capacity import Capacity, ClusterView, When
 from scoring.plan.demand import MemberSet, MemberSets
 from scoring.plan.result import Admission
-from scoring.score.pairs import LinkPoints, Links, among, among_sets, toward
+from scoring.score.pairs import LinkPoints, Links, among, among_sets, pair_scores, toward
 from scoring.score.zone_distance import Crossings, crossings
 from scoring.selection.demand import Demand, at_rows, in_places, on_grid, pairing, rooms
 from scoring.selection.greedy import fit, quick_value
@@ -94,6 +95,19 @@ class RunScores:
         connected[at] = True
         return connected
 
+    def nodes_with_bad_links(self) -> frozenset[NodeName]:
+        """Nodes from or to which some value is bad, however old. Cost: O(measured pairs) when they are new."""
+        of, network = self._view.of_network, self._view.snapshot.network
+        if of.bad_ends is None:
+            nodes: set[NodeName] = set()
+            for metric in METRICS:
+                sources, targets, values, _ = network.measured_values(metric)
+                bad = are_bad(metric, values, best=network.best_bps)
+                ends = {network.endpoints[end] for end in np.union1d(sources[bad], targets[bad]).tolist()}
+                nodes.update(node for node, end in network.endpoint_of.get(metric, {}).items() if end in ends)
+            of.bad_ends = frozenset(nodes)
+        return of.bad_ends
+
     def whole_rank(self, zones: tuple[ZoneName, ...], score: ScorePolicy) -> Floats:
         """The rank of all pairs (n, n) of the zones' nodes. Not to be written. Cost: O(n²) the first time."""
         return remember(self._ranks, (zones, score), lambda: self.links(zones, score).rank_among(None))
@@ -159,21 +173,33 @@ class NodeSearch:
         """A quick estimate of the best value in the zone, comparable between zones; `None`: there is no room."""
         return quick_value(*self._prepare(member_set, (zone,), score)[:3])
 
-    def mean_points(
+    def network_of(
         self, member_set: MemberSet, zones: tuple[ZoneName, ...], selected: Sequence[Sequence[int]]
-    ) -> float | None:
-        """Mean points over the pairs that talk, placed siblings in the zones included; `None`: there is none."""
+    ) -> tuple[float | None, str]:
+        """Mean points over the pairs that talk, placed siblings in the zones included; `None`: there is none.
+
+        And, if the members refuse it, the worst link that is bad, in words.
+        """
         chosen = zip(member_set.classes, selected, strict=True)
         ends = [(member_class.role, row) for (member_class, _), rows in chosen for row in rows]
-        fresh = len(ends)
-        local = {name: row for row, name in enumerate(self._view.names(zones))} if member_set.siblings else {}
+        fresh, names, score = len(ends), self._view.names(zones), replace(member_set.score, bad_pairs_first=True)
+        local = {name: row for row, name in enumerate(names)} if member_set.siblings else {}
         ends += [(role, local[name]) for role, name in member_set.siblings if name in local]
         ps = None if member_set.all_reduce else tuple([role is Role.PS for role, _ in ends])
         counted, total = _counted_pairs(ps, len(ends), fresh)
         if not total:
-            return None
-        points = self.scores.links(zones, member_set.score).points_among(np.array([row for _, row in ends], np.int64))
-        return float(points[counted].sum() / total)
+            return None, ""
+        rows = np.array([row for _, row in ends], np.int64)
+        points = float(self.scores.links(zones, member_set.score).points_among(rows)[counted].sum() / total)
+        if not member_set.refuses_bad_links:
+            return points, ""
+        pairs = self.scores.links(zones, score).pairs_among(rows)
+        worst = np.unravel_index(np.where(counted & pairs.bad, pairs.rank, np.inf).argmin(), counted.shape)
+        if not (counted & pairs.bad)[worst]:
+            return points, ""
+        pair = sorted(names[rows[at]] for at in worst)
+        text = pair_scores(self._view.snapshot.network.block(pair, pair), None, score).bad_text(0, 1)
+        return points, f"{text} between {pair[0]} and {pair[1]}"
 
     def _prepare(
         self, member_set: MemberSet, zones: tuple[ZoneName, ...], score: ScorePolicy, *, as_places: bool = True

@@ -5,6 +5,11 @@ its term). `rank` is what selections compare: where a term is clipped the raw va
 a point, so that a worse link always ranks lower. Rule: an unknown value is neutral with a penalty, never perfect and
 never the best; age can take points away but never add any: what a link earned fresh is the most it can have.
 
+Bad links first: a sum of points hides the one link on which a whole job waits, so the rank of a pair whose grade is bad
+(`scoring.network.node_links`) falls by `BAD_PAIR`, as much as 2,621 perfect pairs are worth: up to 72 members that all
+talk the set with fewer bad pairs has the higher sum, always. Bad is no estimate, nothing beyond the hard TTL, and no
+metric whose ratio is 0. Rates are compared with the best of the mesh, as on the page, not with that of a slow zone.
+
 Not promised: when the reference rate is the block's own best, a faster best link lowers the *bandwidth* points of the
 others; with a configured reference no better link lowers any pair.
 
@@ -23,10 +28,13 @@ from numpy.typing import NDArray
 from scoring import NodeName
 from scoring.model.policy import ScorePolicy
 from scoring.network.matrix import METRICS, Block, Floats, Ints, Metric, NetworkMatrix
+from scoring.network.measurement import value_text
+from scoring.network.node_links import are_bad
 
 TIE_STEP = 1e-5  # Points per unit of ln(1 + how far a raw value is beyond the clip)
 TIE_LIMIT = 33.0  # That logarithm is cut here (e³³ times the clip): three terms together stay below 0.001 points
 UNKNOWN_TIE = -TIE_STEP * TIE_LIMIT  # An unknown value ranks below known ones with the same points
+BAD_PAIR = 2.0**18  # Points that a bad pair's rank falls by
 Names: TypeAlias = Sequence[NodeName]
 
 
@@ -35,12 +43,19 @@ class PairScores(msgspec.Struct, frozen=True):
 
     terms: Mapping[Metric, Floats]  # Points of each
     points: Floats  # Their sum f: 0..100
-    rank: Floats  # What selections compare: never off from `points` by more than 0.001
+    rank: Floats  # What selections compare: never off from `points` by more than 0.001, but by `BAD_PAIR` if it is bad
+    bad_by: Mapping[Metric, NDArray[np.bool_]]  # Where the grade of its value is bad
+    bad: NDArray[np.bool_]  # That of any
     values: Mapping[Metric, Floats]  # Both directions as one; NaN: none within the hard TTL
     limits: Mapping[Metric, Floats]  # Ever measured: points never exceed theirs
     stale: NDArray[np.bool_]  # Some value was older than the soft TTL: faded, or only a limit
     same: NDArray[np.bool_]  # Same node or same measurement endpoint: perfect by definition, known or not
     reference_bps: float | None  # Rate that earned the full bandwidth term; `None`: no rate was ever measured
+
+    def bad_text(self, at: int, to: int) -> str:
+        """The bad values of a pair, such as "13 % loss"; empty: none is."""
+        bad = (metric for metric in METRICS if self.bad_by[metric][at, to])
+        return ", ".join(f"{value_text(metric, float(self.values[metric][at, to]))} {metric}" for metric in bad)
 
 
 def extender_scores(points: Floats) -> Ints:
@@ -84,10 +99,19 @@ def pair_scores(
         term = term_points(metric, value.last, policy, limit=limit, reference_bps=reference)
         settled[metric] = _settle(value, *term, same, limit=limit, penalty_ratio=policy.unknown_penalty_ratio)
     loss, delay, rate = (settled[metric] for metric in METRICS)
+    bad_by = {
+        metric: are_bad(metric, value.value, best=forward.best_bps)
+        & ~(same | forward.estimated.get(metric, np.zeros_like(same)) | (ratios[metric] == 0.0))
+        for metric, value in merged.items()
+    }
+    bad = np.logical_or.reduce([*bad_by.values()])
+    rank = loss[1] + delay[1] + rate[1] - (BAD_PAIR * bad if policy.bad_pairs_first else 0.0)
     return PairScores(
         {metric: points for metric, (points, _) in settled.items()},
         points=np.clip(loss[0] + delay[0] + rate[0], 0.0, 100.0),
-        rank=np.where(same, 100.0 + 1e-3, loss[1] + delay[1] + rate[1]),  # nothing measured ranks above one node
+        rank=np.where(same, 100.0 + 1e-3, rank),  # nothing measured ranks above one node
+        bad_by=bad_by,
+        bad=bad,
         values={metric: value.value for metric, value in merged.items()},
         limits={metric: value.last for metric, value in merged.items()},
         stale=np.logical_or.reduce([value.stale for value in merged.values()]),
@@ -176,6 +200,11 @@ class LinkPoints(msgspec.Struct, frozen=True):
     points: Floats
     rank: Floats
 
+    @property
+    def bad(self) -> NDArray[np.bool_]:
+        """Pairs whose rank says that they are bad."""
+        return self.rank < self.points - BAD_PAIR / 2.0
+
 
 class Links(msgspec.Struct, frozen=True):
     """The same among `n` nodes, held once for all that look alike."""
@@ -202,6 +231,10 @@ class Links(msgspec.Struct, frozen=True):
     def points_among(self, rows: Ints) -> Floats:
         """The pairs of `rows`, of which some may be the same. Cost: O(rows²)."""
         return self._toward(self.points, rows, rows)
+
+    def pairs_among(self, rows: Ints) -> LinkPoints:
+        """The same with their ranks. Cost: O(rows²)."""
+        return LinkPoints(self.points_among(rows), self._toward(self.rank, rows, rows))
 
     def rank_toward(self, columns: Ints) -> Floats:
         """From each node to those of `columns`: (n, columns)."""
@@ -290,7 +323,7 @@ def _in_a_row(blocks: Sequence[Block]) -> Block:
 
     values = {metric: joined((block.values[metric] for block in blocks), np.nan) for metric in METRICS}
     ages_s = {metric: joined((block.ages_s[metric] for block in blocks), np.nan) for metric in METRICS}
-    return Block(values, ages_s, joined((block.same for block in blocks), False))
+    return Block(values, ages_s, joined((block.same for block in blocks), False), best_bps=blocks[0].best_bps)
 
 
 def toward(

@@ -23,7 +23,7 @@ from scoring import EndpointId, NodeName, ZoneName
 from scoring.model import NodeTable, Policy
 from scoring.model.policy import GangOptions, ScorePolicy, nearest
 from scoring.network.matrix import METRICS, Ints, Metric, NetworkMatrix
-from scoring.score.pairs import Names, measured, pair_scores, representatives
+from scoring.score.pairs import BAD_PAIR, Names, measured, pair_scores, representatives
 
 Rooms: TypeAlias = Mapping[ZoneName, Sequence[int]]  # zone → members of each class that it holds
 Between: TypeAlias = Callable[[ZoneName, ZoneName], float]
@@ -167,8 +167,9 @@ def crossings(network: NetworkMatrix, index: Mapping[NodeName, int], group: Ints
 def mean_between(
     network: NetworkMatrix, names: Names, ends: Names, score: ScorePolicy, *, across: Ends | None = None
 ) -> float:
-    """Mean points between two sets of nodes. `across`: endpoints that lead from one to the other; `None`: any may.
+    """Mean points between two sets of nodes, less `BAD_PAIR` for bad pairs.
 
+    `across`: endpoints that lead from one to the other; `None`: any may.
     Cost: O(m² log pairs) for m measured nodes, or those at endpoints `across`.
     """
     rows, row_of = representatives(_own(network, names, ends, across))
@@ -176,7 +177,8 @@ def mean_between(
     some, others = [names[i] for i in rows], [ends[i] for i in columns]
     scores = pair_scores(network.block(some, others), network.block(others, some), score)
     left, right = np.bincount(row_of, minlength=len(rows)), np.bincount(column_of, minlength=len(columns))
-    return round(float(left @ scores.points @ right / (len(names) * len(ends))) * _GRID) / _GRID
+    points = scores.points - BAD_PAIR * (scores.bad & score.bad_pairs_first)
+    return round(float(left @ points @ right / (len(names) * len(ends))) * _GRID) / _GRID
 
 
 def _own(network: NetworkMatrix, names: Names, ends: Names, across: Ends | None) -> NDArray[np.bool_]:

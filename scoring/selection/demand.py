@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from scoring.model import Role
 from scoring.network.matrix import Floats, Ints
 
-EXACT_SUM = 2.0**34
-"""Ranks are rounded to multiples of 2⁻³⁴ before they are added up: sums over a gang of about a hundred members are then
-exact, equal sets have equal values whatever the order of adding, and a tie is a tie (decided by name)."""
+EXACT_SUM = 2.0**28
+"""Ranks are rounded to multiples of 2⁻²⁸ before they are added up: sums with up to 64 bad pairs (`BAD_PAIR`), or with
+none over a gang of 500 members, are then exact, equal sets have equal values whatever the order of adding, and a tie is
+a tie (decided by name). With more bad pairs only the last bits of a sum are rounded."""
 
 
 class ClassDemand(msgspec.Struct, frozen=True):
@@ -78,7 +79,7 @@ def rooms(part: ClassDemand, free: Ints) -> Ints:
 
 
 def on_grid(rank: Floats) -> Floats:
-    """A copy rounded to multiples of 2⁻³⁴ (see `EXACT_SUM`); rounding again changes nothing. Cost: O(n²)."""
+    """A copy rounded to multiples of 2⁻²⁸ (see `EXACT_SUM`); rounding again changes nothing. Cost: O(n²)."""
     rounded = rank * EXACT_SUM
     np.rint(rounded, out=rounded)
     rounded /= EXACT_SUM

@@ -1,8 +1,9 @@
 """How much a pod wants each node: the score behind /prioritize, with its parts.
 
 Parts, in points of 100:
-- network: mean pair score towards the job's placed and planned members that the pod exchanges data with; without any,
-  towards the other nodes of the node's own zone.
+- network: mean pair score towards the job's placed and planned members that the pod exchanges data with, and 0 where a
+  link to one of them is bad, as the plan prefers any other node; without any such member, towards the other nodes of
+  the node's own zone.
 - packing (PAPERS K6): `PACKING_POINTS` more where another member of the gang is, or is planned to be.
 - reservation: `RESERVATION_POINTS` less where the plan wants the node for a gang that is ahead in the queue's order, or
   holds or promises it: this is where the KOD2 weight shows.
@@ -109,7 +110,8 @@ def _network_points(run: Run, plan: Plan, pod: Pod, gang: Gang | None) -> Floats
         rows = run.view.rows(run.view.zones_of(ends))
         names = [table.names[row] for row in rows]
     # Every member has other siblings, so this is of no use to the next one.
-    points[rows] = toward(network, names, ends, score, own=own[rows]).points.mean(axis=1)
+    links = toward(network, names, ends, score, own=own[rows])
+    points[rows] = np.where(links.bad.any(axis=1), 0.0, links.points.mean(axis=1))
     return points
 
 

@@ -105,12 +105,15 @@ WORST |= {"throughput_bps": 9.4e9}
 NETWORK = {"zones": ["A"], "nodes": ["n1", "n2"], "of_nodes": 2, "score": 62.31, "worst": WORST}
 NOTHING = dict.fromkeys(("loss_ratio", "delay_ms", "throughput_bps"))
 LINES = {  # case: (fields that differ, the line)
-    "all is known": ({}, "network: zone A, 2 nodes, score 62.3; worst link n1 → n2: 41 points, loss 0.1 %, "
-        "delay 0.35 ms, throughput 9400 Mbit/s"),
+    "all is known": ({}, "network: worst link n1 → n2: 41 points, loss 0.1 %, "
+        "delay 0.35 ms, throughput 9400 Mbit/s; zone A, 2 nodes, score 62.3"),
+    "it is bad": ({"worst": WORST | NOTHING | {"loss_ratio": 0.13, "bad": "13 % loss"}},
+        "network: bad link n1 → n2: 41 points, loss 13 %, delay not known, throughput not known; "
+        "zone A, 2 nodes, score 62.3"),
     "two zones, nothing measured": (
         {"zones": ["A", "B"], "worst": WORST | NOTHING},
-        "network: zones A, B, 2 nodes, score 62.3; worst link n1 → n2: 41 points, loss not known, delay not known, "
-        "throughput not known"),
+        "network: worst link n1 → n2: 41 points, loss not known, delay not known, throughput not known; "
+        "zones A, B, 2 nodes, score 62.3"),
     "one node": ({"zones": [""], "of_nodes": 1, "score": None, "worst": None},
         "network: no zone, 1 node; no two members exchange data over a link that is scored"),
 }  # fmt: skip

@@ -122,6 +122,17 @@ def test_21_gangs_fit_a_terminal_of_24_lines() -> None:
     assert "NETWORK" not in shown_lines[0]
 
 
+def test_a_gang_over_a_bad_link_is_red() -> None:
+    listed = [entry(gang="a/x", bad_link="bad link n1 → n2: 13 % loss"), entry(gang="a/y")]
+    found = msgspec.convert({**EMPTY, "counts": {"RUNNING": 2}, "gangs": listed}, Queue)
+    console = Console(width=120, force_terminal=True, color_system="standard")
+    with console.capture() as text:
+        console.print(queue_table(console, found, found.gangs, wide=False))
+    red = [line for line in text.get().splitlines() if "\x1b[31m" in line]
+    assert len(red) == 1
+    assert "\x1b[31mbad link n1 → n2: 13 % loss" in red[0]
+
+
 def test_a_pipe_gets_whole_lines_without_box_drawing() -> None:
     queue = {**EMPTY, "gangs": [entry(detail="long " * 60 + "end")]}
     text = run("queue", columns=80, told={PATH: queue}).stdout

@@ -22,7 +22,7 @@ from extender.runtime.slices import Steps
 from extender.signed_notes import Bearer, Flaw, NoteKind
 from scoring import GangKey
 from scoring.explain.words import probably_wrong_scheduler, two_runs
-from scoring.model import Gang, Pod, Policy, Reason, Snapshot
+from scoring.model import Gang, Pod, Policy, Snapshot
 from scoring.model.policy import gang_options
 from scoring.score.zone_distance import near_problem
 
@@ -86,15 +86,16 @@ def _fault_of(gang: Gang, policy: Policy, snapshot: Snapshot, unix_s: float) -> 
 
 def _pods_about(gang: Gang, what: Happening, is_own: Callable[[Pod], bool]) -> Sequence[Pod]:
     """The member whose labels are at fault, else the first that waits, or runs without an option that it asked for."""
-    if gang.problem is Reason.MIXED_SCHEDULERS:  # the first live one of each: each may have another owner
+    if what is Happening.GANG_WAITING:
+        return [pod for pod in gang.later if pod.node is None and not pod.terminal][:1]
+    guilty = [pod for pod in gang.pending if pod.group is not None and pod.group.problem is not None]
+    if what is Happening.GANG_INVALID and not guilty:  # of mixed schedulers the first live pod of each: owners differ
         first: dict[tuple[str, bool], Pod] = {}
         for pod in gang.members:
             if not pod.deleting and not pod.terminal:
                 first.setdefault((pod.scheduler_name, is_own(pod)), pod)
-        return list(first.values())[:_MOST_KINDS]
-    if what is Happening.GANG_WAITING:
-        return [pod for pod in gang.later if pod.node is None and not pod.terminal][:1]
-    guilty = [pod for pod in gang.pending if pod.group is not None and pod.group.problem is not None]
+        if len({name for name, _ in first}) > 1:
+            return list(first.values())[:_MOST_KINDS]
     started = [pod for pod in gang.placed if not pod.terminal] if what is Happening.MISTAKE else []
     return [*guilty, *gang.pending, *started][:1]
 

@@ -9,12 +9,12 @@ from extender.controllers.context import ControllerContext, ControlLoop
 from extender.controllers.recorder import Happening, node_subject
 from extender.network.answers import off_loop
 from scoring import NodeName, ZoneName
-from scoring.explain.words import quantity, some, value_text, zone_text
+from scoring.explain.words import quantity, some, zone_text
 from scoring.feasibility.recheck import Overcommit, overcommits, suspects
 from scoring.model.policy import ScorePolicy
 from scoring.model.snapshot import Snapshot
 from scoring.network import node_links
-from scoring.network.measurement import METRICS, Metric
+from scoring.network.measurement import METRICS, Metric, value_text
 from scoring.network.node_links import Alarm, AlarmState, DegradedLinks, LinksLook, Subject, SubjectKind
 
 SCAN_S: Final = 0.25  # Least time between two looks at all pods: pods that are not bound make nodes suspect, too
@@ -71,7 +71,7 @@ class Overcommits(ControlLoop):
                 f"Its bound pods request {much}. Of netgang: {ours or 'none'}; of other schedulers: {others or 'none'}."
                 " Two schedulers have bound to it at the same moment, or it has become smaller. Its kubelet may reject"
                 " a pod; a member that is lost so is replaced."
-                " Taint netgang.io/only keeps other schedulers' pods off a node."
+                " A taint that only gangs tolerate keeps other schedulers' pods off a node."
             )
             self.context.events.post(node_subject(overcommit.node), Happening.NODE_OVERCOMMITTED, note)
 

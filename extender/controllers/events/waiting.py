@@ -18,9 +18,10 @@ from extender.runtime.slices import Steps, Worker
 from scoring import GangKey
 from scoring.explain.gang import explain, why_it_waits
 from scoring.explain.words import duration_text, expected_text
+from scoring.explain.zones import worst_links
 from scoring.feasibility.quorum import quorum_of
 from scoring.model import Gang, GangSource, Reason
-from scoring.model.reasons import FAULTS, NEVER_STARTS
+from scoring.model.reasons import NEVER_STARTS
 from scoring.plan import Plan, PlannerCache
 from scoring.plan.expected_starts import ExpectedStart, expected_starts
 from scoring.plan.queue_order import namespace_of
@@ -124,7 +125,7 @@ class WaitingTimes(ControlLoop):
 PATIENCE_S = 5.0
 AGAIN_S = 1800.0
 _MOST_A_LOOK = 2
-_SILENT = FAULTS | {Reason.SURPLUS, Reason.NOT_PLANNED}  # Gangs that run, or get an Event for problems of their labels
+_SILENT = {Reason.INVALID_GROUP, Reason.SURPLUS, Reason.NOT_PLANNED}  # Have an Event for their labels, run, are new
 
 
 class _Wait(msgspec.Struct):
@@ -160,6 +161,7 @@ class WaitReasons(ControlLoop):
             self._waits[key] = wait
             if wait.reason is not waiting.reason:
                 wait.reason, wait.since_s = waiting.reason, now_s
+        started: list[tuple[Gang, str]] = []
         for key, wait in before.items():
             gang = gangs.get(key)
             if gang is not None and len(gang.placed) < gang.min_member:
@@ -171,6 +173,12 @@ class WaitReasons(ControlLoop):
                 where = f" in zone {', '.join(zones)}" if any(zones) else ""
                 waited = duration_text(now_s - wait.began_s)
                 note = f"{len(gang.placed)} pods have nodes{where} after {waited} of waiting."
+                started.append((gang, note))
+        if started:
+            planner, snapshot = self.context.planner, self.context.cache.snapshot()
+            worst = await planner.ask(worst_links, snapshot, plan, [gang for gang, _ in started], planner.policy)
+            for (gang, note), link in zip(started, worst, strict=True):
+                note = f"{link.text[0].upper()}{link.text[1:]}. {note}" if link is not None else note
                 self.context.post_gang_event(gang, Happening.GANG_STARTED, note, pods=())
         await self._post_waiting(now_s)
 

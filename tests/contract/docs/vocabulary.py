@@ -20,7 +20,7 @@ from extender.convert.pod import (
 )
 from extender.signed_notes import NoteKind
 from scoring.model import GATE, Role
-from scoring.model.policy import Repair, Selection, ZonePolicy
+from scoring.model.policy import BadLinks, Repair, Selection, ZonePolicy
 from scoring.scaling.job import Wants
 
 
@@ -28,7 +28,6 @@ class Form(StrEnum):
     ANNOTATION = "annotation"
     LABEL = "label"
     GATE = "scheduling gate"
-    TAINT = "taint"
 
 
 class Use(StrEnum):
@@ -101,6 +100,8 @@ _ASKED: Final = (
          "ω′ of the gang, where `queue.weight_namespaces` allows it.", "computed"),
     Word(_own("repair"), _A, _PODS, Use.ASK, _one_of(Repair), "restart",
          "What happens when the started gang loses members.", "setting `repair.policy`"),
+    Word(_own("bad-links"), _A, _PODS, Use.ASK, _one_of(BadLinks), "refuse",
+         "Takes the nodes with the fewest [bad links](extender.md#score-of-a-link), or waits for others.", "avoid"),
     Word(_own("preemptible"), _A, _PODS, Use.ASK, _one_of(("true", "false")), '"false"',
          "Whether a gang of higher priority may preempt the gang.", "true"),
     Word(_own("suspendable"), _A, _PODS, Use.ASK, _one_of(("true", "false")), '"true"',
@@ -144,8 +145,6 @@ _OPERATOR: Final = (
          "With `scheduler.namespaces` of the chart: new gang pods of the default scheduler get netgang's scheduler."),
     Word(_own("gangs"), _L, "namespace", Use.OPERATOR, "`native`", "native",
          "With the overlay native: new pods with `spec.schedulingGroup` wait at the gate."),
-    Word(_own("only"), Form.TAINT, "node", Use.OPERATOR, "`true`", "netgang.io/only=true:NoSchedule",
-         "Keeps pods of other schedulers off; the gangs' templates tolerate it."),
 )  # fmt: skip
 
 _WRITTEN: Final = (

@@ -36,7 +36,7 @@ metric label `reason`, and in the log.
 """
 _CAUSES = """Why a gang waits, found when `/v1/explain` is asked (`cause.reason`) or an Event is written: `GangWaiting`
 and `GangStuck` have its sentence, with names and numbers, and what helps. Where there is nothing more to say than the
-reason above, the cause is that one, such as `MixedSchedulers`.
+reason above, the cause is that one, such as `BadLinks`.
 """
 _STATES = """# States
 

@@ -83,8 +83,8 @@ PROBLEMS = [  # (reason, what the detail must hold, pods, PodGroups)
     (Reason.INVALID_GROUP, "2 (a), 3 (b)", [labelled("a"), labelled("b", 3)], ()),
     (Reason.INVALID_GROUP, "3 (a), none (b)", BY_TWO, ()),
     (Reason.INVALID_GROUP, "in different ways", [labelled("a"), grouped("b")], (PodGroup(G, 2),)),
-    (Reason.MIXED_SCHEDULERS, "spec.schedulerName differs: netgang (a), default-scheduler (b)", MIXED, ()),
-    (Reason.MIXED_PRIORITIES, "spec.priority differs: 0 (a), 9 (b)", UNEQUAL, ()),
+    (Reason.INVALID_GROUP, "spec.schedulerName differs: netgang (a), default-scheduler (b)", MIXED, ()),
+    (Reason.INVALID_GROUP, "spec.priority differs: 0 (a), 9 (b)", UNEQUAL, ()),
 ]
 
 

@@ -158,7 +158,7 @@ MIXED = [pod_json("g-0", gang="g", size=2), pod_json("g-1", gang="g", size=2, sc
 REFUSALS: dict[str, tuple[list[Object], Reason]] = {  # case: (pods, reason of g-0)
     "too few pods": ([pod_json("g-0", gang="g", size=2)], Reason.INCOMPLETE),
     "no room": ([FULL, pod_json("g-0", gang="g", cpu="1")], Reason.NO_ROOM),
-    "mixed schedulers": (MIXED, Reason.MIXED_SCHEDULERS),
+    "mixed schedulers": (MIXED, Reason.INVALID_GROUP),
 }
 
 

@@ -16,7 +16,7 @@ from scoring.model.policy import Policy, Preempting, QueuePolicy, ServicePolicy
 from scoring.model.reasons import CauseReason
 from scoring.model.snapshot import Reservation, Snapshot
 from scoring.plan import Plan, plan
-from tests.builders import bound, gang, node, pod, snapshot
+from tests.builders import bound, gang, mesh, node, pod, snapshot
 from tests.scoring.plan.planned import ported
 
 
@@ -225,10 +225,11 @@ CASES: dict[str, Case] = {
         CauseReason.PODS_MISSING, ("1 of 2 pods exist: the others were on a9, which is gone",),
         gang("g", members=[bound(pod("g-0", gang="g"), "a9"), pod("g-1", gang="g")]), row(1)),
     "different schedulers": Case(
-        "MixedSchedulers", ("The gang's pods name different schedulers: netgang, other.", "schedulerName"),
-        replace(gang("g", 1), problem=Reason.MIXED_SCHEDULERS, problem_detail="netgang, other"), row(1)),
-    "different priorities": Case("MixedPriorities", ("The gang's pods have different priorities: 0, 10.",
-        "priorityClassName"), replace(gang("g", 1), problem=Reason.MIXED_PRIORITIES, problem_detail="0, 10"), row(1)),
+        "InvalidGroup", ("missing, bad or contradict each other: netgang, other.",),
+        replace(gang("g", 1), problem=Reason.INVALID_GROUP, problem_detail="netgang, other"), row(1)),
+    "bad links that it refuses": Case("BadLinks", ("best nodes have some: 13 % loss between a0 and a1.",
+        "set annotation netgang.io/bad-links to avoid"), gang("g", 2, options={"bad-links": "refuse"}),
+        row(2, cpu="1"), rest={"network": mesh(row(2), loss_ratio=0.13)}),
     "labels that contradict each other": Case("InvalidGroup", ("bad or contradict each other: min-available 2 and 3",),
         replace(gang("g", 1), problem=Reason.INVALID_GROUP, problem_detail="min-available 2 and 3"), row(1)),
     "it backs off": Case("BackingOff", ("not all its pods came to start in time; the next try is in 20 s",

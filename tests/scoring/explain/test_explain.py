@@ -12,7 +12,7 @@ from rich.console import Console
 from cli.tables import print_explanation
 from scoring import EndpointId, GangKey, NodeName, ZoneName
 from scoring.explain.gang import Explained, explain, why_it_waits
-from scoring.explain.queue_report import KeptForGang
+from scoring.explain.queue_report import KeptForGang, report
 from scoring.explain.zones import GangNetwork, WorstLink, ZoneVerdict, gang_network
 from scoring.model import Gang, HostPort, Node, Phase, Pod, Resources, Role
 from scoring.model.policy import Policy, Preempting, ScorePolicy, Ttl
@@ -324,6 +324,25 @@ def test_the_network_that_a_gang_has() -> None:
     assert (worst.source, worst.target) == ("n0", "n2")
     assert (worst.delay_ms, worst.oldest_s, worst.throughput_bps) == (9.0, 50.0, None)
     assert worst.points < (found.score or 0.0) < 100.0
+
+
+def test_a_bad_link_is_named_before_those_with_fewer_points() -> None:
+    """The same in explain and queue; the score stays the published one, also of a zone in which no link is good."""
+    values = {Metric.LOSS: (0.13, 0.0), Metric.DELAY: (0.1, 29.0)}
+    links = [
+        (a, b, metric, close if {a, b} == {"n0", "n1"} else far, 5.0)
+        for a, b in permutations(NAMES, 2)
+        for metric, (close, far) in values.items()
+    ]
+    for names, text in ((("n0", "n1", "n2"), "bad link n0 → n1: 13 % loss"), (("n1", "n2"), "")):
+        state = snapshot(NODES, [wanted := placed(*names)], network=merged({"x": links}))
+        worst = worst_of(network_of(state, wanted))
+        assert worst.text == (text or "worst link n1 → n2: 49 points")
+        assert worst.points == pytest.approx(57.9 if text else 49.0)
+        assert [entry.bad_link for entry in report(state, Plan(version=0), POLICY, now_s=NOW_S).gangs] == [text]
+    state = snapshot(NODES, [gang("g", 3)], network=mesh(NODES, loss_ratio=0.13))
+    [zone] = explain(state, plan(state, POLICY, now_s=0.0), gang("g", 3), POLICY, now_s=0.0).zones
+    assert zone.score == pytest.approx(79.0, abs=0.01)
 
 
 def test_the_score_is_that_of_the_plan() -> None:

@@ -21,7 +21,9 @@ Found = Sequence[Measurement]
 NOW_S = 100_000.0
 NODES = [NodeName(name) for name in "abcd"]
 ENDS = {metric: {node: EndpointId(node) for node in NODES} for metric in METRICS}
-POLICY = ScorePolicy(reference_bps=1e9, soft_ttl_s=Ttl(1000.0, 1000.0, 1000.0), hard_ttl_s=Ttl(3000.0, 3000.0, 3000.0))
+SOFT, HARD = Ttl(1000.0, 1000.0, 1000.0), Ttl(3000.0, 3000.0, 3000.0)
+POLICY = ScorePolicy(reference_bps=1e9, soft_ttl_s=SOFT, hard_ttl_s=HARD, bad_pairs_first=False)
+"""Not bad pairs first: a bad link gains when it is too old to be bad."""
 ZONES = Zones({node: ZoneName("left" if node in "ab" else "right") for node in NODES}, dict.fromkeys(METRICS, 3000.0))
 VALUES = {  # metric → values in the range where points move, worst first
     Metric.LOSS: [0.5, 0.02, 0.01, 0.001, 0.0],

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import permutations
 from typing import Any, TypeAlias
 
 import pytest
@@ -21,7 +22,7 @@ KUEUE = "kueue.x-k8s.io/admission"
 PREFERRED = {"zone-policy": "preferred"}
 BUSY = [pod("x", node="n0")]
 TWO_ZONES = zoned(a=2, b=2)
-ONE_EACH = zoned(a=1, b=1)
+ONE_EACH, THREE_ONES = zoned(a=1, b=1), zoned(a=1, b=1, c=1)
 WEB = frozenset({HostPort("TCP", "0.0.0.0", 80)})
 
 
@@ -274,7 +275,44 @@ ORDER: Answers = {
         row(3), gang("a", 2, created_s=5.0), gang("g", 2, created_s=4.0)),
     "of gangs of one age the first by name": case(Reason.BEHIND, row(3), gang("a", 2), PAIR),
 }  # fmt: skip
-ANSWERS = ORDER | GATES | LOST_NODES | BEYOND_THE_MINIMUM | REASONS | HOST_PORTS | COMMITMENTS | ZONES
+LOSSY = {"loss_ratio": 0.13}
+BAD_A = mesh(TWO_ZONES, bad={"a0": LOSSY})
+REFUSES = {"bad-links": "refuse"}
+CLOSE = NetworkMatrix.from_measurements(
+    [
+        Measurement(EndpointId(a), EndpointId(b), metric, value, 0.0)
+        for a, b in permutations(("n0", "n1", "n2", "n3"), 2)
+        for metric, value in ((Metric.LOSS, 0.13), (Metric.DELAY, 0.1), (Metric.THROUGHPUT, 1e9))
+        if metric is not Metric.LOSS or {a, b} == {"n0", "n1"}
+        for value in [25.0 if metric is Metric.DELAY and {a, b} != {"n0", "n1"} else value]
+    ],
+    endpoint_of=OWN_ENDS,
+    now_s=0.0,
+)
+BAD_LINKS: Answers = {
+    "as published the sum of points decides": case(["n0", "n1"], row(4), gang("g", 2, options={"selection": "paper"}),
+        network=CLOSE),
+    "a bad link is avoided although its points are the most": case(["n0", "n2"], row(4), PAIR, network=CLOSE),
+    "the whole zone is taken with it": case(["n0", "n1", "n2", "n3"], row(4), gang("g", 4), network=CLOSE),
+    "refused, it waits": case((Reason.BAD_LINKS, "13 % loss between n0 and n1"),
+        row(4), gang("g", 4, options=REFUSES), network=CLOSE),
+    "refused also of the published selection": case(Reason.BAD_LINKS,
+        row(4), gang("g", 2, options=REFUSES | {"selection": "paper"}), network=CLOSE),
+    "refused beyond the minimum, which starts": case(["n0", "n2", "n3"],
+        row(4), gang("g", 4, min_member=3, options=REFUSES), network=CLOSE),
+    "it holds nobody": case(["n0", "n2"],
+        row(4), gang("h", 4, priority=9, options=REFUSES), PAIR, network=CLOSE),
+    "a zone without bad links goes first": case(["b0", "b1"], TWO_ZONES, PAIR, network=BAD_A),
+    "refused in the nearest zone, the next is taken": case(["b0", "b1"],
+        TWO_ZONES, gang("g", 2, options=REFUSES | {"near": "a"}), network=BAD_A),
+    "a gang of which some run is completed": case(["n1"],
+        row(2), of(runs("n0", more=1), options=REFUSES), network=CLOSE),
+    "spread over zones with the fewest bad links": case(["a0", "c0"], THREE_ONES, SPREAD, now_s=LATE_S,
+        network=mesh(THREE_ONES, bad={"b0": LOSSY})),
+    "spread, refused": case(Reason.BAD_LINKS, ONE_EACH, gang("g", 2, options=REFUSES | PREFERRED), now_s=LATE_S,
+        network=mesh(ONE_EACH, bad={"b0": LOSSY})),
+}  # fmt: skip
+ANSWERS = BAD_LINKS | ORDER | GATES | LOST_NODES | BEYOND_THE_MINIMUM | REASONS | HOST_PORTS | COMMITMENTS | ZONES
 
 
 @pytest.mark.parametrize(("want", "make"), ANSWERS.values(), ids=ANSWERS)

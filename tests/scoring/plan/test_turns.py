@@ -45,7 +45,7 @@ STATES: dict[str, tuple[JobState, Gang]] = {
     "in no zone": (JobState.WAITING, gang("g", 2, options={"zones": "nowhere"})),
     "too few pods": (JobState.WAITING, waits(min_member=3)),
     "behind a foreign gate": (JobState.WAITING, gang("g", 2, cpu="2", gates=("example.com/gate",))),
-    "contradicts itself": (JobState.WAITING, waits(problem=Reason.MIXED_PRIORITIES)),
+    "contradicts itself": (JobState.WAITING, waits(problem=Reason.INVALID_GROUP)),
     "runs": (JobState.RUNNING, gang("g", members=[bound(pod(f"p{i}"), "n0") for i in range(2)])),
     "runs with one lost": (JobState.RUNNING, replace(gang("g", members=[pod("a", phase=Phase.FAILED, node="n0"),
         bound(pod("b"), "n1"), pod("c", created_s=1.0)], min_member=2), started=True)),

@@ -187,7 +187,7 @@ STAYS = {  # case: a gang that never leaves
     "a member has succeeded": replace(LOW, members=(*LOW.members, pod("s", phase=Phase.SUCCEEDED, gang="low"))),
     "others' scheduler": replace(LOW, own=False),
     "native": replace(LOW, source=GangSource.NATIVE),
-    "invalid": replace(LOW, problem=Reason.MIXED_PRIORITIES),
+    "invalid": replace(LOW, problem=Reason.INVALID_GROUP),
     "its owner says so": replace(LOW, options=(("preemptible", "false"),)),
 }
 

@@ -65,7 +65,7 @@ PHASES: dict[str, tuple[str, str, int, bool]] = {
 def test_phases(want: str, letters: str, least: int, admitted: bool) -> None:
     assert want == wanted_status(of(letters, least), GroupStatus(), admitted=admitted).phase
     if want in ("PreScheduling", "Pending"):
-        broken = of(letters, least, problem=Reason.MIXED_PRIORITIES)
+        broken = of(letters, least, problem=Reason.INVALID_GROUP)
         assert wanted_status(broken, GroupStatus(), admitted=admitted).phase == "Pending"
 
 

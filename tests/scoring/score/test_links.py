@@ -14,7 +14,7 @@ from scoring.model import Node
 from scoring.model.policy import Policy, ScorePolicy
 from scoring.network.matrix import METRICS, Block, Floats, Measurement, Metric, NetworkMatrix
 from scoring.plan import PlannerCache, plan
-from scoring.score.pairs import Links, among, among_sets, pair_scores, toward
+from scoring.score.pairs import BAD_PAIR, Links, among, among_sets, pair_scores, toward
 from scoring.score.zone_distance import crossings, mean_between
 from tests.builders import gang, mesh, node, snapshot
 from tests.strategies import score_policies
@@ -108,8 +108,9 @@ def test_the_mean_between_two_sets_is_that_of_all_pairs(
     one, other = NODES[:cut], NODES[cut:]
     sets = np.array([0] * cut + [1] * (len(NODES) - cut))
     across = crossings(network, INDEX, sets).get((0, 1), {}) if narrowed else None
-    want = pair_scores(network.block(one, other), network.block(other, one), score).points.mean()
-    np.testing.assert_allclose(mean_between(network, one, other, score, across=across), want, atol=1e-9)
+    scores = pair_scores(network.block(one, other), network.block(other, one), score)
+    want = (scores.points - BAD_PAIR * scores.bad).mean()
+    np.testing.assert_allclose(mean_between(network, one, other, score, across=across), want, rtol=1e-14, atol=1e-9)
 
 
 def links(*pairs: tuple[str, str], **ends: str) -> NetworkMatrix:

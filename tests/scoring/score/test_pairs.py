@@ -12,7 +12,7 @@ from msgspec.structs import astuple, replace
 from scoring import EndpointId, NodeName
 from scoring.model.policy import Ratios, ScorePolicy, Ttl
 from scoring.network.matrix import METRICS, Block, Measurement, Metric, NetworkMatrix
-from scoring.score.pairs import PairScores, extender_scores, pair_scores
+from scoring.score.pairs import BAD_PAIR, PairScores, extender_scores, pair_scores
 from tests.builders import mesh
 from tests.strategies import DELAY_MS, LOSS_RATIO, THROUGHPUT_BPS, blocks, score_policies
 
@@ -72,6 +72,35 @@ def test_worse_ranks_lower_where_the_points_tie() -> None:
         assert ranks == sorted(set(ranks), reverse=True)
 
 
+GRADED = {  # case: (its bad values in words; empty: it is not bad), link, age in s, policy
+    "0.1 % of loss": ("0.1 % loss", of(0.001, 1.0, 1e9), 0.0, REFERENCE),
+    "just below all bounds": ("", of(0.0009, 29.9, 0.25e9), 0.0, REFERENCE),
+    "each metric": ("13 % loss, 30 ms delay, 249 Mbit/s throughput", of(0.13, 30.0, 0.249e9), 0.0, REFERENCE),
+    "unknown": ("", {}, 0.0, REFERENCE),
+    "beyond the hard TTL": ("", of(0.13, 50.0, 0.0), 3600.0, REFERENCE),
+    "fading": ("13 % loss", of(0.13, 1.0, 1e9), 3599.0, REFERENCE),
+    "a metric that does not count": ("", of(0.13, 1.0, 1e9), 0.0, replace(REFERENCE, ratios=Ratios(0, 40, 40))),
+}
+
+
+@pytest.mark.parametrize(("words", "given", "age_s", "policy"), GRADED.values(), ids=GRADED)
+def test_a_bad_pair_ranks_below_all_others(
+    words: str, given: dict[Metric, float], age_s: float, policy: ScorePolicy
+) -> None:
+    """By the grade that alarms and the page have, with the best rate of the mesh; its points stay as published."""
+    block = replace(square(given, age_s=age_s), best_bps=1e9)
+    scores, published = (
+        pair_scores(block, None, policy),
+        pair_scores(block, None, replace(policy, bad_pairs_first=False)),
+    )
+    assert (scores.bad_text(0, 1), scores.bad.tolist()) == (words, [[False, bool(words)], [bool(words), False]])
+    assert scores.rank == pytest.approx(published.rank - BAD_PAIR * scores.bad, abs=1e-9)
+    assert np.array_equal(scores.points, published.points)
+    assert abs(published.rank - published.points).max() <= 0.001 + 1e-9
+    estimated = dict.fromkeys(METRICS, np.ones((2, 2), bool))
+    assert not pair_scores(replace(block, estimated=estimated), None, policy).bad.any(), "only what was measured is bad"
+
+
 RATES = [(1e9, 1e9, 200e6), (200e6, None, 200e6), (100e6, None, None)]  # want, argument, policy; else the block's best
 
 
@@ -117,9 +146,11 @@ def test_unknown_is_the_median_minus_a_penalty() -> None:
 
 def test_unknown_is_below_a_block_of_worst_links() -> None:
     known = {("n1", "n2", m): x for m, x in zip(METRICS, (1.0, 9000.0, 0.0), strict=True)}
-    scores = pair_scores(measured(known).block(NAMES, NAMES), None, REFERENCE)
+    scores = pair_scores(measured(known).block(NAMES, NAMES), None, replace(REFERENCE, bad_pairs_first=False))
     assert scores.points[0, 1] == scores.points[1, 2] == 0.0
     assert scores.rank[1, 2] < scores.rank[0, 1]
+    scores = pair_scores(measured(known).block(NAMES, NAMES), None, REFERENCE)
+    assert scores.rank[1, 2] > scores.rank[0, 1], "but above a bad one, as nobody knows that it is bad"
 
 
 AGES = {  # case: (points of a delay of 0 ms beside unknown others, age in s, soft TTL, hard TTL)
@@ -218,9 +249,10 @@ def test_scores_of_a_square(block: Block, policy: ScorePolicy) -> None:
     for array, was in zip(arrays, before, strict=True):
         np.testing.assert_array_equal(array, was)
     terms = [*scores.terms.values()]
-    for array, least in ((scores.rank, -0.001), *((part, 0.0) for part in (scores.points, *terms))):
+    rank = np.asarray(scores.rank + BAD_PAIR * scores.bad, np.float64)  # at this size exact to 1e-10
+    for array, least in ((rank, -0.001), *((part, 0.0) for part in (scores.points, *terms))):
         assert (np.isfinite(array) & (array >= least) & (array == array.T)).all()
-    assert (abs(scores.rank - scores.points) <= 0.001 + 1e-9).all()
+    assert (abs(rank - scores.points) <= 0.001 + 1e-9).all()
     assert (scores.points <= 100.0).all()
     assert sum(terms) == pytest.approx(scores.points)
     assert scores.rank.max() == scores.rank[0, 0]
@@ -279,7 +311,8 @@ def test_what_was_measured_is_worth_no_more_than_fresh(block: Block, other: Bloc
     for metric, where in measured.items():
         assert (now.terms[metric][where] <= was.terms[metric][where] + 1e-9).all()
     everything = np.logical_and.reduce([*measured.values()])
-    assert (now.rank[everything] <= was.rank[everything] + 1e-9).all()
+    bad = now.bad | was.bad  # which a link is no more once it is too old
+    assert (now.rank[everything & ~bad] <= was.rank[everything & ~bad] + 1e-9).all()
 
 
 @given(blocks(4), score_policies())

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from itertools import combinations, combinations_with_replacement, product
+from random import Random
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from msgspec.structs import replace
 from scoring.model import Role
 from scoring.model.policy import Selection
 from scoring.network.matrix import Floats
+from scoring.score.pairs import BAD_PAIR
 from scoring.selection.demand import ClassDemand, Demand, on_grid, value_of
 from scoring.selection.greedy import fit, improve
 from tests.strategies import Case, Chosen, cases
@@ -169,6 +171,22 @@ def test_a_large_gang_in_a_large_zone_is_bounded_and_whole() -> None:
 
 INSTANCES = 120
 """Of each kind: nine kinds of demand and network together are about a thousand."""
+
+
+@given(cases(most_classes=2), st.randoms(use_true_random=False), st.booleans())
+def test_no_other_set_has_fewer_bad_pairs(case: Case, random: Random, single: bool) -> None:
+    """With bad pairs anywhere the answer is still an optimum: the fewest of them first, then the highest sum."""
+    n, parts = len(case.free), case.demand.classes[: 1 if single else 2]
+    parts = tuple(replace(part, count=min(part.count, 3)) for part in parts)
+    placed = None if case.demand.placed is None else case.demand.placed[: len(parts)]
+    bad = np.array([[random.random() < 0.3 for _ in range(n)] for _ in range(n)])
+    bad = (bad | bad.T) & ~np.eye(n, dtype=bool)
+    demand = Demand(parts, all(part.role is not Role.PS for part in parts), placed)
+    case = Case(demand, case.free, case.rank - BAD_PAIR * bad)
+    best, found = optimum(case), case.select(Selection.SUBSET)
+    assert (best is None) == (found is None)
+    if best is not None and found is not None:
+        assert found.value == pytest.approx(best, abs=1e-5)
 
 
 def optimum(case: Case) -> float | None:

@@ -72,12 +72,22 @@ def test_zones_are_measured_by_one_rate() -> None:
 def test_towards_siblings_placed_or_planned() -> None:
     """Once others have a node, running or planned, the links to them count and nothing else."""
     wanted = gang("g", members=[bound(pod("g-0", gang="g"), "n3"), pod("g-1", gang="g"), pod("g-2", gang="g")])
-    state = snapshot(ROW, [wanted], network=mesh(ROW, bad=RING))
+    state = snapshot(ROW, [wanted], network=mesh(ROW, bad={"n3": {"delay_ms": 29.0}}))
     got = points(state, wanted.members[1], wanted, part="network")
-    assert got == pytest.approx({"n0": 70.0, "n1": 70.0, "n2": 70.0, "n3": 100.0})
+    assert got == pytest.approx({"n0": 71.0, "n1": 71.0, "n2": 71.0, "n3": 100.0})
     planned = Plan(1, node_of={wanted.members[2].uid: NodeName("n0")})
     got = points(state, wanted.members[1], wanted, planned=planned, part="network")
-    assert got == pytest.approx({"n0": 85.0, "n1": 84.5, "n2": 84.5, "n3": 85.0})
+    assert got == pytest.approx({"n0": 85.5, "n1": 85.0, "n2": 85.0, "n3": 85.5})
+
+
+def test_a_node_with_a_bad_link_to_a_sibling_is_wanted_least() -> None:
+    """As in the plan, however many points the link has otherwise."""
+    wanted = gang("g", members=[bound(pod("g-0", gang="g"), "n3"), pod("g-1", gang="g")])
+    state = snapshot(
+        ROW, [wanted], network=mesh(ROW, delay_ms=29.0, bad={"n1": {"loss_ratio": 0.0011, "delay_ms": 0.1}})
+    )
+    got = points(state, wanted.members[1], wanted, part="network")
+    assert got == pytest.approx({"n0": 71.0, "n1": 0.0, "n2": 71.0, "n3": 100.0})
 
 
 def test_far_nodes_are_left_out_when_there_are_too_many_pairs(monkeypatch: pytest.MonkeyPatch) -> None:

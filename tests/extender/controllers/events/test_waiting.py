@@ -14,6 +14,7 @@ from extender.controllers.events.waiting import AGAIN_S, EACH_S, PATIENCE_S
 from extender.kube.calls import POD_GROUPS
 from extender.runtime.telemetry import MOST_NAMESPACES, OTHER, Telemetry
 from scoring.plan.expected_starts import ExpectedStart
+from tests.builders import mesh
 from tests.extender.beside import at_once
 from tests.extender.scheduling.world import Object, World, group_json, key, node_json, pod_json, running
 
@@ -58,6 +59,18 @@ async def test_a_wait_and_its_end_are_told() -> None:
         note = world.api.events[-1]["note"]
         assert note.startswith("2 pods have nodes in zone a after 3")
         assert note.endswith(" s of waiting.")
+
+
+async def test_the_worst_link_of_what_started_is_named_first() -> None:
+    async with waiting() as world:
+        now_s = world.clock.now_s()
+        world.set_network(mesh(["n1", "n2"], loss_ratio=0.13, now_s=now_s, measured_at_s=now_s))
+        await world.settle(30.0)
+        world.delete("stranger")
+        await world.settle()
+        world.bind_offered("a", "b")
+        await world.settle(3.0)
+        assert world.api.events[-1]["note"].startswith("Bad link n1 → n2: 13 % loss. 2 pods have nodes in zone a ")
 
 
 async def test_once_and_then_rarely() -> None:

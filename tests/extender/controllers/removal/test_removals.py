@@ -225,7 +225,7 @@ async def test_a_mixed_gang_is_refused_and_none_of_it_is_removed(scheduler: str)
             world.pod(name, gang="g", size=4)
         await world.settle(LONG_S)
         assert world.api.calls["evict"] + world.api.calls["patch_object"] == 0
-        assert world.refusal("g-3") is Reason.MIXED_SCHEDULERS
+        assert world.refusal("g-3") is Reason.INVALID_GROUP
         assert world.state("g") is None
         assert world.told_to("GangInvalid").keys() == {"g-0", "g-3"}
 
