@@ -184,7 +184,7 @@ def mistakes(gang: Gang, situation: Situation) -> tuple[str, ...]:
     options = gang_options(dict(gang.options), policy, namespace=namespace)
     near = near_problem(options.near, snapshot.table, snapshot.network, policy)
     names, shows = uncounted_names(snapshot.table, gang.members), "no node's allocatable shows"
-    uncounted = (f"{shows} {name}: kube-scheduler alone counts it" for name in names)
+    uncounted = (f"{shows} {name}: kube-scheduler or another extender counts it" for name in names)
     return (*dict.fromkeys(slip for pod in gang.members for slip in pod.misspelt), *options.problems, *near, *uncounted)
 
 

@@ -14,14 +14,14 @@ import msgspec
 from msgspec.structs import replace
 
 from scoring import GangKey, NodeName, PodUid
-from scoring.explain.node_causes import committed, node_cause
+from scoring.explain.node_causes import committed, constrained, helpful, node_cause, would_start
 from scoring.explain.queue_report import PlaceInQueue, leaving, place_of, zones_text
 from scoring.explain.words import counted, gangs_seen_from, shown, some, two_runs
 from scoring.explain.zones import GangNetwork, ZoneVerdict, gang_network, verdicts
-from scoring.model import GATE, Gang, GangSource, NodeTable, Pod, Policy, Reason, Snapshot
+from scoring.model import GATE, Gang, HostPort, NodeTable, Pod, Policy, Reason, Snapshot
 from scoring.model.pod import DEVICE_CLAIMS
 from scoring.model.policy import LIKE_VALUE, Preempting, nearest
-from scoring.model.reasons import CauseReason, WaitingCause
+from scoring.model.reasons import FAULTS, CauseReason, WaitingCause
 from scoring.plan import Plan, PlannerCache, Run, Waiting, begin_run, take_commitments
 from scoring.plan.demand import GangDemand
 from scoring.plan.expected_starts import ExpectedStart
@@ -37,11 +37,7 @@ _WANTS_NODES: Final = WANTS_ROOM | {Reason.FILTERED, Reason.IMPOSSIBLE, Reason.R
 _DETAIL_CHARS: Final = 400
 _WORDS_CHARS: Final = 300  # Of kube-scheduler's message
 _SPREADS: Final = ("podAntiAffinity", "topologySpreadConstraints")
-_ADVICE: Final = {  # reason whose particulars are the gang's own, and so are said → what helps
-    Reason.INVALID_GROUP: "",
-    Reason.OVER_SHARE: "Wait until gangs of the namespace end, or have its share raised.",
-    Reason.BAD_LINKS: "Mend the link, or set annotation netgang.io/bad-links to avoid.",
-}
+_SAYS_WHAT: Final = frozenset({Reason.BAD_LINKS, *FAULTS})  # Of these the particulars are the gang's own
 
 
 class MemberState(msgspec.Struct, frozen=True):
@@ -193,7 +189,9 @@ def _notes(run: Run, ask: GangDemand, refusals: Mapping[PodUid, str], waiting: W
         seen = "autoscalers look at pods that kube-scheduler calls unschedulable"
         notes.append(f"a cluster autoscaler adds no nodes for it: {unseen}, and {seen}")
     if names := uncounted_names(run.table, ask.gang.pending):
-        notes.append(f"uncounted: {', '.join(names)}; kube-scheduler alone counts it, and its pods get a zone")
+        notes.append(
+            f"uncounted: {', '.join(names)}; kube-scheduler or another extender counts it, its pods get a zone"
+        )
     for words, pods in _scheduler_words(ask, refusals)[:_MOST_WORDS]:
         notes.append(f"kube-scheduler, of {counted(pods, 'pod')}: {words}")
     return tuple(notes)
@@ -243,13 +241,15 @@ def cause_of(
     """The cause for which the gang of `ask` waits, in a fresh `run`; `None`: it does not wait. Cost: O(nodes)."""
     if (waiting := plan.waiting.get(ask.gang.key)) is None:
         later = ask.gang.later
-        advice = "Wait until it has ended, or give each run a gang name of its own."
-        return WaitingCause(camel_case(Reason.OTHER_RUN), f"{two_runs(ask.gang)}.", advice) if later else None
+        return WaitingCause(camel_case(Reason.OTHER_RUN), f"{two_runs(ask.gang)}.") if later else None
     reason, detail = waiting.reason, waiting.detail[:_DETAIL_CHARS]
     match reason:
         case Reason.INCOMPLETE:
-            return _incomplete(ask, notes)
+            return _incomplete(run, ask, notes)
         case Reason.FILTERED | Reason.UNCOUNTED | Reason.BACKING_OFF:
+            unrefused = replace(run.snapshot, exclusions={})
+            if reason is Reason.UNCOUNTED and not would_start(run, ask.gang, empty=False, snapshot=unrefused):
+                return node_cause(run, ask, zones, turn, Reason.NO_ROOM) or _behind(turn)  # of what is counted
             return _refused(run, ask, reason, detail, refusals)
         case Reason.NO_ALLOWED_ZONE:
             named, zone_names = ask.options.zones or (), sorted(str(zone) for zone in run.zones if zone)
@@ -258,7 +258,7 @@ def cause_of(
             meant = next((near for zone in named if (near := nearest(zone, zone_names, like=LIKE_VALUE))), "")
             hint = f" (did you mean {meant}?)" if meant else ""
             hint = hint if node is None else f" ({node.name} is a node of zone {node.zone})"
-            advice = "Correct annotation netgang.io/zones, or give nodes the zone label."
+            advice = helpful(run, ask.gang, empty=True)
             return WaitingCause(camel_case(reason), f"It may use no zone: {detail}{hint}.", advice)
         case Reason.BEHIND | Reason.NO_ROOM | Reason.SPILL_WAIT | Reason.IMPOSSIBLE | Reason.RESERVED:
             if (cause := node_cause(run, ask, zones, turn, reason)) is not None:
@@ -268,8 +268,10 @@ def cause_of(
         case _:
             pass
     text = reason.removeprefix("netgang: ")
-    own = f": {detail}" if detail and reason in _ADVICE else ""
-    return WaitingCause(camel_case(reason), f"{text[0].upper()}{text[1:]}{own}.", _ADVICE.get(reason, ""))
+    own = f": {detail}" if detail and reason in _SAYS_WHAT else ""
+    refuses = reason is Reason.BAD_LINKS  # with the other value it starts over the link that its detail names
+    advice = "Mend the link, or set annotation netgang.io/bad-links to avoid." if refuses else ""
+    return WaitingCause(camel_case(reason), f"{text[0].upper()}{text[1:]}{own}.", advice)
 
 
 def _no_room(
@@ -285,19 +287,19 @@ def _no_room(
         f"{cause.message} It asks for more than {run.policy.service.wide_share:.0%} of the cluster: before it is "
         "STARVING no gang leaves for it by service level, and it starts with all its members or not at all."
     )
-    return replace(cause, message=text, suggestion="Ask for less, or wait until it is STARVING.")
+    return replace(cause, message=text)
 
 
 def _behind(turn: PlaceInQueue) -> WaitingCause:
     if ahead := turn.ahead.admitted_count:
         given = f"{counted(ahead, 'gang')} ahead of it in the queue {'was' if ahead == 1 else 'were'} given that room"
-        return WaitingCause(CauseReason.AHEAD, f"There is room for it, and {given}.", "netgang queue shows the order.")
+        return WaitingCause(CauseReason.AHEAD, f"There is room for it, and {given}.")
     if turn.ahead.starting:
         return committed(turn)
     return WaitingCause(CauseReason.NO_ROOM, "There is room for each of its pods, but not for all of them at once.")
 
 
-def _incomplete(ask: GangDemand, notes: Sequence[str]) -> WaitingCause:
+def _incomplete(run: Run, ask: GangDemand, notes: Sequence[str]) -> WaitingCause:
     """Missing pods first; then foreign gates, then claims; `notes` may name a quota."""
     gang, unable = ask.gang, ask.unable
     if (missing := gang.min_member - ask.alive - len(unable)) > 0:
@@ -308,24 +310,19 @@ def _incomplete(ask: GangDemand, notes: Sequence[str]) -> WaitingCause:
         if ask.lost:
             where = some(sorted(ask.lost))
             text = f"{exist}: the others were on {where}, which {'is' if len(ask.lost) == 1 else 'are'} gone."
-            return WaitingCause(CauseReason.PODS_MISSING, text, "Their owner makes them again, if its policy allows.")
+            return WaitingCause(CauseReason.PODS_MISSING, text)
         leaving = sum(pod.deleting for pod in gang.members)
         more = f", {counted(leaving, 'pod')} of it still being deleted" if leaving else ""
         owner = next((pod.owner for pod in gang.members if pod.owner is not None), None)
         maker = f"{owner.kind} {owner.name}" if owner is not None else "the job"
-        text = f"{exist}{more}; {missing} more must exist before it starts."
         why = f"See why {maker} has not made them (kubectl describe: quota, admission)"
-        minimum = "minMember of the PodGroup" if gang.source is GangSource.POD_GROUP else "its minimum"
-        if gang.source is GangSource.LABELS:
-            minimum = "min-available"
-        elif owner is not None and owner.group_kind[0] == "kubeflow.org":
-            minimum = "spec.runPolicy.schedulingPolicy.minAvailable"
-        return WaitingCause(CauseReason.PODS_MISSING, text, f"{why}, or lower {minimum}.")
+        text = f"{exist}{more}; {missing} more must exist before it starts. {why}."
+        return WaitingCause(CauseReason.PODS_MISSING, text, helpful(run, gang, empty=True))
     if gated := [pod for pod in unable if pod.foreign_gates]:
         gates = some(sorted({shown(gate) for pod in gated for gate in pod.foreign_gates}))
         wait = f"{counted(len(gated), 'pod')} of {len(gang.members)} {'waits' if len(gated) == 1 else 'wait'}"
         text = f"{wait} for another controller to remove scheduling gate {gates}."
-        return WaitingCause(CauseReason.GATE, text, "See what that controller waits for.")
+        return WaitingCause(CauseReason.GATE, text)
     obstacle = next((pod.obstacle for pod in unable if pod.obstacle), "")[:_WORDS_CHARS]
     of = f"{len(unable)} of {counted(len(gang.members), 'pod')}"
     if "claim" in obstacle.lower():
@@ -338,22 +335,24 @@ def _refused(run: Run, ask: GangDemand, reason: Reason, detail: str, refusals: M
     """What kube-scheduler alone decides keeps it: `reason` is BACKING_OFF, FILTERED or UNCOUNTED."""
     words, code = _scheduler_words(ask, refusals), camel_case(reason)
     end = f" kube-scheduler: {words[0][0]}" if words else ""
-    if reason is Reason.UNCOUNTED:  # it has no room for the rest, or was refused its nodes
+    if reason is Reason.UNCOUNTED:  # it was refused its nodes
         names = ", ".join(uncounted_names(run.table, ask.gang.pending))
-        text = f"No node's allocatable shows {names}: kube-scheduler alone counts it.{end}"
-        plugin = "install the device plugin that offers it, or wait for kube-scheduler to find it"
-        return WaitingCause(code, text, f"Correct the resource's name, {plugin}.")
+        text = f"No node's allocatable shows {names}: kube-scheduler or another extender counts it.{end}"
+        return WaitingCause(code, text, "Correct its name, have what offers it installed on nodes, or wait for room.")
     fields = sorted({name for _, pods in ask.need for pod in pods for name in pod.unmodelled})
     apart = [name for name in fields if name in _SPREADS]
     size = sum(len(pods) for _, pods in ask.need)
     nodes = max((len(run.table.zones[zone]) for zone in run.view.candidate_zones(ask)), default=0)
     if apart and size > nodes:
-        return WaitingCause(
-            CauseReason.ZONE_TOO_SMALL,
+        text = (
             f"{counted(size, 'pod')} must be on different nodes ({', '.join(apart)}), if that keeps them from one "
-            f"another, and no zone that it may use has more than {counted(nodes, 'node')}: waiting does not help.{end}",
-            "Make the rule preferred, not required, lower the minimum, or set netgang.io/zone-policy to preferred.",
+            f"another, and no zone that it may use has more than {counted(nodes, 'node')}: waiting does not help.{end}"
         )
+        alone = constrained(ask.gang, host_ports=(HostPort("TCP", "", 0),))  # of which each node has one
+        together = ("make the rule preferred, not required", ask.gang)
+        unrefused = replace(run.snapshot, exclusions={}, host_ports={})
+        advice = helpful(run, alone, together, empty=False, snapshot=unrefused)
+        return WaitingCause(CauseReason.ZONE_TOO_SMALL, text, advice)
     if reason is Reason.BACKING_OFF:
         again = detail.replace("for another", "in") or "in 1 s"
         text = f"It was admitted and not all its pods came to start in time; the next try is {again}.{end}"

@@ -4,50 +4,56 @@ Steps, for the kind of member that fits least: what no node can give (a label, a
 helps; then the zone is taken that would hold most members if nothing kept them off its nodes, and what does is counted
 there, by nodes, of each node the first thing. Labels come first: a node that the pods do not select is not meant,
 whatever its state. When even that would not do, the room itself is missing. Of a tenant's lines of selectors and
-affinity the first few are looked at.
+affinity the first few are looked at. What is advised is supposed first: only what then gives the gang a place is told.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from functools import reduce
+from functools import partial, reduce
 from operator import or_
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
-from scoring import NO_ZONE, NodeName, ZoneName
+from scoring import NodeName, ZoneName
 from scoring.explain.queue_report import PlaceInQueue
 from scoring.explain.words import counted, quantity, shown, some, zone_text
 from scoring.explain.zones import ZoneVerdict
 from scoring.feasibility.filters import line_rows, selected_rows, tolerated
-from scoring.model import Constraints, MemberClass, Node, NodeSelectorTerm, Pod, Reason, Requirement
-from scoring.model.pod import PODS
-from scoring.model.policy import LIKE_VALUE, nearest
+from scoring.model import Constraints, Gang, GangSource, MemberClass, Node, NodeSelectorTerm, Pod, Reason, Requirement
+from scoring.model.pod import PODS, Resources
+from scoring.model.policy import LIKE_VALUE, ZonePolicy, nearest
 from scoring.model.reasons import CauseReason, WaitingCause
-from scoring.model.snapshot import LabelIndex, RowSet, fit_counts
+from scoring.model.snapshot import LabelIndex, RowSet, Snapshot, fit_counts
 from scoring.network.matrix import Ints
-from scoring.plan import Run
+from scoring.plan import PlannerCache, Run, begin_run, take_commitments
 from scoring.plan.capacity import When
-from scoring.plan.demand import GangDemand
+from scoring.plan.demand import GangDemand, demand_of
+from scoring.plan.placement import possible
 from scoring.queue.statuses import camel_case
 
-_NAMED: Final = 3
-_MOST_LINES: Final = 16  # Lines of selectors and affinity that are looked at
+_MOST_LINES: Final = 16  # Lines of selectors and affinity that are looked at, names and clauses of one sentence
 _MOST_KNOWN: Final = 200  # Values that one may have meant
-_OBSTACLES: Final[Mapping[str, tuple[str, str, str]]] = {  # → (cause, clause, remedy); {of}: "2 of 3 nodes of zone a"
-    "cordon": (CauseReason.UNAVAILABLE, "{of} {is_} cordoned", "kubectl uncordon {first}"),
+_ANY_LABELS: Final[Mapping[str, Any]] = {"node_selector": (), "affinity": None}
+_MOST_LOWERED: Final = 1000  # Pods of a gang for which lower minimums are tried: it takes 0.2 s
+_IN_SERVICE: Final[Mapping[str, bool]] = {"unschedulable": False, "ready": True, "leaving": False}
+_CORDON: Final = "node.kubernetes.io/unschedulable"  # Taint that the control plane gives to a node that is cordoned
+_OF_STATE: Final = "node.kubernetes.io/"  # Taints that go with a node's state, and not by themselves
+_DROP_PORT, _LABEL_THEM = "drop hostPort from the pod template", "label more nodes, or ask for fewer labels"
+_OBSTACLES: Final[Mapping[str, tuple[str, str, str]]] = {  # → (cause, clause, advice); {of}: "2 of 3 nodes of a"
+    "cordon": (CauseReason.UNAVAILABLE, "{of} {is_} cordoned", "run `kubectl uncordon {command}`"),
     "not ready": (CauseReason.UNAVAILABLE,
-        "{of} {is_} not ready", "See why {names} {is_} not ready: kubectl describe node."),
+        "{of} {is_} not ready", "see why {names} {is_} not ready (kubectl describe node)"),
     "leaving": (CauseReason.UNAVAILABLE,
-        "{of} {is_} out of service or about to be removed", "Wait for new nodes, or allow other zones."),
+        "{of} {is_} out of service or about to be removed", "have nodes in place of {names}"),
     "taint": (CauseReason.TAINT, "{of} {has} taint {what}, which the pods do not tolerate",
-        "Add a toleration of {what} to the pod template, if the pods may run there."),
-    "label": (CauseReason.LABEL, "{of} {lacks} labels of the pods' nodeSelector or node affinity",
-        "Label more nodes, or ask for fewer labels."),
-    "port": (CauseReason.PORT, "host port {what} is taken on {of}",
-        "Drop hostPort from the pod template, or wait until the pods that have it end."),
+        "add a toleration of {what} to the pod template, if the pods may run there"),
+    "label": (CauseReason.LABEL, "{of} {lacks} labels of the pods' nodeSelector or node affinity", _LABEL_THEM),
+    "port": (CauseReason.PORT, "host port {what} is taken on {of}", _DROP_PORT),
     "filters": (camel_case(Reason.FILTERED), "filters of kube-scheduler that netgang does not model refuse {of}",
-        "The Event FailedScheduling of the pods says which filter: volumes, affinity between pods, spreading."),
+        "see which filter in the Event FailedScheduling of its pods"),
 }  # fmt: skip
 
 
@@ -56,8 +62,15 @@ class NodeObstacle(NamedTuple):
 
     kind: str
     what: str  # Which taint or port
-    at: tuple[NodeName, ...]
-    members: int  # So many would have room there
+    at: tuple[NodeName, ...]  # Those with most room first
+    fits: tuple[int, ...]  # How many members would have room on each
+    members: int  # And on all
+
+    def clause(self, nodes: int, where: str) -> str:
+        """What it is, and of how many of `nodes`."""
+        is_, has, lacks = ("is", "has", "lacks") if len(self.at) == 1 else ("are", "have", "lack")
+        of = f"{len(self.at)} of {counted(nodes, 'node')} of {where}"
+        return _OBSTACLES[self.kind][1].format(of=of, what=self.what, is_=is_, has=has, lacks=lacks)
 
 
 class ZoneRoom(msgspec.Struct, frozen=True):
@@ -89,20 +102,6 @@ class ZoneRoom(msgspec.Struct, frozen=True):
         fit = f"{min(self.room, self.wanted)} of {counted(self.wanted, 'pod')}"
         return f"{zone_text(self.zone)} has room for {fit}{each}"
 
-    def words(self, obstacle: NodeObstacle) -> tuple[str, str, str]:
-        """Its cause, the clause and the remedy."""
-        at = obstacle.at
-        is_, has, lacks = ("is", "has", "lacks") if len(at) == 1 else ("are", "have", "lack")
-        values = {
-            **{"is_": is_, "has": has, "lacks": lacks},
-            "of": f"{len(at)} of {counted(self.nodes, 'node')} of {zone_text(self.zone)}",
-            "what": obstacle.what,
-            "names": some(at),
-            "first": " ".join(at[:_NAMED]) + (" …" if len(at) > _NAMED else ""),
-        }
-        cause, clause, remedy = _OBSTACLES[obstacle.kind]
-        return cause, clause.format(**values), remedy.format(**values)
-
 
 def node_cause(
     run: Run, ask: GangDemand, zones: Sequence[ZoneVerdict], turn: PlaceInQueue, reason: Reason
@@ -113,27 +112,91 @@ def node_cause(
     if not need or not allowed:
         return None
     member_class, count = _hardest(run, need, ask, allowed)
-    constraints, rows = member_class.constraints, run.view.rows(allowed)
+    constraints, rows, empty = member_class.constraints, run.view.rows(allowed), reason is Reason.IMPOSSIBLE
     if (missing := _missing_label(run, constraints, rows.tolist())) is not None:
-        return _label(run, constraints, missing, allowed)
+        return _label(run, ask, constraints, missing, allowed)
     if (cause := _too_large(run, ask, member_class, rows)) is not None:
         return cause
-    room = _best_zone(run, member_class, count, allowed, empty=reason is Reason.IMPOSSIBLE)
+    rooms = _zone_rooms(run, member_class, count, allowed, empty=empty)
+    room = max(rooms, key=lambda room: room.promise)
     free_zone = next((z for z in zones if z.zone and not z.allowed and 0 < z.wanted <= z.room), None)
-    if free_zone is not None and ask.options.zones is not None and not ask.siblings:
+    named = ask.options.zones is not None and not ask.siblings
+    if free_zone and named and would_start(run, _annotated(ask.gang, zones=free_zone.zone), empty=False):
         all_pods = f"all {free_zone.wanted} pods" if free_zone.wanted > 1 else "its pod"
-        annotated = f"Annotation netgang.io/zones={shown(','.join(ask.options.zones))}"
+        annotated = f"Annotation netgang.io/zones={shown(','.join(ask.options.zones or ()))}"
         text = f"{annotated} leaves out {zone_text(free_zone.zone)}, which has room for {all_pods}; {room.text()}."
-        return WaitingCause(CauseReason.ZONES_EXCLUDED, text, f"Add {free_zone.zone} to the annotation, or remove it.")
+        advice = f"Add {free_zone.zone} to annotation netgang.io/zones, or remove it."
+        return WaitingCause(CauseReason.ZONES_EXCLUDED, text, advice)
     if constraints.host_ports and room.nodes < room.wanted:
         have = f"{zone_text(room.zone)} has {counted(room.nodes, 'node')} for {counted(room.wanted, 'pod')}"
         text = f"Each pod has host port {_ports_text(constraints)}, so one fits a node, and {have}."
-        return WaitingCause(CauseReason.PORT, text, "Drop hostPort from the pod template, or lower the minimum.")
+        advice = helpful(run, ask.gang, (_DROP_PORT, constrained(ask.gang, host_ports=())), empty=empty)
+        return WaitingCause(CauseReason.PORT, text, advice)
     if reason in (Reason.NO_ROOM, Reason.BEHIND) and room.room < room.wanted:
         at_start = run.capacity.zone_counts(member_class, When.AT_START)  # if no gang were starting
         if room.wanted <= int(at_start[run.zones.index(room.zone)]):
             return committed(turn, f": {room.text()} beside them")
-    return _of_room(room, zones, reason)
+    return _of_room(run, ask, rooms, zones, reason)
+
+
+def would_start(run: Run, gang: Gang, *, empty: bool, snapshot: Snapshot | None = None) -> bool:
+    """Whether the minimum of `gang` has a place, in `snapshot` if given: now, or (`empty`) as if no pod ran.
+
+    Cost: O(members · nodes).
+    """
+    if snapshot is not None:
+        run = begin_run(snapshot, run.policy, PlannerCache())
+        take_commitments(run, besides=gang.key)
+    nodes = (pod.node for pod in gang.members if pod.node is not None)
+    demand = demand_of(gang, run.policy, lost=frozenset(node for node in nodes if node not in run.table.index))
+    kind = run.view.member_set(demand.need, demand)
+    if demand.incomplete is not None or not kind.allowed:
+        return False
+    if empty:
+        return possible(run, demand, kind)
+    together = [kind.allowed] if demand.options.zone_policy is ZonePolicy.PREFERRED else []
+    return any(run.search.fits(kind, zones, When.NOW) for zones in (*((zone,) for zone in kind.allowed), *together))
+
+
+def helpful(run: Run, gang: Gang, *own: tuple[str, Gang], empty: bool, snapshot: Snapshot | None = None) -> str:
+    """What helps of `own` (a way, and the gang as it would be), other zones, several, a lower minimum.
+
+    Cost: `would_start` for each, and O(log minimum) times for the last.
+    """
+    starts = partial(would_start, run, empty=empty, snapshot=snapshot)
+    spread = _annotated(gang, **{"zone-policy": ZonePolicy.PREFERRED.value})
+    any_zone = ("remove annotation netgang.io/zones", _annotated(gang, zones=""))
+    tries = (*own, any_zone, ("set annotation netgang.io/zone-policy to preferred", spread))
+    ways = [way for way, other in tries if other != gang and starts(other)]
+    fewer = range(1, gang.min_member if len(gang.members) <= _MOST_LOWERED else 1)
+    if least := bisect_left(fewer, True, key=lambda n: not starts(replace(gang, min_member=n))):
+        ways.append(f"lower {_minimum_name(gang)} to {least}")
+    text = ", or ".join(ways)
+    return f"{text[0].upper()}{text[1:]}." if text else ""
+
+
+def _minimum_name(gang: Gang) -> str:
+    """Where its minimum is written."""
+    kubeflow = any(pod.owner is not None and pod.owner.group_kind[0] == "kubeflow.org" for pod in gang.members)
+    if kubeflow and gang.source is not GangSource.LABELS:
+        return "spec.runPolicy.schedulingPolicy.minAvailable"
+    names = {GangSource.LABELS: "min-available", GangSource.POD_GROUP: "minMember of the PodGroup"}
+    return names.get(gang.source, "its minimum")
+
+
+def _annotated(gang: Gang, **options: str) -> Gang:
+    """The gang with other annotations; those that are empty are removed."""
+    merged = dict(gang.options) | options
+    return replace(gang, options=tuple(sorted((name, value) for name, value in merged.items() if value)))
+
+
+def constrained(gang: Gang, **constraints: Any) -> Gang:
+    """The gang with other constraints in all its pod templates."""
+    classes = {id(pod.member_class): pod.member_class for pod in gang.members}  # slow to hash
+    for at, like in classes.items():
+        classes[at] = replace(like, constraints=replace(like.constraints, **constraints))
+    members = (replace(pod, member_class=classes[id(pod.member_class)]) for pod in gang.members)
+    return replace(gang, members=tuple(members))
 
 
 def committed(turn: PlaceInQueue, more: str = "") -> WaitingCause:
@@ -164,20 +227,21 @@ def _too_large(run: Run, ask: GangDemand, member_class: MemberClass, rows: Ints)
         column = run.table.allocatable[:, run.table.axis.index(name)]
         largest = int(column[rows].max())
         if amount > largest:
-            anywhere, most = int(column.max()), quantity(name, largest)
-            named = ask.options.zones is not None and anywhere >= amount
-            whose = " that it may use" if len(rows) < len(column) else ""
-            more = f"; nodes outside netgang.io/zones have {quantity(name, anywhere)}" if named else ""
-            text = f"Each pod asks for {name} {quantity(name, amount)}; the largest node{whose} has {most}{more}."
-            advice = f"Ask for at most {most} {name} a pod, or add larger nodes."
+            most, whose = quantity(name, largest), " that it may use" if len(rows) < len(column) else ""
+            text = f"Each pod asks for {name} {quantity(name, amount)}; the largest node{whose} has {most}."
+            less = Resources.from_amounts({**dict(member_class.requests), name: largest})
+            fits = replace(member_class, requests=less)
+            pods = (replace(p, member_class=fits) if p.member_class == member_class else p for p in ask.gang.members)
+            smaller = (f"ask for at most {most} {name} a pod", replace(ask.gang, members=tuple(pods)))
+            advice = helpful(run, ask.gang, *([smaller] if largest else []), empty=True)
             return WaitingCause(CauseReason.TOO_LARGE, text, advice)
     return None
 
 
-def _best_zone(
+def _zone_rooms(
     run: Run, member_class: MemberClass, count: int, allowed: tuple[ZoneName, ...], *, empty: bool
-) -> ZoneRoom:
-    """The allowed zone that would hold most members if nothing kept them off; `empty`: as if nothing ran there."""
+) -> list[ZoneRoom]:
+    """What the allowed zones have for the members; `empty`: as if nothing ran there."""
     fits = fit_counts(run.table.allocatable if empty else run.capacity.room.free, run.view.vector(member_class))
     if member_class.constraints.host_ports:
         fits = np.minimum(fits, 1)
@@ -189,18 +253,19 @@ def _best_zone(
         rows = run.table.zones[zone]
         barred: dict[tuple[str, str], list[int]] = {}
         for row in rows[~mask[rows]].tolist():
-            node, kind = run.table.nodes[row], ("label", "")
+            node, why = run.table.nodes[row], ("label", "")
             if selected >> row & 1:
-                kind = _obstacle(node, member_class.constraints, node.name in refused)
-            barred.setdefault(kind, []).append(row)
-        obstacles = [
-            NodeObstacle(kind, what, tuple(run.table.names[row] for row in at), int(fits[at].sum()))
-            for (kind, what), at in barred.items()
-        ]
+                why = _obstacle(node, member_class.constraints, node.name in refused)
+            barred.setdefault(why, []).append(row)
+        obstacles: list[NodeObstacle] = []
+        for (kind, what), at in barred.items():
+            at.sort(key=lambda row: -int(fits[row]))
+            names = tuple(run.table.names[row] for row in at)
+            obstacles.append(NodeObstacle(kind, what, names, tuple(fits[at].tolist()), int(fits[at].sum())))
         obstacles.sort(key=lambda obstacle: (-obstacle.members, obstacle.kind, obstacle.what))
         room = int(fits[rows].sum()) - sum(obstacle.members for obstacle in obstacles)
         rooms.append(ZoneRoom(zone, len(rows), count, each, room, tuple(obstacles)))
-    return max(rooms, key=lambda room: room.promise)
+    return rooms
 
 
 def _obstacle(node: Node, constraints: Constraints, refused: bool) -> tuple[str, str]:
@@ -209,7 +274,7 @@ def _obstacle(node: Node, constraints: Constraints, refused: bool) -> tuple[str,
     if node.leaving:
         return "leaving", ""
     if barriers := [taint for taint in node.barriers if not tolerated((taint,), constraints.tolerations)]:
-        shown_as = (f"{t.key}{f'={t.value}' if t.value else ''}:{t.effect}" for t in barriers if t in node.taints)
+        shown_as = (f"{t.key}{f'={t.value}' if t.value else ''}:{t.effect}" for t in barriers if t.key != _CORDON)
         taints = ", ".join(sorted(shown_as))  # as kubectl writes them
         return ("taint", taints) if taints else ("cordon", "")
     return ("filters", "") if refused or not constraints.host_ports else ("port", _ports_text(constraints))
@@ -219,31 +284,76 @@ def _ports_text(constraints: Constraints) -> str:
     return shown(", ".join(sorted({str(port.port) for port in constraints.host_ports})))
 
 
-def _of_room(room: ZoneRoom, zones: Sequence[ZoneVerdict], reason: Reason) -> WaitingCause | None:
+def _of_room(
+    run: Run, ask: GangDemand, rooms: Sequence[ZoneRoom], zones: Sequence[ZoneVerdict], reason: Reason
+) -> WaitingCause | None:
     """What keeps the pods off the zone's nodes, if they would have room there; else that there is too little."""
+    room, empty = max(rooms, key=lambda room: room.promise), reason is Reason.IMPOSSIBLE
     short = next((verdict.short for verdict in zones if verdict.zone == room.zone), ())
     names = {PODS: "places for pods"}  # A node has as many pods as it may have
     needed = some([f"{lack.amount} more {names.get(lack.resource, lack.resource)}" for lack in short])
-    if room.room >= room.wanted and reason is not Reason.IMPOSSIBLE:
+    if room.room >= room.wanted and not empty:
         if not needed:
             return None
         text = f"{zone_text(room.zone)} has room for each of its pods, not for all at once: {needed} would do."
         return WaitingCause(CauseReason.NO_ROOM, f"Too little room is free: {text}")
-    words = [room.words(obstacle) for obstacle in room.obstacles if obstacle.members]
-    if words and (room.room + room.hidden >= room.wanted or room.room == 0):
-        clauses = "; ".join(clause for _, clause, _ in words)
-        return WaitingCause(words[0][0], f"{clauses[0].upper()}{clauses[1:]}; {room.text()}.", words[0][2])
-    besides = "".join(f"; {clause}" for _, clause, _ in words[:2])
-    if reason is Reason.IMPOSSIBLE:
-        text = f"{room.text()} at once"
-        if room.room >= room.wanted:
-            text = f"{zone_text(room.zone)} has room for each kind of its pods, not for all of them at once"
-        advice = "Lower the minimum or the requests, add nodes, or set netgang.io/zone-policy to preferred."
-        return WaitingCause(CauseReason.ZONE_TOO_SMALL, f"Even empty, {text}{besides}.", advice)
-    more = f", {needed} would do" if needed else ""
+    helps = [obstacle for obstacle in room.obstacles if obstacle.members]
+    clauses = [obstacle.clause(room.nodes, zone_text(room.zone)) for obstacle in helps]
+    opened, fit = _without_obstacles(run, ask, room, empty=empty) if helps else "", room.text()
+    if room.room >= room.wanted:
+        fit = f"{zone_text(room.zone)} has room for each kind of its pods, not for all of them at once"
+    if opened or (helps and (room.room + room.hidden >= room.wanted > room.room or room.room == 0)):
+        text, advice = "; ".join(clauses), opened or helpful(run, ask.gang, empty=empty)
+        return WaitingCause(_OBSTACLES[helps[0].kind][0], f"{text[0].upper()}{text[1:]}; {fit}.", advice)
+    if empty:
+        left_out = "".join(f"; {clause}" for clause in _left_out(rooms))
+        advice = helpful(run, ask.gang, empty=True)
+        return WaitingCause(CauseReason.ZONE_TOO_SMALL, f"Even empty, {fit}{left_out}.", advice)
+    more, besides = f", {needed} would do" if needed else "", "".join(f"; {clause}" for clause in clauses[:2])
     full = bool(short) and all(lack.resource == PODS for lack in short)
     advice = "Wait until pods end, or raise maxPods of the kubelets." if full else ""
-    return WaitingCause(CauseReason.NO_ROOM, f"Too little room is free: {room.text()}{more}{besides}.", advice)
+    return WaitingCause(CauseReason.NO_ROOM, f"Too little room is free: {fit}{more}{besides}.", advice)
+
+
+def _left_out(rooms: Sequence[ZoneRoom]) -> list[str]:
+    """What of all zones was not counted, with its number."""
+    at: dict[tuple[str, str], tuple[NodeName, ...]] = {}
+    for obstacle in (obstacle for room in rooms for obstacle in room.obstacles):
+        at[obstacle.kind, obstacle.what] = (*at.get((obstacle.kind, obstacle.what), ()), *obstacle.at)
+    nodes, where = sum(room.nodes for room in rooms), "its zones" if len(rooms) > 1 else zone_text(rooms[0].zone)
+    most = sorted(at.items(), key=lambda left: (-len(left[1]), left[0]))[:_MOST_LINES]
+    return [NodeObstacle(*kind, names, (), 0).clause(nodes, where) for kind, names in most]
+
+
+def _without_obstacles(run: Run, ask: GangDemand, room: ZoneRoom, *, empty: bool) -> str:
+    """What takes away so many of the zone's obstacles, the greatest first, that the gang starts; empty: nothing."""
+    gang, nodes, kinds, parts = ask.gang, list(run.table.nodes), set[str](), list[str]()
+    lacks = room.wanted - room.room if room.room < room.wanted else room.hidden  # of another kind of its pods
+    for obstacle in room.obstacles:
+        if lacks <= 0:
+            break
+        cause, _, advice = _OBSTACLES[obstacle.kind]
+        of_state = cause == CauseReason.UNAVAILABLE
+        enough = int(np.searchsorted(np.cumsum(obstacle.fits), lacks)) + 1
+        most = min(enough, sum(map(bool, obstacle.fits))) if of_state else len(obstacle.at)  # as few as suffice
+        names, lacks = obstacle.at[:most], lacks - sum(obstacle.fits[:most])
+        for row in (run.table.index[name] for name in names if of_state or obstacle.kind == "taint"):
+            taints = tuple(taint for taint in nodes[row].taints if taint.key.startswith(_OF_STATE) is not of_state)
+            nodes[row] = replace(nodes[row], taints=taints, **(_IN_SERVICE if of_state else {}))
+        is_ = "is" if len(names) == 1 else "are"
+        command, named = some(names, _MOST_LINES).replace(",", ""), some(names)
+        parts.append(advice.format(command=command, names=named, is_=is_, what=obstacle.what))
+        kinds.add(obstacle.kind)
+    gang = constrained(gang, **_ANY_LABELS) if "label" in kinds else gang
+    snapshot = replace(
+        run.snapshot,
+        table=run.table.renewed(tuple(nodes), -1, relabelled=False),
+        exclusions={} if "filters" in kinds else run.snapshot.exclusions,
+        host_ports={} if "port" in kinds else run.snapshot.host_ports,
+    )
+    helps = lacks <= 0 and would_start(run, gang, empty=empty, snapshot=snapshot)
+    text = ", and ".join(parts)
+    return f"{text[0].upper()}{text[1:]}." if helps else ""
 
 
 class MissingLabel(NamedTuple):
@@ -254,24 +364,22 @@ class MissingLabel(NamedTuple):
     known: tuple[str, ...] = ()  # The key's values on the nodes, the first few
 
 
-def _label(run: Run, constraints: Constraints, missing: MissingLabel, allowed: tuple[ZoneName, ...]) -> WaitingCause:
+def _label(
+    run: Run, ask: GangDemand, constraints: Constraints, missing: MissingLabel, allowed: tuple[ZoneName, ...]
+) -> WaitingCause:
     """The cause when no node of the allowed zones has a label; nodes of other zones, or of none, may have it."""
     elsewhere = _missing_label(run, constraints, range(len(run.table.nodes)))
     missing = elsewhere or missing
     where = zone_text(allowed[0]) if len(allowed) == 1 else f"zones {some(allowed)}"
     meant = f" (did you mean {missing.meant}?)" if missing.meant else ""
     more = f"; nodes have {some(missing.known)}" if missing.known and not missing.meant else ""
-    advice = "Correct nodeSelector or node affinity of the pod template, or label nodes."
-    zoneless = () if NO_ZONE in allowed else run.table.zones.get(NO_ZONE, ())
     if elsewhere is not None or len(allowed) == len(run.zones):
         where = "the cluster"
-    elif len(zoneless) and _missing_label(run, constraints, list(zoneless)) is None:
-        more = f"; nodes without zone label {run.policy.zone_label} do"
-        advice = f"Give these nodes label {run.policy.zone_label}, or set netgang.io/zone-policy to preferred."
     else:
-        more += "; nodes of other zones do"
+        more += "; nodes of other zones, or of none, do"
+    wider = (_LABEL_THEM, constrained(ask.gang, **_ANY_LABELS))
     text = f"No node of {where} has label {missing.line}, which the pods ask for{meant}{more}."
-    return WaitingCause(CauseReason.LABEL, text, advice)
+    return WaitingCause(CauseReason.LABEL, text, helpful(run, ask.gang, wider, empty=True))
 
 
 def _missing_label(run: Run, constraints: Constraints, rows: Iterable[int]) -> MissingLabel | None:

@@ -108,17 +108,12 @@ def pairs_of(member_set: MemberSet) -> int:
 
 def _lack_of(run: Run, classes: Sequence[tuple[MemberClass, int]], rows: Ints) -> tuple[tuple[Shortage, ...], int]:
     """What `rows` lack for these members, and how many may go to none of them. Cost: O(nodes · resources) per class."""
-    asked = {name for member_class, _ in classes for name, _ in member_class.requests}
-    axis = (*run.table.axis, *sorted(asked.difference(run.table.axis)))  # what no node has comes last
-    free = np.zeros((len(rows), len(axis)), np.int64)
-    free[:, : len(run.table.axis)] = run.capacity.room.free[rows]
+    axis, free = run.table.axis, run.capacity.room.free[rows]
     more = np.zeros_like(free)
     ports = np.zeros(len(rows), np.bool_)  # A member with host ports is there: the next one needs another node
     homeless = 0
     for member_class, count in classes:
-        request = np.zeros(len(axis), np.int64)
-        for name, amount in member_class.requests:
-            request[axis.index(name)] = amount
+        request = run.view.vector(member_class)
         allowed = run.capacity.mask(member_class)[rows]
         single = bool(member_class.constraints.host_ports)
         left = count

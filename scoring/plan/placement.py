@@ -96,7 +96,7 @@ def place_minimum(run: Run, demand: GangDemand, *, now_s: float) -> Placed | NoP
     kind = kind_of(run, demand)
     if not kind.allowed:
         names = ", ".join(filter(None, run.zones)) or "none"
-        detail = "no node has the zone label; set it, or use netgang.io/zone-policy: preferred"
+        detail = f"no node has zone label {run.policy.zone_label}"
         if (wanted := demand.options.zones) is not None:
             detail = f"netgang.io/zones names {', '.join(wanted)}; the cluster has {names}"
         return NoPlace(Reason.NO_ALLOWED_ZONE, detail)
@@ -160,6 +160,10 @@ def _spread_or_wait(
     """Step 4, or the reason to wait. `rooms`: how many members fit each allowed zone, if that is known."""
     if not possible(run, demand, kind):
         detail = f"{kind.size} members at once fit in no allowed zone, even when it is empty"
+        shut = ~np.any([run.capacity.mask(member_class, When.EMPTY) for member_class, _ in kind.classes], axis=0)
+        if left_out := int(run.view.by_zone(shut)[kind.columns].sum()):
+            nodes = f"{left_out} of {sum(len(run.table.zones[zone]) for zone in kind.allowed)} nodes"
+            detail += f"; {nodes} are left out: cordoned, not ready, with a taint, or without the pods' labels"
         return NoPlace(Reason.IMPOSSIBLE, detail)
     preferred, uncounted = demand.options.zone_policy is ZonePolicy.PREFERRED, asks_uncounted(run, demand)
     if preferred and not demand.siblings:
@@ -216,7 +220,7 @@ def possible(run: Run, demand: GangDemand, kind: MemberSet) -> bool:
         return True  # it ran here before; what is missing is room or a node, and both may come back
     if kind.could_fit is None:
         preferred = demand.options.zone_policy is ZonePolicy.PREFERRED
-        kind.could_fit = run.search.fits_empty(kind, kind.allowed) if preferred else _fits_one(run, kind)
+        kind.could_fit = run.search.fits(kind, kind.allowed) if preferred else _fits_one(run, kind)
     return kind.could_fit
 
 
@@ -229,7 +233,7 @@ def could_ever_start(run: Run, demand: GangDemand) -> bool:
 def _fits_one(run: Run, kind: MemberSet) -> bool:
     rooms = zip(kind.allowed, run.capacity.zone_rooms(kind, When.EMPTY)[kind.columns].tolist(), strict=True)
     single = len(kind.classes) == 1
-    return any(room >= kind.size and (single or run.search.fits_empty(kind, (zone,))) for zone, room in rooms)
+    return any(room >= kind.size and (single or run.search.fits(kind, (zone,))) for zone, room in rooms)
 
 
 def _place_in(

@@ -143,14 +143,15 @@ class NodeSearch:
         rows = np.arange(len(free)) if rows is None else rows
         return None if counts is None else [rows.repeat(line).tolist() for line in counts]
 
-    def fits_empty(self, member_set: MemberSet, zones: tuple[ZoneName, ...]) -> bool:
-        """Whether the demand fits the zones when no pod runs there; without zones it does not."""
+    def fits(self, member_set: MemberSet, zones: tuple[ZoneName, ...], when: When = When.EMPTY) -> bool:
+        """Whether the demand fits the zones when no pod runs there, or NOW; without zones it does not."""
         if not zones:
             return False
         if len(member_set.classes) == 1 and len(zones) == 1:
-            return bool(self._capacity.zone_rooms(member_set, When.EMPTY)[self._view.columns(zones)] >= member_set.size)
+            return bool(self._capacity.zone_rooms(member_set, when)[self._view.columns(zones)] >= member_set.size)
         rows = self._view.rows(zones)
-        return fit(*self._demand(member_set, rows, self._view.table.allocatable[rows], When.EMPTY)) is not None
+        free = self._view.table.allocatable if when is When.EMPTY else self._capacity.room.free
+        return fit(*self._demand(member_set, rows, free[rows], when)) is not None
 
     def estimates(
         self, member_set: MemberSet, zones: Sequence[ZoneName], *, score: ScorePolicy

@@ -1,9 +1,18 @@
 """Filters of kube-scheduler's own that netgang does not model close most nodes to a gang (docs/safety.md S27)."""
 
+import json
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import ClassVar
+
 import pytest
 
 from lab.testbed.api import Object
+from lab.testbed.cluster import NETGANG_SCHEDULER
 from lab.testbed.objects import zone_nodes
+from lab.testbed.parts.service import SECOND_SCHEDULER
+from lab.testbed.processes import schedulers
+from lab.testbed.processes.network import LOOPBACK
 from tests.e2e.objects import indexed_job, required_terms, shuns_gangs
 from tests.e2e.site import site_on
 from tests.e2e.stage import LIMIT_S, Stage
@@ -48,6 +57,45 @@ async def test_what_no_allocatable_shows_is_left_to_kube_scheduler(stage: Stage)
 
     path = f"/v1/explain/{stage.namespace}/cards"
     await stage.until_document(netgang, path, is_uncounted, "the refusals of both nodes are learned")
+
+
+class _OtherExtender(BaseHTTPRequestHandler):
+    """Counts a resource of its own, as HAMi's scheduler does; here it has room everywhere."""
+
+    asked: ClassVar[set[str]] = set()
+
+    def do_POST(self) -> None:
+        call = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.asked.add(call["Pod"]["metadata"]["name"])
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps({"NodeNames": call["NodeNames"]}).encode())
+
+
+async def test_another_extender_counts_what_kube_scheduler_ignores(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`ignoredByScheduler`: no node shows the resource; the gang starts, a plain pod too, and the other was asked."""
+    other, readdress = ThreadingHTTPServer((LOOPBACK, 0), _OtherExtender), schedulers.readdress
+    Thread(target=other.serve_forever, daemon=True).start()
+    url, managed = f"http://{LOOPBACK}:{other.server_port}", {"name": "example.com/gpumem", "ignoredByScheduler": True}
+    monkeypatch.setattr(schedulers, "readdress", lambda at, base: at if at == url else readdress(at, base))
+    configuration = schedulers.load_configuration(SECOND_SCHEDULER)
+    entry = {"urlPrefix": url, "filterVerb": "filter", "nodeCacheCapable": True, "managedResources": [managed]}
+    configuration["extenders"].insert(0, entry)
+    await stage.add_nodes(*zone_nodes({"a": 3}, cpu="1500m"))
+    netgang, own = await stage.start_netgang(), NETGANG_SCHEDULER
+    await stage.cluster.start_scheduler(configuration, name=own, extender=netgang.url, account=own)
+    pods = [*stage.gang("train", 2), stage.pod("plain", scheduler="netgang")]
+    for one in pods:
+        for part in ("requests", "limits"):
+            one["spec"]["containers"][0].setdefault("resources", {}).setdefault(part, {})["example.com/gpumem"] = "3000"
+    await stage.api.create_all(pods)
+    await stage.until_bound("train", 2)
+    await stage.until_bound("plain", 1)
+    assert _OtherExtender.asked == {one["metadata"]["name"] for one in pods}
+    other.shutdown()
+    other.server_close()
 
 
 async def _assert_spared(site: Stage, job: str) -> None:

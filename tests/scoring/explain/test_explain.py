@@ -381,8 +381,8 @@ SENTENCES: dict[str, tuple[str, Gang, list[Node], list[Gang], dict[str, Any]]] =
         MIXED, [node("a1", zone="a", cpu="5")], [], HALF_BUSY),
     "those that wait ahead are counted": ("… 2 gangs wait ahead of it.", THREE, [A], LARGE, FULL),
     "room went to gangs ahead in its zones: two are named": (
-        "There is room for it, and 3 gangs ahead of it in the queue were given that room. netgang queue shows the "
-        "order. Planned ahead of it: default/f0, default/f1 and 1 more.", LATE, [A], AHEAD, {}),
+        "There is room for it, and 3 gangs ahead of it in the queue were given that room. "
+        "Planned ahead of it: default/f0, default/f1 and 1 more.", LATE, [A], AHEAD, {}),
     "nothing of a gang that does not wait": ("", gang("g", 2), [A, B], [], {}),
 }  # fmt: skip
 

@@ -164,6 +164,8 @@ REASONS: Answers = {
         row(2), gang("g", 2, gpu=1), pods=BUSY),
     "every node refuses what no allocatable shows": case(Reason.UNCOUNTED,
         row(2), CARDS, exclusions={CARDS.members[0].member_class: frozenset({NodeName("n0"), NodeName("n1")})}),
+    "a resource that one node shows is counted, and others have none": case(Reason.IMPOSSIBLE,
+        [*row(2), node("n2", cpu="1", gpu=1)], CARDS),
     "claims for devices that every node refuses": case(Reason.UNCOUNTED,
         row(1), gang("g", 1, unmodelled=("resourceClaims",)), exclusions=REFUSED),
     "another pod's host port will be free again": case(Reason.NO_ROOM,
