@@ -8,7 +8,7 @@ code do not disagree. It is asked directly, because to find the running loop cos
 
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -19,6 +19,7 @@ from scoring.network.matrix import MeasurementTable
 from scoring.plan import Plan, PlannerCache
 
 T = TypeVar("T")
+Texts: TypeAlias = Mapping[str, str]  # Annotations or labels
 
 
 class Clock(Protocol):
@@ -79,8 +80,10 @@ class ClusterApi(Protocol):
     async def bind(self, binding: Binding) -> None:
         """POST the Binding; returns only when the API server confirmed it. ConflictError: pod is bound or deleted."""
 
-    async def annotate_pod(self, namespace: str, name: str, uid: PodUid, annotations: Mapping[str, str]) -> None:
-        """Patch annotations of the very pod `uid` (409 when it was replaced)."""
+    async def annotate_pod(
+        self, namespace: str, name: str, uid: PodUid, annotations: Texts, *, labels: Texts | None = None
+    ) -> None:
+        """Patch annotations, and labels, of the very pod `uid` (409 when it was replaced)."""
 
     async def admit_pod(self, namespace: str, name: str, uid: PodUid, patch: bytes) -> None:
         """Strategic merge patch that removes our gate of the very pod `uid`; once more changes nothing. 422: never."""

@@ -3,6 +3,9 @@
 Why one path for both: the same promise (the plan has a place now), order, budget and retries. Rules: what to send is
 derived when its turn comes; gangs take turns, so a gang of a thousand delays others by a turn; the patch carries the
 pod's uid; only own pods are patched (docs/safety.md S1); what fails is tried again while the pod still needs it.
+
+A pod that needs others near it may be refused before they have a place, and kube-scheduler's filter for that
+(InterPodAffinity, 1.36.3) looks at it again when its labels change, at no annotation: its nudge changes a label, too.
 """
 
 import asyncio
@@ -136,7 +139,10 @@ class UngateQueue:
         action = "nudge" if isinstance(patch, str) else "ungate"
         try:
             if isinstance(patch, str):
-                await self.context.api.annotate_pod(pod.namespace, pod.name, pod.uid, {NUDGE_ANNOTATION: patch})
+                # Ten values, as some networks keep an identity for each set of labels
+                labels = {NUDGE_ANNOTATION: f"{int(float(patch)) % 10}"} if pod.needs_others else None
+                note = {NUDGE_ANNOTATION: patch}
+                await self.context.api.annotate_pod(pod.namespace, pod.name, pod.uid, note, labels=labels)
             else:
                 await self.context.api.admit_pod(pod.namespace, pod.name, pod.uid, patch)
         except (ConflictError, NotFoundError):

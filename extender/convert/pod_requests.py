@@ -155,6 +155,7 @@ class _Toleration(Json):
     operator: str | None = None
     value: str | None = None
     effect: str | None = None
+    toleration_seconds: msgspec.Raw = NO_RAW
 
 
 class _Port(Json):
@@ -240,7 +241,9 @@ def _member_class(
     _at_most(_MOST_TERMS, terms, "terms of node affinity")
     listed = decode(_tolerations, tolerated, what="spec.tolerations") if tolerated else []
     _at_most(_MOST_TOLERATIONS, len(listed), "tolerations")
-    tolerations = {Toleration(t.key or "", t.operator or "Equal", t.value or "", t.effect or "") for t in listed}
+    # Tolerated for a time is not tolerated: the pod would be evicted there, and so would each successor (S12)
+    stays = [t for t in listed if not given(t.toleration_seconds)]
+    tolerations = {Toleration(t.key or "", t.operator or "Equal", t.value or "", t.effect or "") for t in stays}
     taken = {
         HostPort(port.protocol or "TCP", port.host_ip or _EVERY_ADDRESS, number)
         for raw in ports

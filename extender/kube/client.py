@@ -25,7 +25,7 @@ from extender.errors import ApiError, ApiUnavailableError, Backoff, ConflictErro
 from extender.kube import calls
 from extender.kube.credentials import ApiServer
 from extender.kube.transport import Transport, mapped
-from extender.ports import Binding, Clock, Identity, Page, WatchEvent
+from extender.ports import Binding, Clock, Identity, Page, Texts, WatchEvent
 from extender.runtime.slices import Pages
 from extender.settings.settings import BINDING_MAX_S
 from scoring import PodUid
@@ -172,9 +172,12 @@ class KubeClient:
                     event = decoded(_EVENT, line)
                     yield WatchEvent(event.type, bytes(event.object))
 
-    async def annotate_pod(self, namespace: str, name: str, uid: PodUid, annotations: Mapping[str, str]) -> None:
-        """Set annotations of the very pod `uid`, in one merge patch. ConflictError: another pod has its name now."""
-        body = msgspec.json.encode({"metadata": {"uid": uid, "annotations": dict(annotations)}})
+    async def annotate_pod(
+        self, namespace: str, name: str, uid: PodUid, annotations: Texts, *, labels: Texts | None = None
+    ) -> None:
+        """Set annotations, labels too, of the very pod `uid`, in one merge patch. ConflictError: it was replaced."""
+        metadata = {"uid": uid, "annotations": annotations} | ({"labels": labels} if labels else {})
+        body = msgspec.json.encode({"metadata": metadata})
         await self._patch_pod(calls.PODS.path(namespace, name), (namespace, name, uid), body, kind=_MERGE_PATCH)
 
     async def admit_pod(self, namespace: str, name: str, uid: PodUid, patch: bytes) -> None:

@@ -236,7 +236,10 @@ class Admissions:
             if gang is None:
                 continue
             if last is None or last[0] is not gang:  # to remember it saves 11 ms a plan that admits 8,000 pods
-                last = self._gated[key] = (gang, tuple(pod.uid for pod in gang.pending if pod.gated))
+                held = not gang.source.is_native  # members that need others near them follow the first that is held
+                first = {pod.uid for pod in gang.pending if held and not pod.needs_others}
+                gated = tuple(pod.uid for pod in gang.pending if pod.gated and (pod.uid in first or not first))
+                last = self._gated[key] = (gang, gated)
             waiting = (uid for uid in last[1] if uid in admission.members)
             to_ungate.extend(uid for uid in waiting if now_s - self._sent.get(uid, now_s - RESEND_S) >= RESEND_S)
         return to_ungate
@@ -365,14 +368,18 @@ class Admissions:
         """Other filters may refuse all nodes of the pod before kube-scheduler asks us (docs/safety.md S6).
 
         Believed after a while, and of all named nodes: its successor is not to be sent there (docs/safety.md S27).
+        Not while a member that the pod may need near it is still to come: no node would do without that; and once it
+        has come, not before the pod was woken for it.
         """
+        alone = any(not pod.needs_others and pod.uid not in at_bind for pod in gang.pending)
         for pod in gang.pending:
-            if not pod.unschedulable or pod.obstacle or pod.uid in at_bind:
+            if not pod.unschedulable or pod.obstacle or pod.uid in at_bind or (alone and pod.needs_others):
                 continue  # an obstacle is no node's refusal: it keeps the pod from all alike
             node = self.context.cache.committed_node(gang.key, pod.uid) or plan.node_of.get(pod.uid)
             if node is None:
                 continue
-            if now_s - self._stuck.setdefault(pod.uid, now_s) >= BELIEVE_S:
+            believe_s = 4 * BELIEVE_S if pod.needs_others else BELIEVE_S
+            if now_s - self._stuck.setdefault(pod.uid, now_s) >= believe_s:
                 del self._stuck[pod.uid]
                 self._doubted.add(gang.key)
                 until_s = self.context.clock.now_s() + self.planner.policy.exclusion_ttl_s

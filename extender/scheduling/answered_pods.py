@@ -11,6 +11,9 @@ alone is no event, and the pod would sleep for five minutes (measured on 1.36.3)
 
 - A pod is woken at once when the plan gives it another node than at its refusal (none, usually); a planned pod that
   does not come all the same is woken again after a pause that doubles.
+- One that needs other pods near it is woken, and its gate removed, when the first member of its gang is held:
+  kube-scheduler counts a held pod as placed. It may need another one: after a second, and after pauses that double,
+  it is woken again, or its gate removed all the same.
 - A pod refused with a reason of the moment (not planned yet) is woken once when the real one is known, for people.
 - A pod without a gate that neither we nor kube-scheduler refused is in kube-scheduler's queue: left alone, however long
   that takes. Writing a refusal wakes the pod, so none is missed between two looks.
@@ -195,7 +198,9 @@ class Parking:
             elif uid in self._inherited and uid not in self._awaited:
                 self._awaited[uid] = _Awaited(max(self._began_s + INHERITED_S, now_s), FIRST_LOOK_S)
             elif uid not in self._awaited:
-                self._awaited[uid] = _Awaited(now_s + FIRST_LOOK_S, FIRST_LOOK_S * 2)
+                pod = self._cache.pod(uid)
+                first_s = RETRY_S if pod is not None and pod.needs_others else FIRST_LOOK_S
+                self._awaited[uid] = _Awaited(now_s + first_s, first_s * 2)
         return wake
 
     def overdue(self, *, now_s: float) -> list[PodUid]:
@@ -214,8 +219,10 @@ class Parking:
         return overdue
 
     def asleep(self, uids: Iterable[PodUid]) -> list[PodUid]:
-        """Those of `uids` that were refused and not woken since."""
-        return [uid for uid in uids if uid in self._parked and self._parked[uid] is None]
+        """Those of `uids` that we refused and did not wake since; those that need others near and wait for that."""
+        pods = ((uid, self._cache.pod(uid)) for uid in uids)
+        near = {uid for uid, pod in pods if pod is not None and pod.needs_others and (pod.parked or pod.gated)}
+        return [uid for uid in uids if uid in near or (uid in self._parked and self._parked[uid] is None)]
 
     @property
     def empty(self) -> bool:

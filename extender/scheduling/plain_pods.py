@@ -5,13 +5,19 @@ that each leave reserved room alone might not do so together. Where nothing is r
 Rules: `scoring.verbs.plain_pods` decides what is reserved; only own pods are refused and woken (docs/safety.md S1),
 once, if their refusal ends for reasons inside netgang: kube-scheduler cannot know of those.
 
+Room that comes free goes first to a gang that lost a member, whose successor waits. kube-scheduler asks about older
+pods at the very event that frees it, so a plain pod waits for the plan that knows of it (`lags`): for milliseconds in
+/filter, half a second at /bind. What that plan gives the gang is kept for it for `COMPLETES_S`, and no longer: a
+successor that kube-scheduler's other filters refuse everywhere must not close a node for good.
+
 Kubernetes' own groups are tried by zone: only the same answer for all members keeps a group together. A member for
 which kube-scheduler offers no node there loses the try; the next one has another zone (`scoring.verbs.places`), and
 begins after a break, or soon after the loss: kube-scheduler may ask again hundreds of times a second (seen on 1.36.3).
 """
 
+import asyncio
 from collections import OrderedDict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,6 +28,7 @@ from extender.cache.cluster import ClusterCache
 from extender.ports import Clock
 from extender.scheduling.planner_loop import Planner
 from scoring import GangKey, NodeName, PodUid, ZoneName
+from scoring.feasibility.filters import allowed_nodes
 from scoring.model import Gang, Pod
 from scoring.model.policy import ZonePolicy, gang_options
 from scoring.plan import Plan
@@ -30,6 +37,7 @@ from scoring.verbs.places import first_zone
 from scoring.verbs.plain_pods import SYSTEM_PRIORITY, ReservedRoom
 
 _PARKED_MAX = 10_000  # The oldest leave first, and kube-scheduler tries them after minutes
+COMPLETES_S = 60.0  # As long as an admitted gang may take to come to bind
 _UNSEEN_S = 30.0  # A refused pod that the watch has not shown after this long was deleted
 
 
@@ -46,8 +54,12 @@ class PlainPods:
     cache: ClusterCache
     planner: Planner
     clock: Clock
-    _reserved: tuple[int, Plan, dict[bool, ReservedRoom]] | None = field(default=None, init=False)
-    """Snapshot version and plan; whether beside the plan's promise → room. `Housekeeping` makes versions by time"""
+    _reserved: tuple[int, Plan, dict[object, ReservedRoom]] | None = field(default=None, init=False)
+    """Snapshot version and plan; whether beside the plan's promise, and for which gangs → room. `Housekeeping` makes
+    versions by time"""
+    _given: dict[GangKey, tuple[Mapping[PodUid, NodeName], float]] = field(default_factory=dict, init=False)
+    """gang that is completed → the places that the plan gives it, and since when, monotonic"""
+    _given_by: Plan | None = field(default=None, init=False)
     _parked: OrderedDict[PodUid, _Parked] = field(default_factory=OrderedDict, init=False)
     _on_their_way: dict[PodUid, tuple[NodeName, Pod]] = field(default_factory=dict, init=False)
     """Plain pods whose Binding is being posted, and the node it names"""
@@ -58,6 +70,20 @@ class PlainPods:
             return frozenset()
         closed, claimed = self._room(pod).closed_to(pod.member_class), self.cache.counted_on(pod)
         return closed - {claimed} if claimed in closed else closed
+
+    def lags(self, pod: Pod, nodes: Sequence[NodeName]) -> bool:
+        """Whether a gang that lost members waits, and the plan may not know yet what came free on one of `nodes`.
+
+        So it is also while kube-scheduler has the pod fit a node that is cordoned or tainted in our view. O(nodes).
+        """
+        plan, before, now = self.planner.current, self.planner.snapshot, self.cache.snapshot()
+        if before is None or plan.partial <= plan.admitted.keys() or not self._may_be_kept_out(pod):
+            return False
+        rows = [row for name in nodes if (row := now.table.index.get(name)) is not None]
+        if len(rows) < len(nodes) or now.table is not before.table:
+            return True
+        freed = before.version != now.version and bool((now.used[rows] < before.used[rows]).any())
+        return freed or not allowed_nodes(now.table, pod.member_class.constraints)[rows].all()
 
     def refused(self, pod: Pod) -> None:
         """kube-scheduler was refused because the room is reserved: it parks the pod."""
@@ -113,7 +139,7 @@ class PlainPods:
 
     def _may_be_kept_out(self, pod: Pod) -> bool:
         """Whether room is reserved for gangs, and the pod is one that must leave it to them."""
-        held = self.cache.commitments or self.planner.current.held
+        held = self.cache.commitments or self.planner.current.held or self.planner.current.partial
         return bool(held) and pod.priority < SYSTEM_PRIORITY and self.cache.is_own(pod)
 
     def _room(self, pod: Pod) -> ReservedRoom:
@@ -123,8 +149,21 @@ class PlainPods:
         promise = plan.promise_due(now_s=now_s, until_s=until_s)
         if self._reserved is None or self._reserved[0] != snapshot.version or self._reserved[1] is not plan:
             self._reserved = (snapshot.version, plan, {})
-        make = partial(ReservedRoom, snapshot, plan, promise, self.planner.policy.queue, now_s=now_s)
-        return remember(self._reserved[2], promise is not None, make)
+        policy, completing = self.planner.policy.queue, self._completing(plan)
+        make = partial(ReservedRoom, snapshot, plan, promise, policy, completing=completing, now_s=now_s)
+        return remember(self._reserved[2], (promise is not None, completing), make)
+
+    def _completing(self, plan: Plan) -> frozenset[GangKey]:
+        """Gangs that run in part and were given places for the rest, lately."""
+        now_s = self.clock.monotonic_s()
+        if plan is not self._given_by:
+            before, self._given, self._given_by = self._given, {}, plan
+            for key in plan.partial & plan.admitted.keys():
+                members, last = plan.admitted[key].members, before.get(key)
+                self._given[key] = last if last is not None and last[0] == members else (members, now_s)
+                if self._given[key] is not last:  # when the time is up others may have the room: a plan wakes them
+                    asyncio.get_running_loop().call_later(COMPLETES_S, self.cache.changed)
+        return frozenset(key for key, (_, since_s) in self._given.items() if now_s - since_s < COMPLETES_S)
 
 
 TRY_S = 0.5  # Members asked about within it belong to one try; a try also ends so long after it was lost

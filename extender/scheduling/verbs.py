@@ -97,8 +97,11 @@ class Verbs:
     def planned(self, args: FilterArgs) -> Coroutine[Any, Any, None] | None:
         """Learn from the question. Gives a short wait for a plan, if the one there is does not know what it should."""
         pod, gang = self.context.cache.pod(args.pod.uid), self.context.cache.gang_of(args.pod.uid)
-        if pod is None or gang is None or pod.node is not None or not self.context.cache.is_own(pod):
+        if pod is None or pod.node is not None or not self.context.cache.is_own(pod):
             return None
+        if gang is None:
+            early = self.context.clock.monotonic_s() < self.planner.soon_not_before_s
+            return None if early or not self.plain.lags(pod, args.node_names) else self.planner.soon()
         if gang.source is GangSource.NATIVE or _is_of_later_run(pod, gang):
             return None
         lapses = self.binds.admissions.lapses
@@ -180,6 +183,7 @@ class Verbs:
             return None if pod.node == args.node else Reason.POD_CHANGED
         gang, binding = self.context.cache.gang_of(pod.uid), Binding(pod.namespace, pod.name, pod.uid, args.node)
         if gang is None or gang.source is GangSource.NATIVE:
+            await self._catch_up.at_bind(lambda: not self.plain.lags(pod, (args.node,)))
             with self.plain.binding(pod, args.node) as may_go:
                 refused = await self.binds.posts.alone(binding) if may_go else Reason.RESERVED
         elif gang.problem is not None or _is_of_later_run(pod, gang):
@@ -205,8 +209,8 @@ class Verbs:
             return pod
         if not self.offers.alone(args.uid):
             return Reason.POD_DELETED  # a member of a gang when it was offered its node, and the watch had shown it
-        pod = await self._catch_up.until_known(args.uid)
-        if pod is None:
+        await self._catch_up.at_bind(lambda: self.context.cache.pod(args.uid) is not None)
+        if (pod := self.context.cache.pod(args.uid)) is None:
             return Reason.UNKNOWN_POD
         return pod if self.context.cache.is_own(pod) else Reason.NOT_OURS
 
@@ -332,7 +336,7 @@ async def _in_turn(*waits: Callable[[], Awaitable[None] | None]) -> None:
 
 
 LONGEST_S = 0.02
-AT_BIND_S = 0.5  # For a pod that is at /bind and that the watch has not brought
+AT_BIND_S = 0.5  # For what a call of /bind is about: the watch has not brought the pod, or the plan lags
 _AT_BIND_LOOK_S = 0.02
 _AT_BIND_MAX = 64  # Pods waited for at /bind at a time; one more is refused, and kube-scheduler tries it again
 _SHARE = 4.0  # After a wait, no other one for this many times its length
@@ -373,16 +377,15 @@ class CatchUp:
         before_s, self._asked_s = self._asked_s, self._clock.monotonic_s()
         return self._asked_s - before_s >= LONGEST_S
 
-    async def until_known(self, uid: PodUid) -> Pod | None:
-        """The pod, as soon as a look finds it; `None`: not within `AT_BIND_S`, or too many pods are waited for."""
+    async def at_bind(self, caught_up: Callable[[], bool]) -> None:
+        """Wait until a look finds it so, for `AT_BIND_S` at most, and not while too many calls wait."""
         ends_s = self._clock.monotonic_s() + AT_BIND_S
         self._at_bind += 1
         try:
-            while (pod := self._cache.pod(uid)) is None:
+            while not caught_up():
                 if self._at_bind > _AT_BIND_MAX or self._clock.monotonic_s() >= ends_s:
-                    return None
+                    return
                 await asyncio.sleep(_AT_BIND_LOOK_S)
-            return pod
         finally:
             self._at_bind -= 1
 

@@ -3,7 +3,7 @@
 Modelled: unschedulable, taints and tolerations, node selector, required node affinity, host ports; room is
 `scoring.model.snapshot`. Everything else (volumes, topology spread, inter-pod affinity) is learned from the NodeNames
 that kube-scheduler sends (docs/safety.md S7). Rule: where we differ from kube-scheduler we must err towards "no" only
-for nodes that cannot run pods at all (docs/safety.md S12): one wrongly allowed costs a plan, one refused is lost.
+for nodes on which pods cannot run or stay (docs/safety.md S12): one wrongly allowed costs a plan, one refused is lost.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -295,6 +295,11 @@ class Pod(msgspec.Struct, frozen=True):
         return GATE in self.gates
 
     @property
+    def needs_others(self) -> bool:
+        """Whether it may be placed only near other pods: perhaps of its own gang, and those must come first."""
+        return "podAffinity" in self.unmodelled
+
+    @property
     def foreign_gates(self) -> tuple[str, ...]:
         """Gates that others must remove."""
         return tuple(gate for gate in self.gates if gate != GATE) if self.gates else ()

@@ -5,6 +5,8 @@ that comes a moment earlier takes it, and a whole gang waits on. Rules:
 
 - Of a node where a committed gang is to start, or for whose sake others leave, a plain pod may have what is left beside
   all its members; where one is promised a start soon (`Plan.promise_due`), what will be left beside it then.
+- The same of a node where the plan has a place for a member that a gang lacks which runs in part (`completing`): it is
+  first in the queue, and kube-scheduler, which knows of no queue, may ask about the plain pod before.
 - Of a node reserved for a STARVING gang it may have nothing that the gang asks for, which is being saved up; of the pod
   count, what the whole gang leaves.
 - What is saved up is kept from plain pods while the reservation lasts, and open to them for as long afterwards, and
@@ -13,12 +15,12 @@ that comes a moment earlier takes it, and a whole gang waits on. Rules:
 - Pods that have a node's room already (DaemonSets', nominated: docs/safety.md S12) and system pods are not refused.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import numpy as np
 from msgspec.structs import replace
 
-from scoring import NodeName
+from scoring import GangKey, NodeName
 from scoring.feasibility.filters import allowed_nodes, ports_conflict
 from scoring.model import HostPort, MemberClass, Pod, Reservation, Snapshot
 from scoring.model.pod import PODS, Resources
@@ -38,12 +40,20 @@ class ReservedRoom:
     """The room that is kept from plain pods at one snapshot. Cost: O(nodes · resources + members)."""
 
     def __init__(
-        self, snapshot: Snapshot, plan: Plan, promise: Reservation | None, policy: QueuePolicy, *, now_s: float
+        self,
+        snapshot: Snapshot,
+        plan: Plan,
+        promise: Reservation | None,
+        policy: QueuePolicy,
+        *,
+        completing: Collection[GangKey] = (),
+        now_s: float,
     ) -> None:
         self._snapshot, table, gangs = snapshot, snapshot.table, snapshot.gangs
         starts = {**snapshot.claims, **snapshot.commitments}
-        places = {uid: node for start in starts.values() for uid, node in start.assignment.items()}
-        pending = (pod for key in starts if key in gangs for pod in gangs[key].pending)
+        places = {uid: node for key in completing for uid, node in plan.admitted[key].members.items()}
+        places |= {uid: node for start in starts.values() for uid, node in start.assignment.items()}
+        pending = (pod for key in {*starts, *completing} if key in gangs for pod in gangs[key].pending)
         pods = [pod for pod in pending if places.get(pod.uid) in table.index]
         self._ports: dict[NodeName, list[HostPort]] = {}
         for pod in pods:

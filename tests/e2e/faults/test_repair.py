@@ -92,6 +92,22 @@ async def test_lost_members(site: Stage) -> None:
     assert {name.partition("-")[0] for name in await site.events("GangRestarted", kind="Pod")} == {"anew", "tf"}
 
 
+async def test_a_node_from_which_pods_are_evicted_is_left(site: Stage) -> None:
+    """kube-scheduler takes a taint that is tolerated for five seconds for one that is tolerated (S12)."""
+    job = indexed_job("train", site.namespace, 3, cpu="3")
+    toleration = {"key": "maint", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}
+    job["spec"]["template"]["spec"]["tolerations"] = [toleration]
+    await site.api.create(job)
+    nodes = await site.until_running("train", 3)
+    node = min(nodes.values())
+    await site.api.patch("Node", node, {"spec": {"taints": [{"key": "maint", "value": "1", "effect": "NoExecute"}]}})
+    [evicted] = [one for one in await site.pods("train-") if one["spec"]["nodeName"] == node]
+    await site.end(name_of(evicted))  # as the taint manager does after five seconds
+    after = await site.until_running("train", 3, without=frozenset({evicted["metadata"]["uid"]}))
+    assert node not in after.values()
+    assert len(after.keys() & nodes.keys()) == 2
+
+
 def _node_of_one(gang: dict[str, str], *, besides: set[str]) -> str:
     return next(node for node in sorted(gang.values()) if node not in besides)
 

@@ -13,7 +13,7 @@ from lab.testbed.objects import zone_nodes
 from lab.testbed.parts.service import SECOND_SCHEDULER
 from lab.testbed.processes import schedulers
 from lab.testbed.processes.network import LOOPBACK
-from tests.e2e.objects import indexed_job, required_terms, shuns_gangs
+from tests.e2e.objects import indexed_job, needs_anchor, required_terms, shuns_gangs
 from tests.e2e.site import site_on
 from tests.e2e.stage import LIMIT_S, Stage
 
@@ -96,6 +96,30 @@ async def test_another_extender_counts_what_kube_scheduler_ignores(
     assert _OtherExtender.asked == {one["metadata"]["name"] for one in pods}
     other.shutdown()
     other.server_close()
+
+
+LEADERS = {  # case: (which member needs nobody near it, all are gated)
+    "leader first": (0, False),
+    "leader last": (3, False),
+    "each other": (None, False),
+    "gated, leader first": (0, True),
+    "gated, leader last": (3, True),
+}
+
+
+@pytest.mark.parametrize(("leader", "gated"), LEADERS.values(), ids=LEADERS)
+async def test_members_that_need_each_other_near(stage: Stage, leader: int | None, gated: bool) -> None:
+    """kube-scheduler refuses workers until their leader has a place, and forgets them but for a change of labels."""
+    await stage.netgang(on={"a": 2, "b": 4})
+    members = [needs_anchor(one) for one in stage.gang("serve", 4, gated=gated)]
+    for number, one in enumerate(members):
+        if leader in (None, number):
+            one["metadata"]["labels"]["anchor"] = "yes"
+        if leader == number:
+            del one["spec"]["affinity"]
+        await stage.api.create(one)
+    nodes = await stage.until_bound("serve", 4)
+    assert await stage.zones(set(nodes.values())) == {"b"}
 
 
 async def _assert_spared(site: Stage, job: str) -> None:

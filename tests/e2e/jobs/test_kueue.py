@@ -16,9 +16,10 @@ from lab.testbed.objects import gang_labels, pod, priority_class, zone_nodes
 from lab.testbed.parts.kueue import end_kueue, start_kueue
 from lab.testbed.parts.service import ROOT
 from lab.testbed.processes.stages import DELETE_AFTER
+from tests.e2e import objects
 from tests.e2e.invariants import invariants_hold, until_nothing_is_promised
 from tests.e2e.jobs.test_preemption import HIGH, STILL_S
-from tests.e2e.objects import GATE, OURS, gates, kind, name_of
+from tests.e2e.objects import GATE, OURS, gates, name_of
 from tests.e2e.site import controlled_site
 from tests.e2e.stage import Stage, say
 from tests.e2e.tenants.test_policy import policy as gate_policy
@@ -182,7 +183,7 @@ async def test_a_stateful_set_under_a_queue_leaves_for_no_gang(site: Stage) -> N
     spec = {"replicas": SIZE, "serviceName": "db", "podManagementPolicy": "Parallel", "template": template}
     spec["selector"] = {"matchLabels": {"app": "db"}}
     queued = {"labels": {QUEUE: "team-a"}}
-    await site.api.create(kind("apps/v1", "StatefulSet", "db", site.namespace, spec=spec, metadata=queued))
+    await site.api.create(objects.kind("apps/v1", "StatefulSet", "db", site.namespace, spec=spec, metadata=queued))
     running = await site.until_running("db", SIZE)
     await site.create_gang("urgent", SIZE, cpu="4", priority_class=HIGH)
 

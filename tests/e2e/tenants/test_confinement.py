@@ -215,7 +215,7 @@ def written(ground: Ground) -> Mapping[str, Ask]:
         "regarding": {"kind": "Pod", "name": "free", "namespace": namespace},
     }  # fmt: skip
     return {
-        "nudge": ground.noted("free", annotations={"netgang.io/nudge": "1.0"}),
+        "nudge": ground.noted("free", annotations={"netgang.io/nudge": "1.0"}, labels={"netgang.io/nudge": "1"}),
         "admit to nodes": ground.strategic("gated", admits(stored["gated"], Listing((A,), (N1, N2)))),
         "admit to a zone": ground.strategic("gated", admits(stored["gated"], Listing((A,)))),
         "admit anywhere": ground.strategic("gated", admits(stored["gated"], Listing(()))),

@@ -82,11 +82,11 @@ def test_what_cannot_be_read_is_a_value_error(words: str, raw: bytes) -> None:
 
 
 def test_constraints() -> None:
-    """Selector, required affinity and tolerations are read; preferred affinity and toleration seconds are not."""
+    """Selector, required affinity and tolerations are read; preferred affinity is not."""
     expression = {"key": "disk", "operator": "In", "values": ["ssd", "nvme"]}
     affinity = required([{"matchExpressions": [expression]}, named("n1")])
     affinity["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"] = [{"weight": 1, "preference": {}}]
-    bearable = {"key": "k", "value": "v", "effect": "NoExecute", "tolerationSeconds": 3}
+    bearable = {"key": "k", "value": "v", "effect": "NoExecute", "tolerationSeconds": None}
     spec = {"nodeSelector": {"zone": "a", "arch": "amd64"}, "tolerations": [bearable, {"operator": "Exists"}]}
     limits = read(spec=spec | {"affinity": affinity}).member_class.constraints
     assert limits.node_selector == (("arch", "amd64"), ("zone", "a"))
@@ -97,6 +97,17 @@ def test_constraints() -> None:
     assert {Toleration("k", "Equal", "v", "NoExecute"), Toleration("", "Exists", "", "")} == set(limits.tolerations)
     without: tuple[dict[str, Any], ...] = ({"affinity": required([])}, {"affinity": {"nodeAffinity": {}}})
     assert [read(spec=one).member_class.constraints.affinity for one in without] == [(), None], "() matches nothing"
+
+
+def test_what_is_tolerated_for_a_time_is_not_tolerated() -> None:
+    """A node with such a taint evicts the pod, and its successor again; what admission adds changes no class (S12)."""
+    minute = {"effect": "NoExecute", "operator": "Exists", "tolerationSeconds": 60}
+    added = [minute | {"key": f"node.kubernetes.io/{key}"} for key in ("not-ready", "unreachable")]
+    plain, stays = read(), read(spec={"tolerations": [{"operator": "Exists", "effect": "NoExecute"}, *added]})
+    for seconds in (0, -1, 60):
+        assert read(spec={"tolerations": [minute | {"tolerationSeconds": seconds}]}).member_class is plain.member_class
+    assert read(spec={"tolerations": added}).member_class is plain.member_class
+    assert stays.member_class.constraints.tolerations == (Toleration("", "Exists", "", "NoExecute"),)
 
 
 def required(terms: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -41,6 +41,11 @@ CALLS = {  # case: (call of pod u1, (method, path, content type), body)
         ("PATCH", POD_P, MERGE_PATCH),
         {"metadata": {"uid": "u1", "annotations": {"netgang.io/nudge": "1"}}},
     ),
+    "a label with them": (
+        lambda client: client.annotate_pod("team-a", "p", U1, {"a": "b"}, labels={"c": "d"}),
+        ("PATCH", POD_P, MERGE_PATCH),
+        {"metadata": {"uid": "u1", "annotations": {"a": "b"}, "labels": {"c": "d"}}},
+    ),
     "an eviction, never just a deletion": (
         lambda client: client.evict("team-a", "p", U1),
         ("POST", f"{POD_P}/eviction", JSON),

@@ -9,7 +9,7 @@ from extender.convert.wire import Passed
 from extender.errors import ApiError
 from scoring.model import GATE
 from scoring.model.reasons import Reason
-from tests.extender.scheduling.world import GATED, key, listed, node_json, required_terms, running, unfinished
+from tests.extender.scheduling.world import GATED, World, key, listed, node_json, required_terms, running, unfinished
 from tests.fakes.cluster_api import FakeClusterApi
 
 pytestmark = pytest.mark.looptime
@@ -33,6 +33,37 @@ async def test_a_gang_that_fits_is_let_in_with_its_nodes_and_spares() -> None:
             node = pod["metadata"]["annotations"]["netgang.io/admitted"].partition(" ")[0]
             assert node == world.committed[key("g")][pod["metadata"]["uid"]]
         await world.starts(*names)
+
+
+NEAR = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}}
+
+
+def near_a_leader(world: World) -> None:
+    for name, affinity in (("a", NEAR), ("b", NEAR), ("leader", {})):
+        world.pod(name, gang="g", size=3, affinity=affinity, **GATED)
+
+
+async def test_who_needs_others_near_it_is_let_in_when_the_first_of_them_is_held() -> None:
+    async with running(*nodes(3)) as world:
+        near_a_leader(world)
+        await world.settle()
+        assert world.api.admitted == ["leader"]
+        [held] = await world.bind_and_settle("leader")
+        assert sorted(world.api.admitted) == ["a", "b", "leader"]
+        await world.starts("a", "b", beside=[held])
+
+
+async def test_a_refusal_of_who_needs_others_is_not_believed_before_they_come() -> None:
+    """No node does for it as the leader has none yet: that says nothing of the nodes. Its gate waits for a second."""
+    async with running(*nodes(3)) as world:
+        near_a_leader(world)
+        await world.settle(3.0)
+        assert sorted(world.api.admitted) == ["a", "b", "leader"]
+        world.says("0/3 nodes are available: 3 node(s) didn't match pod affinity rules.", "a", "b")
+        await world.settle(5.0)
+        assert world.service.cache.snapshot().exclusions == {}
+        [held] = await world.bind_and_settle("leader")
+        await world.starts("a", "b", beside=[held])
 
 
 async def test_nobody_takes_back_what_is_being_admitted() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from extender.convert import NUDGE_ANNOTATION
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from scoring.model.reasons import Reason
 from tests.extender.scheduling.world import HOLD_S, Call, World, answers, key, node_json, running, unfinished
@@ -47,6 +48,44 @@ async def test_the_places_of_a_gang_at_bind_are_committed() -> None:
         assert world.refusal(*rival) is Reason.BEHIND
         await world.until(call.began_s + HOLD_S + 0.5)
         assert (world.committed, world.offered(*rival)) == ({}, "n1")
+
+
+NEAR = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}}
+NONE_NEAR = "0/2 nodes are available: 2 node(s) didn't match pod affinity rules."
+
+
+def labelled(world: World, *pods: str) -> list[bool]:
+    """Which have the label that makes kube-scheduler's filter for affinity between pods look again."""
+    return [NUDGE_ANNOTATION in world.api.pod(pod)["metadata"]["labels"] for pod in pods]
+
+
+async def test_members_that_need_another_near_them_are_woken_when_it_is_held() -> None:
+    """They were refused before it had a place, and kube-scheduler counts a held pod; who needs nobody has no label."""
+    async with running(N1, N2) as world:
+        for name, near in (("leader", {}), ("w-0", NEAR), ("w-1", NEAR)):
+            world.pod(name, gang="g", size=3, affinity=near)
+        world.says(NONE_NEAR, "w-0", "w-1")
+        await world.settle()
+        assert labelled(world, "leader", "w-0", "w-1") == [False, False, False]
+        [held] = await world.bind_and_settle("leader")
+        assert labelled(world, "leader", "w-0", "w-1") == [False, True, True]
+        await world.starts("w-0", "w-1", beside=[held])
+
+
+async def test_members_that_need_later_ones_are_woken_again() -> None:
+    """A second after the plan, then after pauses that double, each time with another value: ten in all."""
+    async with running(N1, N2) as world:
+        for name in ("w-0", "w-1"):
+            world.pod(name, gang="g", size=2, affinity=NEAR)
+        world.says(NONE_NEAR, "w-0")
+        values: list[str] = []
+        for _ in range(12):
+            await world.settle(1.0)
+            value = world.api.pod("w-0")["metadata"]["labels"].get(NUDGE_ANNOTATION)
+            values += [value] if value is not None and value not in values[-1:] else []
+        assert len(values) == 3
+        assert all(len(value) == 1 for value in values)
+        await world.starts("w-0", "w-1")
 
 
 @pytest.mark.parametrize("leave", [Call.hang_up, lambda call: call.task.cancel()], ids=["gone", "cancelled"])

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from extender.convert import NUDGE_ANNOTATION
-from extender.convert.wire import Passed
+from extender.convert.wire import Passed, Refused
+from extender.scheduling import plain_pods
 from scoring import NodeName
 from scoring.model.reasons import Reason
 from scoring.plan import result
@@ -124,6 +125,55 @@ async def test_a_daemon_sets_pod_has_its_node() -> None:
 
 def nudged(world: World, pod: str) -> str:
     return str(world.api.pod(pod)["metadata"].get("annotations", {}).get(NUDGE_ANNOTATION, ""))
+
+
+@asynccontextmanager
+async def broken_gang() -> AsyncIterator[tuple[World, str]]:
+    """A gang of two on two nodes for a pod each; n2 is cordoned, and the successor of its member waits, not `p`."""
+    async with running(*(node_json(name, cpu="1") for name in ("n1", "n2"))) as world:
+        names = await world.planned_gang("g", 2)
+        await world.starts(*names)
+        [lost] = [name for name in names if world.node_of(name) == "n2"]
+        world.node("n2", cpu="1", unschedulable=True)
+        world.delete(lost)
+        world.pod("p")
+        world.gang("one", 1)
+        await world.planned_pod(lost, gang="g", size=2)
+        assert world.waits_for("g") is Reason.NO_ROOM
+        yield world, lost
+
+
+@pytest.mark.parametrize("behind", [False, True], ids=["seen", "before our watch shows it"])
+async def test_what_comes_free_goes_to_the_broken_gang(behind: bool) -> None:
+    """kube-scheduler asks about older pods first, at the event that frees the room; no plan knows of it yet."""
+    async with broken_gang() as (world, lost):
+        world.node("n2", cpu="1")
+        await world.settle(0.0 if behind else 0.01)
+        if not behind:
+            assert await world.ask("p", nodes=["n2"]) == Refused(Reason.RESERVED)
+        assert isinstance(await world.ask("one-0", nodes=["n2"]), Refused)
+        world.service.verbs.offers.note(world.uid("p"), None, b'["n2"]', now_s=world.now_s)  # a moment before
+        late = world.bind("p", "n2")
+        await world.settle(0.6)
+        assert late.answer is Reason.RESERVED
+        world.node("n3", cpu="1")
+        await world.settle()
+        assert "n3" in passes(world, "p"), "what the plan gives the gang is all that is kept for it"
+        assert world.offered(lost) == "n2"
+        await world.starts(lost)
+
+
+async def test_what_a_broken_gang_does_not_take_is_open_after_a_minute() -> None:
+    """Other filters refuse the successor, say: nobody hears of that, so plain pods are not kept out for ever."""
+    async with broken_gang() as (world, _):
+        world.node("n2", cpu="1")
+        await world.settle(1.0)
+        assert passes(world, "p", nodes=["n2"]) == []
+        await world.settle(plain_pods.COMPLETES_S - 2.0)
+        assert nudged(world, "p") == ""
+        await world.settle(4.0)
+        assert nudged(world, "p") != ""
+        assert passes(world, "p", nodes=["n2"]) == ["n2"]
 
 
 async def test_a_hold_that_runs_out_lets_plain_pods_in(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from extender.cache.cluster import ClusterCache
 from extender.scheduling.held_binds import NodeHealth
 from scoring import NodeName
 from scoring.model import Node
-from scoring.model.reasons import Reason
+from scoring.model.reasons import CauseReason, Reason
 from tests.builders import bound, node, pod
 from tests.extender.scheduling.world import World, key, node_json, running
 from tests.fakes.clock import FakeClock
@@ -48,6 +48,28 @@ async def test_a_gang_does_not_take_what_a_daemon_sets_pod_will_ask_for() -> Non
         assert notes(world) == ""
         world.delete("g-0", "g-1")
         await world.starts(*await world.planned_gang("h", 2, cpu="1500m"))
+
+
+async def test_a_node_that_evicts_after_a_time_is_no_place_for_a_member() -> None:
+    """The replacement of an evicted member goes to the free node, or waits; a member that still runs there stays."""
+    for_a_time = {"key": "maint", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}
+    taint = {"key": "maint", "value": "1", "effect": "NoExecute"}
+    async with running(*[node_json(name, cpu="1") for name in ("n1", "n2")]) as world:
+        names = await world.planned_gang("g", 2, tolerations=[for_a_time])
+        await world.starts(*names)
+        world.node("n1", cpu="2", taints=[taint])
+        await world.settle(2.0)
+        assert set(map(world.node_of, names)) == {"n1", "n2"}
+        evicted = next(name for name in names if world.node_of(name) == "n1")
+        world.delete(evicted)
+        await world.planned_pod(evicted, gang="g", size=2, tolerations=[for_a_time])
+        cause = world.explained("g").cause
+        assert cause is not None
+        assert (cause.reason, "maint=1:NoExecute" in cause.message) == (CauseReason.TAINT, True)
+        world.node("n3", cpu="1")
+        await world.settle()
+        assert world.offered(evicted) == "n3"
+        await world.starts(evicted)
 
 
 async def test_pods_that_do_not_come_close_no_node_for_ever() -> None:
