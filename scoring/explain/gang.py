@@ -21,7 +21,7 @@ from scoring.explain.zones import GangNetwork, ZoneVerdict, gang_network, verdic
 from scoring.model import GATE, Gang, HostPort, NodeTable, Pod, Policy, Reason, Snapshot
 from scoring.model.pod import DEVICE_CLAIMS
 from scoring.model.policy import LIKE_VALUE, Preempting, nearest
-from scoring.model.reasons import FAULTS, CauseReason, WaitingCause
+from scoring.model.reasons import CauseReason, WaitingCause
 from scoring.plan import Plan, PlannerCache, Run, Waiting, begin_run, take_commitments
 from scoring.plan.demand import GangDemand
 from scoring.plan.expected_starts import ExpectedStart
@@ -37,7 +37,7 @@ _WANTS_NODES: Final = WANTS_ROOM | {Reason.FILTERED, Reason.IMPOSSIBLE, Reason.R
 _DETAIL_CHARS: Final = 400
 _WORDS_CHARS: Final = 300  # Of kube-scheduler's message
 _SPREADS: Final = ("podAntiAffinity", "topologySpreadConstraints")
-_SAYS_WHAT: Final = frozenset({Reason.BAD_LINKS, *FAULTS})  # Of these the particulars are the gang's own
+_SAYS_WHAT: Final = frozenset({Reason.BAD_LINKS, Reason.INVALID_GROUP})  # Of these the particulars are the gang's own
 
 
 class MemberState(msgspec.Struct, frozen=True):

@@ -174,9 +174,12 @@ def test_the_doctor_finds_nothing_in_what_the_chart_installs(values: Mapping[str
     found = {(one["kind"], one["metadata"]["name"]): one for one in chart(values, "ng")}
     read = settings_of(found["ConfigMap", "netgang"]["data"]["netgang.yaml"], {}, origin="")
     assert read.settings_problems == ()
-    policies = {name: one for (kind, name), one in found.items() if kind == "MutatingAdmissionPolicy"}
-    bindings = {name: one for (kind, name), one in found.items() if kind == "MutatingAdmissionPolicyBinding"}
-    seen = Facts(settings=read.settings, policies=(policies, bindings))
+    seen = Facts(settings=read.settings)
+    if (policy := found.get(("MutatingAdmissionPolicy", "netgang-gate"))) is not None:  # a pod is never refused by it
+        [ours] = [one["expression"] for one in policy["spec"]["variables"] if one["name"] == "ours"]
+        assert {*re.findall(r"'([^']*)'", ours)} == {*read.settings.scheduler_names}
+        assert policy["spec"]["failurePolicy"] == "Ignore"
+        assert found["MutatingAdmissionPolicyBinding", "netgang-gate"]["spec"]["policyName"] == "netgang-gate"
     if ("Deployment", "netgang-scheduler") in found:
         port = found["Service", "netgang"]["spec"]["ports"][0]["port"]
         config = yaml.safe_load(found["ConfigMap", "netgang-scheduler-config"]["data"]["scheduler.yaml"])

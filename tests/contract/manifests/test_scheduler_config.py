@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from cli.doctor.checks import duration_s, examine
+from cli.doctor.checks import examine
 from cli.doctor.facts import Facts, ServiceAddress
 from extender.settings.settings import Settings
 from lab.testbed.parts.installed import installed_object, installed_settings
 from lab.testbed.processes.schedulers import load_configuration
+from scoring.model.gang import duration_s
 
 ROOT = Path(__file__).parents[3]
 DEFAULT = "default-scheduler"
@@ -42,7 +43,7 @@ def test_entries_are_what_kube_scheduler_takes(name: str) -> None:
     entries = config["extenders"]
     assert all(set(entry) <= KNOWN_FIELDS for entry in entries)
     assert [entry["weight"] >= 5 for entry in entries if entry.get("prioritizeVerb")] == [True]
-    assert all((duration_s(entry["httpTimeout"]) or 5.0) <= 3.0 for entry in entries if entry.get("filterVerb"))
+    assert all(duration_s(entry["httpTimeout"]) <= 3.0 for entry in entries if entry.get("filterVerb"))
     [binder] = [entry for entry in entries if entry.get("bindVerb")]
     assert duration_s(binder["httpTimeout"]) == Settings().changed(installed_settings()).http_timeout_s
     # Backoff starts at a second and ends at ten: what a failed hold costs a gang.
