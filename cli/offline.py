@@ -3,6 +3,7 @@
 The same conversion, cache, mapping, planner and documents as the service; only where the cluster comes from differs.
 """
 
+from collections import Counter
 from datetime import UTC, datetime
 from math import isfinite
 from pathlib import Path
@@ -20,7 +21,7 @@ from extender.network.meshfile import read_mesh
 from extender.ports import SystemClock
 from extender.settings.settings import Settings
 from scoring.explain.queue_report import PlanOfFiles, planned_gangs, report
-from scoring.model import Policy, Snapshot
+from scoring.model import JobSays, Policy, Snapshot
 from scoring.network.matrix import METRICS
 from scoring.plan import Plan, plan
 
@@ -78,6 +79,8 @@ def filled_cache(cluster: Path, mesh: Path | None, settings: Settings, *, now_s:
     saved = read_cluster(cluster, zone_label=settings.zone_label)
     cache = empty_cache(settings)
     fill(cache, saved, now_s=now_s)
+    pods = Counter(pod.run.uid for pod in saved.pods if pod.run is not None)  # No owner is read here
+    cache.set_owners({uid: JobSays(wanted=count) for uid, count in pods.items()})
     if mesh is not None:
         batch = read_mesh(mesh, now_s=now_s)
         given = Given({"file": batch.measurements}, (batch.endpoints,), tuple(saved.nodes))

@@ -190,7 +190,7 @@ class PermitState(msgspec.Struct, frozen=True):
     bound: Mapping[PodUid, NodeName] = {}  # live member → its node, once confirmed: the cache may learn of it later
     evicting: frozenset[PodUid] = frozenset()  # Members that `Evict` named and that are still there: they count no more
     partial_until_s: float | None = None  # While partial and never whole: the moment of its eviction
-    started: bool = False  # It was whole with bound members, and some are still there (docs/safety.md S8)
+    started: bool = False  # The watch showed it whole, and some members are still there (docs/safety.md S8, S23)
     leading: bool = True
 
     def __post_init__(self) -> None:
@@ -345,10 +345,13 @@ def _commit(state: PermitState, event: Event, quorum: Quorum, out: list[Instruct
 
 
 def _repair(state: PermitState, now_s: float, quorum: Quorum, out: list[Instruction]) -> PermitState:
-    """Step 6: evict what stays partial and never was whole; its clock runs on through later attempts."""
+    """Step 6: evict what stays partial and never was whole; its clock runs on through later attempts.
+
+    Confirmed Bindings show no start: one of the members may have gone before the last one came.
+    """
     there = _on_nodes(state, quorum)
     whole = quorum.reached_by(there)
-    started = (state.started or quorum.started or (whole and quorum.problem is None)) and bool(there or state.posting)
+    started = (state.started or quorum.started) and bool(there or state.posting)
     victims = there - quorum.finished
     stays = started or whole or quorum.problem is not None  # an invalid gang is left alone (docs/safety.md S1)
     if stays or not victims or state.evicting or not state.leading:

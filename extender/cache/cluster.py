@@ -126,7 +126,7 @@ class Pods(Watched[Pod]):
     def _file(self, uid: PodUid, before: Pod | None, after: Pod | None) -> bool:
         """Find it by what it is now; whether a member counts from now on by what the watch shows."""
         if before is not None and (after is None or before.group is not after.group or before.job != after.job):
-            self._gangs.leave(before)
+            self._gangs.leave(before, gone=after is None)
             if before.job is not None:
                 self._jobs[before.job].discard(uid)
                 if not self._jobs[before.job]:

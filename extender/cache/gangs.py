@@ -16,11 +16,11 @@ import msgspec
 from msgspec.structs import replace
 
 from extender.cache.state import ClusterState, Watched
-from scoring import GangKey, PodUid
+from scoring import GangKey, PodName, PodUid
 from scoring.explain.words import counted, some
 from scoring.feasibility.quorum import quorum_of
-from scoring.model import Gang, GangSource, GroupRef, JobSays, Pod, PodGroup, Reason, Role, counts
-from scoring.model.gang import EXPECTED_DURATION, MOST_KINDS, length_of, owner_name, runs_of
+from scoring.model import Gang, GangSource, GroupRef, JobSays, Phase, Pod, PodGroup, Reason, Role, counts
+from scoring.model.gang import EXPECTED_DURATION, MOST_KINDS, Runs, length_of, lives, newest, owner_name, runs_of
 from scoring.queue.states import running_since_s
 from scoring.queue.statuses import POD_GROUPED
 
@@ -30,16 +30,21 @@ _DECLARED = attrgetter(  # What is read of a pod when its gang is built
 )
 _DECIDES = attrgetter("min_member", "created_s", "schedule_timeout_s")  # Of a PodGroup
 _ERROR, _BEGINS_S = 1.5, 60.0  # Within them a length was not outlived: it is a guess, and images are pulled
+_MOST_GONE = 32_768  # Pods that are remembered although they are gone; beyond them the gang that has most loses one
 OUTLIVED_FOR_S = 30 * 86_400.0  # For so long it is remembered who outlived one
 _ROLES = (Role.PS, Role.CHIEF, Role.WORKER, Role.OTHER)  # In the order of members
 
 
 class GroupPods(msgspec.Struct):
-    """The pods that name one gang, and how many of them are ours."""
+    """The pods that name one gang, and how many of them are ours; of the rest a restart knows nothing."""
 
     pods: dict[PodUid, Pod] = {}
     shown: set[PodUid] = set()  # Those that count by what the watch shows, not assumed
     own: int = 0
+    alive: int = 0  # Those that have not ended and are not being deleted
+    gone: dict[PodName, Pod] = {}  # Ended well, then deleted, and no pod of the name has come since (`_MOST_GONE`)
+    owed: int = 0  # How many more went without having ended well than came
+    ended: frozenset[PodUid] = frozenset()  # All there were when the last one ended, if none was owed
 
 
 class Gangs:
@@ -53,6 +58,7 @@ class Gangs:
         self.jobs: dict[str, JobSays] = {}  # owner's uid → what was read of it (`owners_read`)
         self.minimums: dict[GangKey, tuple[str, int]] = {}  # gang → its owner, and the most that it needs by now
         self.noted: Mapping[PodUid, GangKey] = {}  # Members by which a gang is known to have started before us
+        self._gone = 0  # How many pods are remembered although they are gone
         self._gangs: dict[GangKey, Gang] = {}
         self._view: Mapping[GangKey, Gang] | None = None
         self._partial: set[GangKey] = set()
@@ -100,23 +106,47 @@ class Gangs:
         if pod.group is None:
             return False
         group = self.groups.setdefault(pod.group.key, GroupPods())
-        if pod.uid not in group.pods:
+        before, alive = group.pods.get(pod.uid), lives(pod)
+        if before is None:
             group.own += self.is_own(pod)
+            self._forget(group, [pod.name] if pod.name in group.gone else [])
+            group.owed = max(group.owed - alive, 0)
+        elif lives(before):
+            group.alive -= 1
+            group.owed += not alive and pod.phase is not Phase.SUCCEEDED
+            if not (alive or group.alive or group.owed):
+                group.ended = frozenset([*group.pods, *(past.uid for past in group.gone.values())])
+        group.alive += alive
         group.pods[pod.uid] = pod
         shown, shows = pod.uid in group.shown, not assumed and counts(pod)
         (group.shown.add if shows else group.shown.discard)(pod.uid)
         return shows and not shown
 
-    def leave(self, pod: Pod) -> None:
-        """The pod names its gang no more, or is gone."""
+    def leave(self, pod: Pod, *, gone: bool) -> None:
+        """The pod names its gang no more, or is `gone`: what ended well is remembered, while others are there."""
         if pod.group is None:
             return
         group = self.groups[pod.group.key]
         del group.pods[pod.uid]
         group.shown.discard(pod.uid)
         group.own -= self.is_own(pod)
+        if lives(pod):
+            group.alive -= 1
+            group.owed += 1
+        elif gone and pod.phase is Phase.SUCCEEDED and (pod.owner is None or pod.run is not None):
+            group.gone[pod.name] = pod
+            self._gone += 1
+            if self._gone > _MOST_GONE:
+                most = max(self.groups.values(), key=lambda other: len(other.gone))
+                self._forget(most, list(most.gone)[:1])
         if not group.pods:
+            self._forget(group, list(group.gone))
             del self.groups[pod.group.key]
+
+    def _forget(self, group: GroupPods, names: Sequence[PodName]) -> None:
+        self._gone -= len(names)
+        for name in names:
+            del group.gone[name]
 
     def touch(self, key: GangKey, *, regrouped: bool = True) -> bool:
         """One of the gang's pods, or with `regrouped` more than that, changed; whether that can decide anything."""
@@ -211,16 +241,30 @@ class Gangs:
         """Put the gang together from the pods of one run that name it (at least one). Cost: O(n log n).
 
         Its age is its owner's, else its PodGroup's, else its oldest pod's (docs/safety.md S14); its minimum the
-        PodGroup's, else the labels', else all pods there are, at most what its owner still needs (docs/safety.md S8).
+        PodGroup's, else the newest labels', else all pods there are, less those that ended well and are gone, at most
+        what its owner still needs (docs/safety.md S8).
         """
-        pods = tuple(self.groups[key].pods.values())
+        named, pods = self.groups[key], tuple(self.groups[key].pods.values())
+        if named.gone and named.alive:
+            # Of a JobSet that begins again all is gone; only a Job that has pods yet goes on.
+            uids = {pod.run.uid for pod in pods if pod.run}
+            pods += tuple(p for p in named.gone.values() if not (p.run and p.run.whole) or p.run.uid in uids)
         of_any = self._pod_group(_ref(pods[0]))
         read = {pod.run.uid: self.jobs[pod.run.uid].wanted for pod in pods if pod.run and pod.run.uid in self.jobs}
+        ask = [pod for pod in pods if lives(pod)] or pods
         runs = runs_of(
             pods,
-            least=lambda: of_any.min_member if of_any else max(_ref(pod).min_available or 1 for pod in pods),
+            least=lambda: of_any.min_member if of_any else max(_ref(pod).min_available or 1 for pod in ask),
             wanted={uid: count for uid, count in read.items() if count is not None},
+            ended=named.ended,
         )
+        well = 0
+        if named.gone and named.alive:
+            counted = {pod.name for pod in runs.current if pod.uid not in named.pods}
+            if not any(pod.uid in named.pods for pod in runs.earlier):  # else they show how that run ended
+                self._forget(named, [name for name in named.gone if name not in counted])
+            runs = Runs(*(tuple(pod for pod in some if pod.uid in named.pods) for some in runs))
+            well = len(counted)
         ordered = tuple(sorted(runs.current, key=_order))
         current = [pod for pod in ordered if not pod.deleting and not pod.terminal] or list(ordered)
         if any(_ref(pod).source is GangSource.GATED_NATIVE for pod in current):
@@ -228,8 +272,8 @@ class Gangs:
             current = [pod for pod in current if pod.node is None or _ref(pod).source is GangSource.GATED_NATIVE]
         first = _ref(current[0])
         group = self._pod_group(first)
-        declared = group.min_member if group is not None else first.min_available
-        least = declared if declared is not None and declared > 0 else len(current)
+        declared = group.min_member if group is not None else _ref(newest(current)[0]).min_available
+        least = max(declared - well, 1) if declared is not None and declared > 0 else len(current)
         asked, needed = self.minimums.get(key, ("", least))
         if all(pod.owner is not None and pod.owner.uid == asked for pod in runs.current):
             least = min(least, needed)
@@ -364,7 +408,7 @@ def _fault(current: Sequence[Pod], first: GroupRef, group: PodGroup | None) -> t
         detail = f"PodGroup {first.key} of scheduling.k8s.io does not exist: create it, with the minCount of its gang"
     elif first.source is GangSource.POD_GROUP:
         detail = f"PodGroup {first.key} does not exist: create it, or remove the label"
-    elif minimums := _differing(current, lambda pod: _ref(pod).min_available or "none"):
+    elif minimums := _differing(newest(current), lambda pod: _ref(pod).min_available or "none"):
         detail = f"the pods name different min-available: {minimums}; make them equal"
     elif first.min_available is None:
         detail = f"PodGroup {first.key} does not exist, and no pod has annotation scheduling.k8s.io/group-min-member"

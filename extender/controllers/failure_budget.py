@@ -196,9 +196,9 @@ def desired_pods(owner: Json) -> int | None:
 
 
 def runs_left(job: Json) -> int | None:
-    """How many completions an Indexed Job is short of; `None`: none has succeeded, or it does not say."""
+    """How many completions a Job is short of; `None`: none has succeeded, or it does not say."""
     spec, succeeded = job.get("spec") or {}, _succeeded(job)
-    if not succeeded or spec.get("completionMode") != "Indexed" or spec.get("completions") is None:
+    if not succeeded or spec.get("completions") is None:
         return None
     return max(int(spec["completions"]) - succeeded, 0)
 

@@ -142,8 +142,8 @@ def _deadline_s(owner: Json) -> Any:
 class FinishingJobs(ControlLoop):
     """How many members a gang needs by now whose Job finishes, while another member of it is lost (docs/safety.md S8).
 
-    Why ask the owner: with its node a pod that has succeeded is collected, and an Indexed Job does not run its index
-    again: the successor of another lost member would wait for pods that never come.
+    Why ask the owner: with its node a pod that has succeeded is collected, and a Job does not run it again: the
+    successor of another lost member would wait for pods that never come.
     """
 
     def __init__(self, context: ControllerContext) -> None:

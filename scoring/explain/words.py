@@ -134,12 +134,18 @@ def moment_text(at_s: float, *, now_s: float) -> str:
 
 def two_runs(gang: Gang) -> str:
     """Which run the gang is, which one waits, and what to do about it; for gangs with pods of a later run."""
-    runs = next((_controller(pod) for pod in gang.members if pod.run is not None), "others")
-    waits = _controller(gang.later[0])
-    return (
+    first = next((pod for pod in gang.members if pod.run is not None), None)
+    runs, waits = _controller(first) if first is not None else "others", _controller(gang.later[0])
+    text = (
         f"Gang {gang.key} is run by {runs}; the pods of {waits} wait until its pods have ended. To let both run side "
-        "by side give each a gang name of its own; if they are parts of one gang give them roles (netgang.io/role)"
+        "by side give each a gang name of its own"
     )
+    run, other = first.run if first is not None else None, gang.later[0].run
+    if run is None or other is None or run.name == other.name or run.whole or other.whole:
+        return text
+    if run.kind == "Job.batch":
+        return f"{text}; if they are parts of one gang give their pods different roles (netgang.io/role)"
+    return f"{text}; if they are parts of one gang set its minimum above what each of them makes"
 
 
 def _controller(pod: Pod) -> str:

@@ -3,23 +3,28 @@
 A length is declared by users, or enforced by a deadline; else there is none, never a guess. A gang that runs on beyond
 it is expected to run for twice as long, then for four times, and so on. Who declares too little often fills no gaps.
 
-A gang is the pods of one run (docs/safety.md S23). Why: finished pods stay. A CronJob's next Job, or one created again,
-has the same labels; were the former run's Succeeded pods counted with it, its quorum would be reached before it began,
-and it would start pod by pod. Pods of one controller are one *part*; a pod without a controller that has runs is a part
-of its own. Rules:
+A gang is the pods of one *run* (docs/safety.md S23). Why: finished pods stay. A CronJob's next Job, or a Job created
+again, has the same labels; were the former run's Succeeded pods counted with it, its quorum would be reached before it
+began, and it would start pod by pod. Rules; where they cannot tell, a gang waits only if that is certain to end:
 
+- Pods of one controller are a *part*, executors of their driver's; one whose controller has no runs is a part itself.
 - Two parts are *rivals*, never of one run, if their controllers are of one kind and are one name's two objects, or
   belong to different jobs. No rivals are parts of one JobSet, two Jobs whose pods have different roles, and two that
-  both want fewer pods than the minimum, so that neither is a run by itself.
+  are each smaller than the minimum: by what the kind says that it wants, else by the pods that exist.
 - The run is the live part that has nodes, else the oldest, with all live parts that are not its rivals. The others of
   the live ones are *later*: they wait until it has ended.
 - A part of which nothing lives belongs to the run if it is no rival and had its nodes when the run's first pod was
-  there already: all of a minimum exist before the first of it is bound. Else it is *earlier*.
+  there already: all of a minimum exist before the first of it is bound. Else it is *earlier*, unless no such pod that
+  lives has a controller with runs either.
+- What ended before the first living pod was made is earlier, too, if a minimum of it ended well, each loss was made
+  good, no place without an end is filled, and as many live as must start together, or we saw the end (`ended`). So a
+  workflow's next step is a run, and one replacement is not. Jobs and Kubeflow's jobs are one run for as long as they
+  exist: they say how many pods they make.
 - A place of an Indexed Job counts once: a Succeeded pod whose index runs again is earlier.
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from contextlib import suppress
 from math import inf
 from operator import attrgetter
@@ -175,6 +180,22 @@ def length_of(gang: Gang, job: JobSays, outlived: Collection[tuple[float, str]] 
     return (length_s if length_s < inf else None), believed or length_s == limit_s
 
 
+def newest(pods: Sequence[Pod]) -> Sequence[Pod]:
+    """Those whose minimum counts: of pods that one owner replaces without end the ones made last, so it may roll."""
+    if len({pod.group.min_available for pod in pods if pod.group is not None}) < 2:
+        return pods
+    keys = [(_template(pod), (pod.created_s, -1 if pod.index is None else pod.index)) for pod in pods]
+    last = dict(sorted(keys))  # of one second the highest index, which a StatefulSet replaces first
+    return [pod for pod, (template, when) in zip(pods, keys, strict=True) if when == last[template]]
+
+
+def _template(pod: Pod) -> str:
+    """Whose template it was made from: a StatefulSet's, or a Deployment's, by the name of its ReplicaSet, say."""
+    if pod.run is not None or pod.owner is None:
+        return pod.uid
+    return pod.owner.name.rpartition("-")[0] if pod.owner.kind == "ReplicaSet" else pod.job or pod.owner.uid
+
+
 class Runs(NamedTuple):
     """The pods under one gang's name, run by run; each in the order given."""
 
@@ -191,36 +212,59 @@ class _Part(msgspec.Struct):
     lives: bool = False
     has_nodes: bool = False
     born_s: float = float("inf")  # When its first pod was created
-    bound_s: float = float("inf")  # When its first pod got a node; where no pod says, when that pod was created
+    bound_s: float = float("inf")  # When its first pod got a node
 
     def add(self, pod: Pod) -> None:
         self.pods.append(pod)
         self.roles.add(pod.role)
         self.jobs.add(pod.job)
-        alive = _lives(pod)
+        alive = lives(pod)
         self.lives |= alive
         self.has_nodes |= alive and pod.node is not None
         self.born_s = min(self.born_s, pod.created_s)
-        self.bound_s = min(self.bound_s, pod.created_s if pod.scheduled_s is None else pod.scheduled_s)
+        self.bound_s = min(self.bound_s, _had_node_s(pod))
 
 
-def runs_of(pods: Sequence[Pod], *, least: Callable[[], int] = lambda: 1, wanted: Mapping[str, int] = {}) -> Runs:
+def runs_of(
+    pods: Sequence[Pod],
+    *,
+    least: Callable[[], int] = lambda: 1,
+    wanted: Mapping[str, int] = {},
+    ended: Set[PodUid] = frozenset(),
+) -> Runs:
     """Part the pods under one gang's name. Cost: O(n), and O(parts²) where several controllers are involved.
 
-    `least` gives the gang's minimum; `wanted`: controller's uid → how many pods it wants, unless one of a CronJob's.
+    `least` gives the gang's minimum; `wanted`: controller's uid → how many pods it wants, unless one of a CronJob's;
+    `ended`: pods that were seen to end before any that lives was made, each loss made good.
     """
     if not pods or (pods[0].group is not None and pods[0].group.source is GangSource.NATIVE):
         return Runs(tuple(pods))
     run = pods[0].run
-    if all(pod.run is run and (run is not None or _lives(pod)) for pod in pods):
+    whole = run is not None and _one_run(run)
+    if all(pod.run is run and (whole or lives(pod)) for pod in pods):
         return _once_each(Runs(tuple(pods)))
-    minimum, runs = least() if wanted else 1, [pod.run for pod in pods if pod.run is not None]
-    small = frozenset([run.uid for run in runs if wanted.get(run.uid, minimum) < minimum])
-    return _once_each(_split(pods, _parts(pods), small))
+    parts = _parts(pods)
+    runs = [(part.run, len(part.pods)) for part in parts if part.run is not None]
+    minimum = least()
+    sizes = {run.uid: wanted.get(run.uid, minimum if _one_run(run) else size) for run, size in runs}
+    small = frozenset([uid for uid, size in sizes.items() if size < minimum])
+    return _once_each(_stepped(_split(pods, parts, small), minimum, ended))
 
 
-def _lives(pod: Pod) -> bool:
+def _one_run(run: RunRef) -> bool:
+    """Whether such a controller makes one run and says how many pods that takes: a Job, or one of Kubeflow's."""
+    kind = run.kind
+    return kind == "Job.batch" or kind.endswith(".kubeflow.org") or kind.startswith("training.kubeflow.org/")
+
+
+def lives(pod: Pod) -> bool:
+    """Whether the pod has not ended and is not being deleted."""
     return not pod.terminal and not pod.deleting
+
+
+def _had_node_s(pod: Pod) -> float:
+    """When it got its node; where no pod says, when it was created."""
+    return pod.created_s if pod.scheduled_s is None else pod.scheduled_s
 
 
 def _parts(pods: Sequence[Pod]) -> list[_Part]:
@@ -243,23 +287,25 @@ def _parts(pods: Sequence[Pod]) -> list[_Part]:
 
 def _split(pods: Sequence[Pod], parts: Sequence[_Part], small: frozenset[str]) -> Runs:
     """The first part's run, and what is not of it; `small`: controllers that are no run by themselves."""
-    taken, begun_s = [parts[0]], parts[0].born_s
+    taken, begun_s = [part for part in parts[:1] if part.run is not None], parts[0].born_s
+    no_runs = any(part.lives and part.run is None for part in parts)
     earlier: set[str] = set()
     later: set[str] = set()
     for part in parts[1:]:
-        joins = not any(_are_rivals(part, other, small) for other in taken)
+        joins = part.run is None or not any(_are_rivals(part.run, part, other, small) for other in taken)
         whole = part.run.whole if part.run is not None else ""
         if not part.lives and whole:
-            goes = all(pod.deleting for pod in part.pods)
-            joins = joins and not goes and any(other.run is not None and other.run.whole == whole for other in taken)
+            same = any(other.run is not None and other.run.whole == whole for other in taken)
+            joins = joins and not all(pod.deleting for pod in part.pods) and (same or begun_s <= part.bound_s)
         elif not part.lives:
-            joins = joins and begun_s <= part.bound_s
+            joins = joins and (begun_s <= part.bound_s or (part.run is None and no_runs))
         if not joins:
             (later if part.lives else earlier).update(pod.uid for pod in part.pods)
             continue
         if part.lives:
             begun_s = min(begun_s, part.born_s)
-        taken.append(part)
+        if part.run is not None:
+            taken.append(part)
     return Runs(
         tuple(pod for pod in pods if pod.uid not in earlier and pod.uid not in later),
         tuple(pod for pod in pods if pod.uid in earlier),
@@ -267,9 +313,35 @@ def _split(pods: Sequence[Pod], parts: Sequence[_Part], small: frozenset[str]) -
     )
 
 
-def _are_rivals(part: _Part, other: _Part, small: frozenset[str]) -> bool:
-    a, b = part.run, other.run
-    if a is None or b is None or a.kind != b.kind:
+def _stepped(runs: Runs, minimum: int, ended: Set[PodUid]) -> Runs:
+    """The same, without the pods of a former step: those that had ended before the first living pod was made."""
+    living = [pod for pod in runs.current if lives(pod)]
+    if not living:
+        return runs
+    begun_s = min(pod.created_s for pod in living)
+    over = [
+        pod
+        for pod in runs.current
+        if (pod.uid in ended or _had_node_s(pod) < begun_s)
+        and not (lives(pod) or (pod.run is not None and _one_run(pod.run)))
+    ]
+    well = [pod for pod in over if pod.phase is Phase.SUCCEEDED]
+    if len(well) < max(minimum, 1) or not (len(living) >= minimum or {pod.uid for pod in well} <= ended):
+        return runs
+    lost = [_had_node_s(pod) for pod in over if pod.phase is not Phase.SUCCEEDED]
+    if lost and sum(pod.created_s > min(lost) for pod in over) < len(lost):
+        return runs
+    places = {(pod.role, pod.index) for pod in well if pod.index is not None}
+    if places and not any((pod.role, pod.index) in places for pod in living):
+        return runs
+    gone = {pod.uid for pod in over}
+    current = tuple(pod for pod in runs.current if pod.uid not in gone)
+    return runs._replace(current=current, earlier=(*runs.earlier, *over))
+
+
+def _are_rivals(a: RunRef, part: _Part, other: _Part, small: frozenset[str]) -> bool:
+    b = other.run
+    if b is None or a.kind != b.kind:
         return False
     if a.name == b.name or a.whole or b.whole:
         return a.name == b.name or a.whole != b.whole
@@ -285,7 +357,7 @@ def _once_each(runs: Runs) -> Runs:
         return runs
     holds: dict[object, Pod] = {}  # controller's uid, role, completion index → its pod
     again: set[str] = set()
-    counted = (pod for pod in runs.current if _lives(pod) or pod.phase is Phase.SUCCEEDED)
+    counted = (pod for pod in runs.current if lives(pod) or pod.phase is Phase.SUCCEEDED)
     for pod in sorted(counted, key=attrgetter("created_s", "uid")):
         owner = pod.owner  # only an Indexed Job has places: names keep those of other kinds apart
         if pod.index is None or owner is None or owner.group_kind != ("batch", "Job"):

@@ -106,6 +106,15 @@ def test_a_plan_is_for_a_moment(tmp_path: Path) -> None:
     assert as_json("plan", path, "--now", "2026-01-01T00:04:59Z")["waiting"][0]["code"] == "SPILL_WAIT"
 
 
+@pytest.mark.parametrize("kind", ["Job.batch/v1", "PyTorchJob.kubeflow.org/v1", "RayCluster.ray.io/v1"])
+def test_owners_in_a_file_want_the_pods_that_are_there(tmp_path: Path, kind: str) -> None:
+    """Two owners of two pods each are one gang of four: none is read here that may want more."""
+    what, _, version = kind.partition(".")
+    owners = [{"apiVersion": version, "kind": what, "name": name, "uid": name, "controller": True} for name in "ab"]
+    pods = [pod_json(f"{owner['name']}-{n}", gang="g", size=4, owner=owner) for owner in owners for n in "01"]
+    assert as_json("plan", written(tmp_path, node_json("n1"), *pods))["admitted"]
+
+
 @pytest.mark.parametrize("moment", ["tomorrow", "nan", "inf", "-1e400", "2026-13-01T00:00:00Z", ""])
 def test_a_moment_that_is_none_is_refused(cluster: Path, moment: str) -> None:
     said = refused("plan", cluster, "--now", moment)

@@ -42,25 +42,6 @@ def gang(cache: ClusterCache) -> Gang:
     return found
 
 
-def test_a_second_run_waits_until_the_first_has_ended() -> None:
-    first, second = run("j", letter="a"), run("k", letter="b", created_s=100.0)
-    cache = cache_of(*first, *second)
-    one = gang(cache)
-    assert ([p.name for p in one.members], [p.name for p in one.later]) == (["a0", "a1", "a2"], ["b0", "b1", "b2"])
-    for each in first:
-        cache.pods.put(replace(bound(each, "n1"), phase=Phase.SUCCEEDED))
-        assert (gang(cache).members[0].name == "b0") == (each is first[-1])
-    assert (len(gang(cache).earlier), gang(cache).later, gang(cache).started) == (3, (), False)
-
-
-def test_owners_tell_whether_two_jobs_are_one_gang() -> None:
-    pods = [member("a", job="j"), member("b", job="k", index=1), member("c", job="k", index=2)]
-    cache = cache_of(*pods)
-    assert [p.name for p in gang(cache).later] == ["b", "c"]
-    cache.set_owners({"uid-j": JobSays(wanted=1), "uid-k": JobSays(wanted=2)})
-    assert (len(gang(cache).members), gang(cache).later) == (3, ())
-
-
 def test_a_minimum_above_what_the_owner_makes_is_a_fault() -> None:
     """Unless more exist or one has a node, so that what was read is old, or a pod is not the owner's."""
     a, b, c = run("j", letter="a")

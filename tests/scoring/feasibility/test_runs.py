@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from scoring import PodUid
 from scoring.model import Controller, Phase, Pod, Role, RunRef
 from scoring.model.gang import runs_of
 from tests.builders import pod
@@ -50,7 +51,6 @@ LAUNCH, LAUNCH_2 = (
 FIRST, SECOND = job("set-init-0", whole="s1"), job("set-node-0", whole="s1")
 OTHER_SET = job("set-node-0", uid="other", whole="s2")
 CLUSTER, SUBMIT = RunRef("r1", "RayCluster.ray.io", "ray"), job("ray-submit")
-DRIVER = RunRef("sa", "SparkApplication.sparkoperator.k8s.io", "pi")
 
 SPLITS = {  # case: (current, earlier, later; pods)
     "one Job, some of it done": ("a b", "", "", [done(NIGHT_1, "a"), of(NIGHT_1, "b")]),
@@ -111,12 +111,6 @@ def test_two_jobs_of_which_neither_is_a_run() -> None:
         assert len(runs.later) == 2 - len(current)
 
 
-def test_executors_are_of_their_driver() -> None:
-    driver = of(DRIVER, "driver", node="n1", work="pi")
-    executor = new(RunRef(driver.uid, "Pod", "driver"), "executor", work="driver")
-    assert split(driver, executor) == ["driver executor", "", ""]
-
-
 def test_an_index_that_runs_again_counts_once() -> None:
     """An Indexed Job that shrank and grew runs an index again beside the pod that Succeeded for it."""
     owner = Controller("batch/v1", "Job", "j", "uid-j")
@@ -159,11 +153,12 @@ def test_every_pod_is_somewhere_once(drawn: list[tuple[RunRef | None, Phase, boo
         )
         for number, (run, phase, bound, deleting, created, after) in enumerate(drawn)
     ]
-    runs = runs_of(pods)
-    assert sorted(p.uid for some in runs for p in some) == sorted(p.uid for p in pods)
-    assert runs.current
     living = [p for p in pods if not p.terminal and not p.deleting]
-    assert not set(living) & set(runs.earlier)
-    assert bool(living) == any(p in living for p in runs.current)
-    again = runs_of(list(runs.current))
-    assert again.current == runs.current or not living
+    for ended in (frozenset[PodUid](), frozenset(p.uid for p in pods)):
+        runs = runs_of(pods, ended=ended)
+        assert sorted(p.uid for some in runs for p in some) == sorted(p.uid for p in pods)
+        assert runs.current
+        assert not set(living) & set(runs.earlier)
+        assert bool(living) == any(p in living for p in runs.current)
+        again = runs_of(list(runs.current), ended=ended)
+        assert again.current == runs.current or not living

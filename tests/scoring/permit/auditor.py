@@ -193,7 +193,7 @@ class Auditor:
             self.there_since_s = self.now_s
         if not there and not self.under_way:
             self.whole_once = False
-        elif quorum.started or (quorum.problem is None and self.enough(there, quorum)):
+        elif quorum.started:
             self.whole_once = True
 
 

@@ -6,9 +6,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from msgspec.structs import replace
 
+from extender.cache.gangs import continued
 from scoring import NodeName, PodUid, permit
 from scoring.feasibility.quorum import NO_MEMBERS, Quorum, quorum_of
-from scoring.model import Gang, Phase, Pod, Role
+from scoring.model import Gang, Phase, Pod, Role, counts
 from scoring.model.reasons import Reason
 from scoring.permit import PermitState, handle, next_deadline_s
 from tests.builders import gang, pod
@@ -29,6 +30,7 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
         self.evictions: list[PodUid] = []
         self.pods_made = 0
         self.problem: Reason | None = None
+        self.last: Gang | None = None
 
     @initialize(
         min_member=st.integers(1, 4),
@@ -50,7 +52,10 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
     def gang(self) -> Gang | None:
         members = [self.cache[uid] for uid in sorted(self.cache)]
         found = gang("g", members=members, min_member=self.min_member) if members else None
-        return None if found is None else replace(found, problem=self.problem)
+        if found is not None:
+            shown = {uid for uid, known in self.cache.items() if counts(known)}
+            self.last = found = continued(replace(found, problem=self.problem), self.last, shown)
+        return found
 
     def quorum(self) -> Quorum:
         known = self.gang()

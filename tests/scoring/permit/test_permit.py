@@ -401,10 +401,16 @@ SCRIPTS: dict[str, tuple[Step, ...]] = {
     "made whole in time: never evicted": steps(*RETRIED, binds("b", 4, at=92), binds("c", 5, at=93), (due(500.0), [])),
     "a started gang that lost a member is never evicted": steps(
         *WHOLE,
-        quorum("abd", need=3, placed={"a": "na", "b": "nb"}),
+        quorum("abd", need=3, placed={"a": "na", "b": "nb"}, started=True),
         (deleted("c", 5.0), []),
         (due(1000.0), []),
         commits("d", 4, "d", at=1001),
+    ),
+    "one whose Bindings were all confirmed while a member went never started": steps(
+        *WHOLE,
+        quorum("abd", need=3, placed={"a": "na", "b": "nb"}),
+        (deleted("c", 5.0), []),
+        (due(105.0), [evict("ab")]),
     ),
     "a gang known as started before a restart is never evicted": steps(
         quorum("ab", need=2, placed={"a": "na"}, started=True), (changed(0.0), []), (due(1000.0), [])
