@@ -55,9 +55,6 @@ def queue_table(console: Console, queue: Queue, wanted: Sequence[QueuedGang], *,
         parts.append(columns(console, [*names, "WHY"], rows, styles=styles))
     counts = ", ".join(f"{count} {name}" for name, count in sorted(queue.counts.items()) if count)
     parts.append(safe(console, f"{counts or 'no gangs'}; order: {queue.order}"))
-    for share in queue.shares:
-        said_of = f"namespace {share.namespace}: {max(share.cpu, share.memory):.0%} of the cluster"
-        parts.append(safe(console, f"{said_of}, of at most {share.cap:.0%}"))
     return Group(*parts)
 
 

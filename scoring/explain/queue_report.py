@@ -13,21 +13,20 @@ import msgspec
 from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict, replace
 
-from scoring import GangKey, Namespace, NodeName, PodUid, ZoneName
+from scoring import GangKey, NodeName, PodUid, ZoneName
 from scoring.explain.words import expected_text
 from scoring.explain.zones import bad_link
 from scoring.feasibility.quorum import quorum_of
-from scoring.model import Gang, GangSource, Phase, Policy, Reason, Snapshot
-from scoring.model.pod import CPU, MEMORY
+from scoring.model import GangSource, Phase, Policy, Reason, Snapshot
 from scoring.model.reasons import NEVER_STARTS
 from scoring.plan import Plan, PlannerCache, Run, begin_run, take_commitments
 from scoring.plan.demand import GangDemand
 from scoring.plan.expected_starts import ExpectedStart
-from scoring.plan.queue_order import QueueOrder, namespace_of
+from scoring.plan.queue_order import QueueOrder
 from scoring.queue.states import QUEUE_OF, JobState, held_until_s, running_since_s, state_of, waiting_since_s
 
 _ORDER: Final[Mapping[str, int]] = {"STARVING": 0, "WAITING": 0, "RUNNING": 1, "COMPLETED": 2}  # state → place
-_NEVER_STARVE = NEVER_STARTS | {Reason.INCOMPLETE, Reason.OVER_SHARE, Reason.BACKING_OFF}  # docs/safety.md S14
+_NEVER_STARVE = NEVER_STARTS | {Reason.INCOMPLETE, Reason.BACKING_OFF}  # docs/safety.md S14
 
 
 class GangWeight(msgspec.Struct, frozen=True):
@@ -76,15 +75,6 @@ class QueuedGang(msgspec.Struct, frozen=True):
     bad_link: str = ""  # The worst link between its nodes, if it is bad.
 
 
-class NamespaceShare(msgspec.Struct, frozen=True):
-    """What the gangs of a limited namespace have, as shares of the cluster."""
-
-    namespace: Namespace
-    cap: float
-    cpu: float
-    memory: float
-
-
 class Queue(msgspec.Struct, frozen=True):
     """Every gang, those that wait first, in the order of their turns."""
 
@@ -92,7 +82,6 @@ class Queue(msgspec.Struct, frozen=True):
     order: str  # weight, fifo or another order of the settings.
     counts: Mapping[str, int]  # state → gangs.
     gangs: tuple[QueuedGang, ...]
-    shares: tuple[NamespaceShare, ...]  # Namespaces with a limit.
 
 
 def report(
@@ -124,7 +113,7 @@ def report(
     queued.sort(key=lambda gang: (_ORDER[gang.state], gang.rank or len(asks) + 1, gang.gang))
     counts = Counter(gang.state for gang in queued)
     states: dict[str, int] = {state: counts[state] for state in JobState}
-    return Queue(now_s, policy.queue.order, states, tuple(queued), _shares(snapshot, gangs, policy))
+    return Queue(now_s, policy.queue.order, states, tuple(queued))
 
 
 def queued_gang(
@@ -179,27 +168,6 @@ def leaving(snapshot: Snapshot, key: GangKey) -> tuple[tuple[GangKey, ...], Gang
 def zones_text(zones: tuple[ZoneName, ...]) -> str | None:
     """Zones as one field of a document; `None`: there are none."""
     return ",".join(zones) if zones else None
-
-
-def _shares(snapshot: Snapshot, gangs: list[Gang], policy: Policy) -> tuple[NamespaceShare, ...]:
-    cap, table = policy.queue.share_cap, snapshot.table
-    if cap is None:
-        return ()
-    totals = {name: int(table.allocatable[:, i].sum()) for i, name in enumerate(table.axis)}
-    had: dict[Namespace, Counter[str]] = {}
-    for gang in gangs:
-        commitment = snapshot.commitments.get(gang.key)
-        committed = commitment.assignment if commitment is not None else {}
-        amounts = had.setdefault(namespace_of(gang), Counter())
-        for pod in gang.members:
-            if not pod.terminal and (pod.node is not None or pod.uid in committed):
-                amounts.update({CPU: pod.requests.get(CPU), MEMORY: pod.requests.get(MEMORY)})
-    return tuple(
-        NamespaceShare(
-            namespace, cap, *(round(amounts[of] / totals[of], 6) if totals.get(of) else 0.0 for of in (CPU, MEMORY))
-        )
-        for namespace, amounts in sorted(had.items())
-    )
 
 
 class Ahead(msgspec.Struct, frozen=True):

@@ -179,8 +179,6 @@ class QueuePolicy(msgspec.Struct, frozen=True):
     backfill: bool = True
     """Promise the first gang that cannot start its start, where jobs declare how long they run, so that no other gang
     delays it (docs/explanation/queue.md#back-fill-by-end-times)."""
-    share_cap: Annotated[float, msgspec.Meta(gt=0.0, le=1.0)] | None = None
-    """Share of each resource of the cluster that the gangs of one namespace may have; `null`: no limit."""
 
 
 class ServicePolicy(msgspec.Struct, frozen=True):

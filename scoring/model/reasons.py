@@ -53,10 +53,6 @@ class Reason(StrEnum):
     """Zone policy `preferred`: it may be spread over several zones, and first waits `spill_wait_s` for one.
 
     Wait, or shorten `spill_wait_s`."""
-    OVER_SHARE = "netgang: the gang's namespace would have more than its share of the cluster"
-    """With its minimum the gangs of its namespace would have more than `queue.share_cap` allows.
-
-    Wait until gangs of that namespace end, or raise the namespace's share."""
     OTHER_RUN = "netgang: an earlier run of the gang has not ended"
     """Another job has live pods under the same gang name, such as the CronJob's last one: one run at a time.
 

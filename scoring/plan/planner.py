@@ -7,14 +7,13 @@ Steps:
 1. Demand: what each gang asks for (`demand`).
 2. Capacity: what is free (`capacity`), less the room of commitments (docs/safety.md S4).
 3. Queue order (`queue_order`). Then gang by gang, in this order:
-4. Namespace quota: a gang that would go over it waits (`queue_order`).
-5. Reservations for gangs that find no room (`reservations`).
-6. Zone order: which zones are tried first (`placement`).
-7. Placement: the place of the previous plan if it still stands, else all members that the gang
+4. Reservations for gangs that find no room (`reservations`).
+5. Zone order: which zones are tried first (`placement`).
+6. Placement: the place of the previous plan if it still stands, else all members that the gang
    asked for, together (`placement`); nothing is searched where counting shows that there is no room.
-8. Second look: gangs that found no room for all of that get room for their minimum and as many more as fit: no gang
+7. Second look: gangs that found no room for all of that get room for their minimum and as many more as fit: no gang
    that waits can use this room whole. A STARVING gang is not made to wait for it, and has this look in its turn.
-9. Result.
+8. Result.
 
 Why places are kept: pods are offered their nodes one by one, so a plan that moves a gang between two offers makes both
 worthless; and a run after one event costs little. A gang ahead may take a kept place away; new network data, or a node
@@ -63,7 +62,7 @@ def plan(
     demands = order.in_order(demands)
     if policy.queue.backfill:
         demands = promised_first(demands, previous.promise, snapshot)
-    # 4. to 8. Gang by gang
+    # 4. to 7. Gang by gang
     turns = _Turns(run, demands, order, previous, now_s=now_s)
     late = [place for place in range(len(demands)) if not turns.decide(place)]
     for place in late:
@@ -83,7 +82,7 @@ def plan(
 class _Turns:
     def __init__(self, run: Run, demands: list[GangDemand], order: QueueOrder, previous: Plan, *, now_s: float) -> None:
         self._run, self._demands, self._order, self._previous, self._now_s = run, demands, order, previous, now_s
-        self._quota, same_network = order.quota, previous.network_version == run.snapshot.network.version
+        same_network = previous.network_version == run.snapshot.network.version
         self._before = previous.admitted if same_network else {}  # Places that gangs may keep
         places = [(demand, self._before[demand.gang.key]) for demand in demands if demand.gang.key in self._before]
         self._later = LaterPlaces(run, places)
@@ -101,7 +100,7 @@ class _Turns:
 
     def decide(self, place: int, *, again: bool = False) -> bool:
         """Admit or refuse one gang; `False`: it is to have a second look, as which `again` is made."""
-        demand = self._quota.trimmed(self._demands[place])
+        demand = self._demands[place]
         key = demand.gang.key
         before = self._before.get(key)
         if before is not None:
@@ -127,14 +126,13 @@ class _Turns:
             waits = Waiting(key, place + 1, refused.reason, refused.detail)
             self.waiting[key] = last if last is not None and last == waits else waits
             return True
-        self._quota.admit(demand, outcome.nodes)
         held = key in self._run.snapshot.commitments
         admission = Admission(key, place + 1, outcome.zones, outcome.nodes, outcome.score, committed=held)
         self.admitted[key] = before if before is not None and before == admission else admission
         return True
 
     def _refused_at_once(self, demand: GangDemand) -> NoPlace | None:
-        """What no room can help: a broken gang, one that is incomplete, backs off, or is over its namespace's quota."""
+        """What no room can help: a broken gang, one that is incomplete or backs off."""
         gang = demand.gang
         if gang.problem is not None:
             return NoPlace(gang.problem, gang.problem_detail)
@@ -144,8 +142,7 @@ class _Turns:
         until_s = self._run.snapshot.backing_off_until_s.get(gang.key)
         if until_s is not None and until_s > self._now_s and not demand.partial:
             return NoPlace(Reason.BACKING_OFF, f"for another {until_s - self._now_s:.0f} s")
-        over = self._quota.over(demand)
-        return NoPlace(Reason.OVER_SHARE, over) if over is not None else None
+        return None
 
     def _whole(self, demand: GangDemand, *, given: bool) -> GangDemand:
         """All that the gang asks for, if that is more than its minimum and it has nothing yet; else `demand` itself.
@@ -156,7 +153,7 @@ class _Turns:
         if demand.siblings or demand.options.zone_policy is ZonePolicy.PREFERRED:
             return demand
         whole = whole_of(demand)
-        if whole is demand or given or demand.gang.key in self._apart or self._quota.limit is not None:
+        if whole is demand or given or demand.gang.key in self._apart:
             return whole
         excluded = any(self._run.snapshot.excluded(member_class) for member_class, _ in demand.need)
         by_count_alone = countable(demand) and not excluded and not asks_uncounted(self._run, demand)

@@ -6,8 +6,8 @@ All is derived from API objects and the moment: a restart changes neither a stat
   Job controllers recreate a resumed job's pods, so resuming starts the clock again.
 - RUNNING once its minimum set had nodes (docs/safety.md S8): shrinking or a lost member never sends it back to WAITING.
 - COMPLETED when its workers are done; a ps left over is its operator's to remove.
-- STARVING from STARVELIMIT on. A gang that cannot start as it is (incomplete, impossible, over its namespace's share,
-  backing off) is never STARVING, whatever its clock says; `scoring.plan.queue_order` decides that.
+- STARVING from STARVELIMIT on. A gang that cannot start as it is (incomplete, impossible, backing off) is
+  never STARVING, whatever its clock says; `scoring.plan.queue_order` decides that.
 """
 
 from enum import StrEnum

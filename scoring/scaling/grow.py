@@ -24,7 +24,7 @@ from scoring.model.snapshot import Snapshot, fit_counts
 from scoring.network.matrix import Ints
 from scoring.plan import Plan, PlannerCache, Run, begin_run, take_admissions, take_commitments, take_members
 from scoring.plan.placement import kind_of, place_minimum, place_more
-from scoring.plan.queue_order import NamespaceQuota, QueueOrder
+from scoring.plan.queue_order import QueueOrder
 from scoring.plan.reservations import lacking, reserved_nodes
 from scoring.plan.result import WANTS_ROOM, Placed
 from scoring.scaling.job import (
@@ -126,7 +126,6 @@ class _Growth:
 
     def __init__(self, run: Run, withheld: Ints, refusals: dict[JobKey, JobRefusal]) -> None:
         self._run, self._kept, self._refusals = run, withheld, refusals
-        self._shares = NamespaceQuota(run)
         self.new: dict[JobKey, tuple[ElasticJob, Mapping[PodUid, NodeName]]] = {}  # In the order of turns
 
     def grow(self, job: ElasticJob, gang: Gang, target: int) -> None:
@@ -140,14 +139,11 @@ class _Growth:
         if not zones or run.table.uncounted(pods[0].requests) or DEVICE_CLAIMS in pods[0].unmodelled:
             self._refusals[key] = JobRefusal(key, No.NO_ROOM)
             return
-        ask = self._shares.trimmed(replace(demand, need=(), more=((pods[0].member_class, pods),)))
+        ask = replace(demand, need=(), more=((pods[0].member_class, pods),))
         near = [(pods[0].role, node) for node in had.values()]
-        placed = place_more(run, ask, zones, near) if ask.more else None
+        placed = place_more(run, ask, zones, near)
         if placed is not None:
-            self._shares.admit(ask, placed.nodes)
             self.new[key] = job, {**had, **placed.nodes}
-        elif not had and not ask.more:
-            self._refusals[key] = JobRefusal(key, No.OVER_SHARE)
         elif not had:
             member_class, free = pods[0].member_class, np.maximum(run.capacity.room.free, 0) + self._kept
             counts = np.where(run.capacity.mask(member_class), fit_counts(free, run.view.vector(member_class)), 0)

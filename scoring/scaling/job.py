@@ -227,7 +227,6 @@ class No(StrEnum):
     ROOM_IS_WANTED = "the room is reserved, or about to be free, for a gang that waits"
     GANGS_WAIT = "jobs grow while no gang waits for room"
     TOO_LITTLE = "there is room for less than a quarter more workers"
-    OVER_SHARE = "the job's namespace would have more than its share of the cluster"
 
 
 class JobRefusal(msgspec.Struct, frozen=True, order=True):

@@ -17,7 +17,7 @@ from tests.builders import gang, node, snapshot
 from tests.cli.world import as_json, refused, run, shown
 
 PATH = "/v1/queue"
-EMPTY: dict[str, Any] = {"at_s": 1.0, "order": "weight", "counts": {}, "gangs": [], "shares": []}
+EMPTY: dict[str, Any] = {"at_s": 1.0, "order": "weight", "counts": {}, "gangs": []}
 
 
 def entry(**fields: Any) -> dict[str, Any]:
@@ -158,12 +158,6 @@ SAYS = {  # case: (fields of the entry, part of the row)
 @pytest.mark.parametrize(("fields", "said"), SAYS.values(), ids=SAYS)
 def test_a_row_says_what_counts(fields: dict[str, Any], said: str) -> None:
     assert any(said in line for line in lines({**EMPTY, "gangs": [entry(**fields)]}, "-o", "wide"))
-
-
-def test_shares_are_told() -> None:
-    share = {"namespace": "a", "cap": 0.5, "cpu": 0.25, "memory": 0.4}
-    queue = {"at_s": 1.0, "order": "fifo", "counts": {"WAITING": 0}, "gangs": [], "shares": [share]}
-    assert lines(queue) == ["no gangs; order: fifo", "namespace a: 40% of the cluster, of at most 50%"]
 
 
 EXPECTED = {"start_s": 600.0, "after": "a/runs", "promised": True, "unknown": None, "text": "expected about 00:10Z"}

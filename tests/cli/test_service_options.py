@@ -14,7 +14,7 @@ from tests.cli.world import URL, problem, refused, run
 from tests.fakes.api_proxy import TOKEN, ApiProxy, kubeconfig
 from tests.fakes.raw_http import RawServer, ok
 
-QUEUE = {"at_s": 10.0, "order": "weight", "counts": {"WAITING": 0}, "gangs": [], "shares": []}
+QUEUE = {"at_s": 10.0, "order": "weight", "counts": {"WAITING": 0}, "gangs": []}
 SOLO = "no gang, job or pod team-a/solo is known"
 ANSWERS = {
     "/v1/queue": ok(json.dumps(QUEUE).encode()),

@@ -15,7 +15,7 @@ import msgspec
 from extender.controllers.context import ControllerContext, ControlLoop
 from extender.controllers.recorder import Happening
 from extender.runtime.slices import Steps, Worker
-from scoring import GangKey
+from scoring import GangKey, Namespace
 from scoring.explain.gang import explain, why_it_waits
 from scoring.explain.words import duration_text, expected_text
 from scoring.explain.zones import worst_links
@@ -24,7 +24,6 @@ from scoring.model import Gang, GangSource, Reason
 from scoring.model.reasons import NEVER_STARTS
 from scoring.plan import Plan, PlannerCache
 from scoring.plan.expected_starts import ExpectedStart, expected_starts
-from scoring.plan.queue_order import namespace_of
 from scoring.queue.states import running_since_s, waiting_since_s
 from scoring.queue.statuses import camel_case
 
@@ -107,7 +106,7 @@ class WaitingTimes(ControlLoop):
                 since_s, waiting_s = running_since_s(gang), waiting_since_s(gang)
                 until_s = self.context.clock.now_s() if since_s is None else since_s
                 waited_s = until_s - (gang.created_s if waiting_s is None else waiting_s)
-                self.context.telemetry.gang_waited(namespace_of(gang), max(waited_s, 0.0))
+                self.context.telemetry.gang_waited(Namespace(key.partition("/")[0]), max(waited_s, 0.0))
                 if (admitted_s := self._admitted_s.pop(key, None)) is not None:
                     self.context.telemetry.started_after(max(until_s - admitted_s, 0.0))
         if not self.context.acting():

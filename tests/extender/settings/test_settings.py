@@ -92,7 +92,6 @@ REFUSED: dict[str, tuple[str, dict[str, Any]]] = {  # case: (beginning of the me
     "what only tests vary": ("elastic.metrics.every_steps…: no such setting", {"elastic.metrics.every_steps": 9}),
     "no worker at once": ("elastic.decrement = 0", {"elastic.decrement": 0}),
     "an unknown metric": ("elastic.metrics.default = 'gradient'", {"elastic.metrics.default": "gradient"}),
-    "a share above all": ("queue.share_cap = 1.5", {"queue.share_cap": 1.5}),
     "no limit at all": ("queue.starve_limit_s = 0", {"queue.starve_limit_s": 0}),
 }
 
@@ -217,7 +216,7 @@ def test_the_policy_carries_every_choice() -> None:
     assert {name: getattr(policy, name) for name in plain} == plain
     assert {name: getattr(policy.score, name) for name in score} == score | {"ratios": Ratios(1.0, 2.0, 3.0)}
     assert (policy.score.soft_ttl_s, policy.score.hard_ttl_s) == (Ttl(10.0, 10.0, 10.0), Ttl(20.0, 20.0, 20.0))
-    given = {"order": "fifo", "starve_limit_s": 60.0, "share_cap": 0.5, "backfill": False, "weight_namespaces": "a, b"}
+    given = {"order": "fifo", "starve_limit_s": 60.0, "backfill": False, "weight_namespaces": "a, b"}
     queue = Settings.load(overrides={"queue": given}).policy().queue
     assert {name: getattr(queue, name) for name in given} == given | {"weight_namespaces": {"a", "b"}}
     assert given.keys() == set(QueuePolicy.__struct_fields__) - QueuePolicy.fixed

@@ -12,7 +12,7 @@ from scoring import NodeName, ResourceName
 from scoring.explain.gang import Explained, explain
 from scoring.model import Gang, GangSource, HostPort, Node, NodeSelectorTerm, Pod, Reason, Resources, Role
 from scoring.model.pod import Controller, Requirement, RunRef, Taint, Toleration
-from scoring.model.policy import Policy, Preempting, QueuePolicy, ServicePolicy
+from scoring.model.policy import Policy, Preempting, ServicePolicy
 from scoring.model.reasons import CauseReason
 from scoring.model.snapshot import Reservation, Snapshot
 from scoring.plan import Plan, plan
@@ -184,9 +184,6 @@ CASES: dict[str, Case] = {
         rest={"commitments": {"secret/s": {str(STARTING.members[0].uid): "a0"}}}),
     "it waits for one zone": Case("SpillWait", ("has room for 8 of 9 pods", "may be spread over zones in 300 s"),
         gang("g", 9, options={"zone-policy": "preferred"}), [*row(1), *row(1, zone="b")]),
-    "the namespace has its share": Case(
-        "OverShare", ("The gang's namespace would have more than its share of the cluster: ",),
-        gang("g", 4), row(1), policy=Policy(queue=QueuePolicy(share_cap=0.25))),
     "filters that netgang does not model, in kube-scheduler's words": Case(
         "Filtered", ("There is room, but filters of kube-scheduler", "didn't match pod affinity rules"),
         PLUGIN, row(1), rest=refused(PLUGIN, "a0")),

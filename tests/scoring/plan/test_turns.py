@@ -1,4 +1,4 @@
-"""Who may starve, whose zone is held, what namespaces may have, in whose turn room is given (docs/safety.md S14)."""
+"""Who may starve, whose zone is held, in whose turn room is given (docs/safety.md S14)."""
 
 from typing import Any
 
@@ -156,41 +156,6 @@ def test_a_reservation_that_runs_out_goes_behind(holds: int, leads: str) -> None
     made = plan(snapshot(EIGHT, gangs, pods=full_but()), POLICY, now_s=at_s)
     assert made.waiting[GangKey(f"default/{leads}")].rank == 1
     assert [key.partition("/")[2] for key in made.reservations] == [leads]
-
-
-def test_a_namespace_gets_no_more_than_its_share() -> None:
-    """The gang over the share waits for a constant reason, without starving or keeping others; those behind start."""
-    policy = queue(share_cap=0.5)
-    gangs = [gang("a", 2, cpu="2"), gang("b", 2, cpu="1", created_s=1.0), gang("c", 2, cpu="2", namespace="other")]
-    state = snapshot(NODES, gangs)
-    made = plan(state, policy, now_s=LATE_S)
-    assert sorted(made.admitted) == ["default/a", "other/c"] or sorted(made.admitted) == ["default/b", "other/c"]
-    [refused] = made.waiting.values()
-    assert refused.reason is Reason.OVER_SHARE
-    assert "may have 4000 of cpu" in refused.detail
-    found = {one.gang: one for one in report(state, made, policy, now_s=LATE_S).gangs}
-    assert found[refused.gang].state is JobState.WAITING
-    assert made.reservations == {}
-
-
-def test_what_runs_counts_and_the_rest_is_cut() -> None:
-    """Running members are in the share; beyond the minimum only as many join as the share allows."""
-    policy = queue(share_cap=0.5)
-    runs = gang("runs", members=[bound(pod("r", cpu="1"), "n0")])
-    asks = gang("asks", 8, cpu="1", min_member=2)
-    made = plan(snapshot(NODES, [runs, asks]), policy, now_s=0.0)
-    assert len(made.admitted[asks.key].members) == 3
-    again = plan(snapshot(NODES, [runs, asks], version=2), policy, now_s=0.0, previous=made)
-    assert made.admitted[asks.key].members == again.admitted[asks.key].members
-    less = plan(snapshot(NODES, [runs, asks], version=3), queue(share_cap=0.375), now_s=0.0, previous=made)
-    assert len(less.admitted[asks.key].members) == 2
-
-
-def test_a_gang_that_runs_in_part_is_completed_over_its_share() -> None:
-    """It uses room without doing work: its missing members come first, whatever its namespace has."""
-    half = gang("half", members=[bound(pod("h0", cpu="2"), "n0"), pod("h1", cpu="2")])
-    made = plan(snapshot(NODES, [half]), queue(share_cap=0.25), now_s=0.0)
-    assert sorted(made.admitted) == ["default/half"]
 
 
 def test_the_weights_follow_the_clusters_totals() -> None:

@@ -58,7 +58,6 @@ A_B = workers("g", ["a1", "b1"])
 SLOW_A2 = mesh(["a1", "a2", "b1"], bad={"a2": {"delay_ms": 35.0}})
 SLOW_N2 = mesh(["n1", "n2", "n3"], bad={"n2": {"delay_ms": 35.0}})
 STARVE = replace(TRUSTING, queue=replace(TRUSTING.queue, starve_limit_s=500.0, reserve_after_s=0.0))
-HALF = replace(TRUSTING, queue=replace(TRUSTING.queue, share_cap=0.5))
 PAIR = waiting("w", 2)
 CLAIM = Reservation(PAIR.key, {PAIR.members[0].uid: NodeName("n1")})  # the other one's place is unknown
 SEVERAL = [waiting(name, size) for name, size in (("v", 3), ("w", 3), ("x", 4), ("y", 4))]
@@ -97,10 +96,6 @@ GROWTH: dict[str, tuple[dict[str, Any], partial[Scaling]]] = {  # sentence: (wha
         case("n1:4", [G, replace(workers("r", ["n1"]), length_s=7200.0), waiting("w", 3)], [elastic(G, most=9)])),
     "and a later one nothing": ({"sizes": {"g": (1, 3)}},
         case("n1:4", [G, replace(workers("r", ["n1"]), length_s=7201.0), waiting("w", 3)], [elastic(G, most=9)])),
-    "a namespace's share bounds growth": ({"sizes": {"g": (1, 2)}},
-        case("n1:4", [G], [elastic(G, most=4)], policy=HALF)),
-    "at its share it does not grow": ({"refused": {"g": "OVER_SHARE"}},
-        case("n1:4", [TWO], [elastic(TWO, most=4)], policy=HALF)),
     "of several that wait, the room that comes is kept for the one it suffices for": ({"sizes": {"g": (1, 2)}},
         case("n1:4 n2:1", [GS, *SEVERAL, waiting("z", 1, cpu="64"), going(workers("ends", ["n1", "n1"]))],
              [elastic(GS, most=9)])),
