@@ -293,9 +293,8 @@ class ProbedLink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     lost: _Count  # Of those sent, without an answer.
     lost_out: _Count | None = None  # On the way to the peer; null: not known.
     lost_back: _Count | None = None  # On the way back; null: not known.
-    rtt_ms: Annotated[list[_Ms], Meta(min_length=2, max_length=2)] | None = None  # Round trip, p50 and p95; null: none.
+    rtt_ms: _Ms | None = None  # Median round trip; null: no packet was answered.
     one_way_ms: _Ms | None = None  # To the peer; null: clocks are not known to be synchronised.
-    jitter_ms: _Ms | None = None
     suspect: _Count = 0  # Packets that the agents themselves may have spoilt.
 
 
@@ -323,7 +322,6 @@ class BurstResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     id: Annotated[str, Meta(min_length=1, max_length=64)]
     sent_bps: _Bps | None = None  # To the server, bits a second; null: not known.
     received_bps: _Bps | None = None  # From the server.
-    retransmits: _Count | None = None  # Segments that the client sent again.
     error: Annotated[str, Meta(max_length=200)] = ""
 
 

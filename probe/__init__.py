@@ -1,6 +1,6 @@
 """The agent that measures a node's links: `netgang-probe`, one process on each node; the standard library alone.
 
-It exchanges STAMP packets (RFC 8762, RFC 8972) with the agents that netgang assigns, and reports what it measured every
+It exchanges packets (`probe.packets`) with the agents that netgang assigns, and reports what it measured every
 ten seconds. Rule: what the agent itself may have caused (it ran late, its socket was full) is *suspect*, is counted
 apart and never counts against a link. docs/reference/probe-agent.md.
 """

@@ -73,10 +73,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ValueError as error:
         sys.stderr.write(f"error: {error}\n")
         return 2
-    clock = MachineClock()
     try:
-        answering = UdpSocket(given.address, int(given.port), clock.unix_ns, ttl=True)
-        asking = UdpSocket(given.address, 0, clock.unix_ns)
+        answering = UdpSocket(given.address, int(given.port))
+        asking = UdpSocket(given.address, 0)
     except OSError as error:
         sys.stderr.write(f"error: {given.address} port {given.port}: {error}\n")
         return 3
@@ -86,13 +85,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     for signum in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signum, lambda *_: None)
     bursts = BurstRunner(given.address)
-    agent = ProbeAgent(given.node, clock, answering, asking, exchange, bursts, stop)
+    agent = ProbeAgent(given.node, MachineClock(), answering, asking, exchange, bursts, stop)
     gc.collect()
     gc.freeze()  # what importing left is never looked at again
     _log.info("probe of node %s answers at %s port %d", given.node, given.address, answering.port)
     agent.run()
     bursts.close()
-    exchange.close()
     return 0
 
 

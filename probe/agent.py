@@ -60,29 +60,16 @@ class ProbeAgent:
         grid_s = self.clock.monotonic_s()
         while True:
             grid_s += self._prober.step_s
-            planned_s = grid_s + self._prober.step_s * self._chance.uniform(0.0, SPREAD)
-            if self._wait(planned_s):
+            wait_s = grid_s + self._prober.step_s * self._chance.uniform(0.0, SPREAD) - self.clock.monotonic_s()
+            if select.select([self.stop], [], [], max(wait_s, 0.0))[0]:
                 return
             now_s = self.clock.monotonic_s()
-            self._prober.step(max(now_s - planned_s, 0.0))
+            self._prober.step()
             self._exchanged(now_s)
             self.bursts.step(now_s)
             if now_s >= self._report_s and self.exchange.is_free:
                 self._report(now_s)
             grid_s = max(grid_s, now_s - self._prober.step_s)  # steps that were missed are not made up for
-
-    def _wait(self, until_s: float) -> bool:
-        """Until the next step is due, or a datagram that only reading can time; whether to stop."""
-        stop = self.stop.fileno()
-        timed = [] if self._prober.is_stamped else [self.answering.fileno(), self.asking.fileno()]
-        while True:
-            rest_s = max(until_s - self.clock.monotonic_s(), 0.0)
-            ready, _, _ = select.select([stop, *timed], [], [], rest_s)
-            if stop in ready:
-                return True
-            if not ready:
-                return False
-            self._prober.step()
 
     def _report(self, now_s: float) -> None:
         error_s, synchronized = clock_error()

@@ -140,7 +140,7 @@ def figures(output: bytes) -> dict[str, Any]:
     """
     try:
         answer = json.loads(output)
-        end, error = answer.get("end") or {}, answer.get("error")
+        error = answer.get("error")
         if error and not error.startswith("interrupt"):
             return {"error": str(error)[:_MOST_TEXT]}
         if error:
@@ -148,11 +148,11 @@ def figures(output: bytes) -> dict[str, Any]:
             ways = [way[1:] or way for way in ways]
             rates = [8.0 * sum(span["bytes"] for span in way) / sum(span["seconds"] for span in way) for way in ways]
         else:
-            rates = [float(end[name]["bits_per_second"]) for name in ("sum_received", "sum_received_bidir_reverse")]
-        again = (end.get("sum_sent") or {}).get("retransmits")
+            rates = [
+                float(answer["end"][name]["bits_per_second"]) for name in ("sum_received", "sum_received_bidir_reverse")
+            ]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, ZeroDivisionError) as problem:
         return {"error": f"iperf3's answer cannot be read: {type(problem).__name__}"}
     if not all(math.isfinite(rate) and 0.0 <= rate <= _MOST_BPS for rate in rates):
         return {"error": "iperf3 gave no rates"}
-    plausible = isinstance(again, int) and 0 <= again <= 1_000_000
-    return {"sent_bps": round(rates[0]), "received_bps": round(rates[1]), "retransmits": again if plausible else None}
+    return {"sent_bps": round(rates[0]), "received_bps": round(rates[1])}

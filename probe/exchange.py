@@ -89,13 +89,6 @@ class Exchange:
         self._thread = None
         return self._outcome
 
-    def close(self) -> None:
-        """End the connection; a post that is under way is left alone after a second."""
-        if self._thread is not None:
-            self._thread.join(1.0)
-        if self._thread is None or not self._thread.is_alive():
-            self._disconnect()
-
     def post(self, body: bytes) -> Outcome:
         """Send a report. Errors: none; whatever goes wrong is the outcome."""
         taken = self._broken_off = False

@@ -1,13 +1,12 @@
-"""STAMP test packets without authentication, byte for byte: RFC 8762, figures 2 and 5; the session id of RFC 8972.
+"""The packets that agents exchange, 44 bytes each: STAMP without authentication (RFC 8762), session id of RFC 8972.
 
     sender:     sequence 4 · timestamp 8 · error estimate 2 · session id 2 · zero 28
     reflector:  sequence 4 · timestamp 8 · error estimate 2 · session id 2 · receive timestamp 8
-                · sender's sequence 4 · timestamp 8 · error estimate 2 · zero 2 · sender's TTL 1 · zero 3
+                · sender's sequence 4 · timestamp 8 · error estimate 2 · zero 6
 
-Rule: an answer is exactly as long as its request, so that a forged source address gains nothing. A TWAMP-light sender's
-packet (RFC 5357: sequence, timestamp, error estimate, then padding) is answered if it has the 41 bytes that an answer
-needs. What follows the 44 bytes is returned, TLVs flagged as not understood (RFC 8972). Time is 64 bits, seconds since
-1900 and their fraction of 2^-32 (RFC 5905); differences are modulo 2^64, so the end of the era in 2036 changes nothing.
+Rule: an answer is exactly as long as its request, so that a forged source address gains nothing. Time is 64 bits,
+seconds since 1900 and their fraction of 2^-32 (RFC 5905); differences are modulo 2^64, so the end of the era in 2036
+changes nothing.
 
 The reflector numbers the answers of each session from zero (RFC 8762, stateful): the sender sees from them which
 packets came and which answers were lost. A session whose requests the agent's own full socket may have dropped begins
@@ -49,16 +48,10 @@ def between(earlier: int, later: int) -> int:
     return units if units < 1 << 63 else units - (1 << 64)
 
 
-BASE_BYTES: Final = 44
-LEAST_BYTES: Final = 41
-MOST_BYTES: Final = 1472  # One Ethernet frame: longer ones would be fragments
+BYTES: Final = 44
 _SENDER: Final = struct.Struct("!IQHH28x")
-_ANSWER: Final = struct.Struct("!IQH2sQ14sxxB3x")  # As it is made: the sender's first 14 bytes as they came …
+_ANSWER: Final = struct.Struct("!IQH2sQ14s6x")  # As it is made: the sender's first 14 bytes as they came …
 _REFLECTOR: Final = struct.Struct("!IQHHQIQ")  # … and as it is read
-_TLV: Final = struct.Struct("!BBH")
-_EXTRA_PADDING: Final = 1
-_UNRECOGNIZED: Final = 0x80
-_MALFORMED: Final = 0x40
 SYNCHRONIZED: Final = 0x8000  # Bit S of an error estimate: the clock is synchronised with UTC
 MOST_OF_ONE: Final = 8  # Sessions of one address, of which netgang names 128 at most; one more costs it its own oldest
 
@@ -76,36 +69,18 @@ class ReflectorAnswer(NamedTuple):
 
 
 def request(sequence: int, timestamp: int, error: int, session_id: int) -> bytes:
-    """A sender's packet of 44 bytes."""
+    """A sender's packet."""
     return _SENDER.pack(sequence, timestamp, error, session_id)
 
 
-def session_of(datagram: bytes) -> bytes | None:
-    """The two bytes of a sender's packet that name its session; `None`: too short or too long to be answered."""
-    if not LEAST_BYTES <= len(datagram) <= MOST_BYTES:
-        return None
-    return datagram[14:16] if len(datagram) >= BASE_BYTES else b"\0\0"  # TWAMP-light: padding, which is not repeated
-
-
-def answer(datagram: bytes, session: bytes, *, sequence: int, error: int, received: int, ttl: int, now: int) -> bytes:
-    """The reflector's packet for a request of `session_of`, of the same length; `now` is when it is sent."""
-    base = _ANSWER.pack(sequence, now, error, session, received, datagram[:14], ttl)
-    rest, at = bytearray(datagram[BASE_BYTES:]), 0
-    while at + _TLV.size <= len(rest):  # flags 1 · type 1 · length 2 · value
-        _, kind, length = _TLV.unpack_from(rest, at)
-        end = at + _TLV.size + length
-        if end > len(rest):
-            rest[at] |= _MALFORMED
-            break
-        rest[at] = 0 if kind == _EXTRA_PADDING else _UNRECOGNIZED
-        at = end
-    return base[: len(datagram)] + rest
+def answer(datagram: bytes, *, sequence: int, error: int, received: int, now: int) -> bytes:
+    """The reflector's packet for a sender's; `now` is when it is sent."""
+    return _ANSWER.pack(sequence, now, error, datagram[14:16], received, datagram[:14])
 
 
 def read_answer(datagram: bytes) -> ReflectorAnswer | None:
-    """What a datagram says as a reflector's packet; a TWAMP-light reflector's may lack the last three zeros."""
-    fits = LEAST_BYTES <= len(datagram) <= MOST_BYTES
-    return ReflectorAnswer(*_REFLECTOR.unpack_from(datagram)) if fits else None
+    """What a datagram says as a reflector's packet."""
+    return ReflectorAnswer(*_REFLECTOR.unpack_from(datagram)) if len(datagram) == BYTES else None
 
 
 def error_estimate(error_s: float, *, synchronized: bool) -> int:
@@ -143,15 +118,15 @@ class SessionReflector:
             self._dropped = total
             self._sessions.clear()
 
-    def answer(self, datagram: bytes, source: tuple[str, int], *, received: int, ttl: int, now: int) -> bytes | None:
+    def answer(self, datagram: bytes, source: tuple[str, int], *, received: int, now: int) -> bytes | None:
         """The answer to an address and port; `None`: there is none. `received` and `now` are NTP timestamps."""
         address, port = source
-        session = session_of(datagram) if address in self._allowed else None
-        if session is None:
+        if address not in self._allowed or len(datagram) != BYTES:
             return None
         mine = self._sessions.setdefault(address, OrderedDict())
-        sequence = mine.pop((port, session), 0)
-        mine[port, session] = (sequence + 1) & 0xFFFFFFFF
+        session = port, datagram[14:16]
+        sequence = mine.pop(session, 0)
+        mine[session] = (sequence + 1) & 0xFFFFFFFF
         if len(mine) > MOST_OF_ONE:
             mine.popitem(last=False)
-        return answer(datagram, session, sequence=sequence, error=self.error, received=received, ttl=ttl, now=now)
+        return answer(datagram, sequence=sequence, error=self.error, received=received, now=now)

@@ -5,7 +5,7 @@ steps are a packet interval apart, at most a fifth of a second: waking costs mor
 
 What makes packets suspect, answered or not, as else only losses would be left out: the kernel dropped datagrams of the
 agent's own socket, the clock was set, or sending took long. A step that comes late makes none suspect: what waits in
-the socket is stamped and not lost. Without the kernel's timestamps it does, as each delay is one of the packets.
+the socket is stamped and not lost.
 """
 
 import random
@@ -18,8 +18,7 @@ from probe.packets import SessionReflector
 from probe.session import Session, Window
 from probe.udp import MachineClock, UdpSocket
 
-_LEAST_STEP_S, _LONGEST_STEP_S = 0.05, 0.2
-_LATE_S: Final = 0.002  # A step that comes so late makes packets suspect where the kernel does not stamp datagrams
+_LONGEST_STEP_S: Final = 0.2
 _SLOW_SEND_NS: Final = 1_000_000
 _CLOCK_SET_NS: Final = 1_000_000
 _ON_THEIR_WAY_S: Final = 1.0
@@ -51,15 +50,10 @@ class Prober:
         self._dropped = 0
         self._taken_s = float("-inf")
 
-    @property
-    def is_stamped(self) -> bool:
-        """Whether the kernel says when datagrams came; otherwise call `step` whenever a socket can be read."""
-        return self._answering.stamped and self._asking.stamped
-
     def assign(self, assignment: Assignment) -> None:
         """Measure these from now on; a peer that stays keeps its session."""
         now_s, self._interval_s = self._clock.monotonic_s(), assignment.packet_interval_s
-        self.step_s = min(max(self._interval_s, _LEAST_STEP_S), _LONGEST_STEP_S)
+        self.step_s = min(self._interval_s, _LONGEST_STEP_S)
         self._reflector.allow(assignment.reflect_for)
         before, self.targets = self.targets, {}
         wanted = [peer for peer in assignment.peers if (":" in peer.address) == (self._asking.version == 6)]
@@ -76,23 +70,22 @@ class Prober:
         self._own_error_s = error_s if synchronized else None
         self._reflector.error = packets.error_estimate(error_s, synchronized=synchronized)
 
-    def step(self, late_s: float = 0.0) -> None:
-        """Do what there is to do; `late_s`: by how much this step came after its time."""
-        now_s = self._clock.monotonic_s()
-        if self._was_clock_set() or (late_s > _LATE_S and not self.is_stamped):
-            self._doubt(now_s - late_s - _ON_THEIR_WAY_S)
-        for content, source, received, ttl in self._answering.waiting():
+    def step(self) -> None:
+        """Do what there is to do."""
+        now_s, clock_set = self._clock.monotonic_s(), self._was_clock_set()
+        for content, source, received in self._answering.waiting():
             self._reflector.note_dropped(self._answering.dropped)
             now = packets.from_unix_ns(self._clock.unix_ns())
-            answer = self._reflector.answer(content, source, received=received, ttl=ttl, now=now)
+            answer = self._reflector.answer(content, source, received=received, now=now)
             if answer is not None:
                 self._answering.send(answer, source)
-        for content, source, received, _ in self._asking.waiting():
+        for content, source, received in self._asking.waiting():
             if (target := self.targets.get(source)) is not None:
                 target.session.take(content, received, own_error_s=self._own_error_s)
-        if self._asking.dropped != self._dropped:
+        if clock_set or self._asking.dropped != self._dropped:
             self._dropped = self._asking.dropped
-            self._doubt(self._taken_s - _ON_THEIR_WAY_S)  # dropped since the socket was read last
+            for target in self.targets.values():  # since the socket was read last
+                target.session.doubt_since(self._taken_s - _ON_THEIR_WAY_S)
         self._taken_s = now_s
         self._send(now_s)
 
@@ -115,10 +108,6 @@ class Prober:
             # A packet that a step came too early for goes with the next one; what was missed for longer does not.
             target.slot_s = max(target.slot_s + self._interval_s, now_s - self._interval_s)
             target.due_s = target.slot_s + self._interval_s * self._chance.uniform(0.0, SPREAD)
-
-    def _doubt(self, since_s: float) -> None:
-        for target in self.targets.values():
-            target.session.doubt_since(since_s)
 
     def _was_clock_set(self) -> bool:
         """Whether the time of day moved against the monotonic one since the last step."""

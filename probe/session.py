@@ -1,7 +1,7 @@
 """A sender's session with one peer, the windows and figures that it gives, and what an agent keeps of both.
 
 A window that netgang did not take is merged with the next; the newest `MOST_WINDOWS` of a link are kept. If netgang
-took a report and its answer was lost, windows are reported twice, which does not distort ratios and percentiles. As
+took a report and its answer was lost, windows are reported twice, which does not distort ratios and medians. As
 netgang has no database, agents keep what it knew when it answered last: of `MOST` links, and of `MOST` bursts.
 
 A packet's fate is decided once for each window (`close`), in the order of sending:
@@ -11,8 +11,7 @@ A packet's fate is decided once for each window (`close`), in the order of sendi
 3. lost: a packet sent a second later was answered, or the peer has answered nothing for 30 s. Until then it waits for
    the next window, so that a peer that stops for some seconds costs nothing.
 
-One-way loss is what the reflector's numbers say of each gap between two answers. A reflector without numbers of its own
-repeats the sender's: as long as both are always equal, the direction is not known.
+One-way loss is what the reflector's numbers say of each gap between two answers.
 """
 
 from collections import OrderedDict
@@ -33,7 +32,6 @@ class Window:
     lost_back: int | None = 0
     suspect: int = 0  # Packets that the agents themselves may have spoilt; they are in none of the other figures
     rtts_ms: list[float] = field(default_factory=list)
-    changes_ms: list[float] = field(default_factory=list)  # Difference of each round trip from the one before
     one_ways_ms: list[float] = field(default_factory=list)  # There alone; empty where the clocks are not known to agree
 
 
@@ -50,29 +48,17 @@ def merged(windows: Sequence[Window]) -> Window:
 
 
 def figures(peer: str, window: Window) -> dict[str, Any]:
-    """A link of a report's body (docs/reference/probe-agent.md).
-
-    `rtt_ms` are the 50th and the 95th percentile; jitter is the mean difference of neighbouring round trips without
-    their largest twentieth, which a single late answer of the peer would fill. Both are null without an answer.
-    """
-    changes = sorted(window.changes_ms)[: max(len(window.changes_ms) * 19 // 20, 1)]
-    rtts, one_ways = sorted(window.rtts_ms), sorted(window.one_ways_ms)
+    """A link of a report's body (docs/reference/probe-agent.md)."""
     return {
         "peer": peer, "sent": window.answered + window.lost, "suspect": window.suspect,
         "lost": window.lost, "lost_out": window.lost_out, "lost_back": window.lost_back,
-        "rtt_ms": [percentile(rtts, 50), percentile(rtts, 95)] if rtts else None,
-        "one_way_ms": percentile(one_ways, 50) if one_ways else None,
-        "jitter_ms": round(sum(changes) / len(changes), 4) if changes else None,
+        "rtt_ms": _median(window.rtts_ms), "one_way_ms": _median(window.one_ways_ms),
     }  # fmt: skip
 
 
-def percentile(ascending_ms: Sequence[float], percent: int) -> float:
-    """The nearest rank, to a tenth of a microsecond.
-
-    >>> percentile([1.0, 2.0, 3.0, 4.0], 50), percentile([1.0, 2.0, 3.0, 4.0], 95)
-    (2.0, 4.0)
-    """
-    return round(ascending_ms[max(-(-len(ascending_ms) * percent // 100), 1) - 1], 4)
+def _median(values_ms: Sequence[float]) -> float | None:
+    """The lower one of two, to a tenth of a microsecond; `None`: of nothing."""
+    return round(sorted(values_ms)[(len(values_ms) - 1) // 2], 4) if values_ms else None
 
 
 MOST_WINDOWS: Final = 6
@@ -125,7 +111,7 @@ _LONGEST: Final = 60 * packets.UNITS_PER_S  # No round trip: a clock was set
 class _Sent:
     timestamp: int
     at_s: float
-    suspect: bool
+    suspect: bool = False
     number: int = -1  # Of the reflector; −1: not answered
     rtt: int = 0
     out: int | None = None  # Units there alone, if the clocks may be compared
@@ -141,16 +127,14 @@ class Session:
         self._last: int | None = None  # The reflector's number of the newest answer whose fate is decided
         self._gap = 0
         self._gap_suspect = False
-        self._numbers_differ = False
         self._heard = False
-        self._rtt_before: int | None = None
 
-    def send(self, timestamp: int, error: int, *, at_s: float, suspect: bool = False) -> bytes:
+    def send(self, timestamp: int, error: int, *, at_s: float) -> bytes:
         """The next packet; `at_s` is monotonic. Of too many that wait the oldest is forgotten."""
         if len(self._pending) >= MOST_PENDING:
             del self._pending[next(iter(self._pending))]
         sequence, self._sequence = self._sequence, (self._sequence + 1) & 0xFFFFFFFF
-        self._pending[sequence] = _Sent(timestamp, at_s, suspect)
+        self._pending[sequence] = _Sent(timestamp, at_s)
         return packets.request(sequence, timestamp, error, self.session_id)
 
     def doubt_last(self) -> None:
@@ -171,9 +155,9 @@ class Session:
         """
         answer = packets.read_answer(datagram)
         sent = None if answer is None else self._pending.get(answer.sender_sequence)
-        if answer is None or sent is None or sent.number >= 0 or answer.sender_timestamp != sent.timestamp:
+        if answer is None or sent is None or sent.number >= 0:
             return False
-        if answer.session_id not in (self.session_id, 0):  # zero: of a reflector older than RFC 8972
+        if (answer.session_id, answer.sender_timestamp) != (self.session_id, sent.timestamp):
             return False
         self._heard = True
         sent.number = answer.sequence
@@ -197,7 +181,7 @@ class Session:
         newest_s = max((sent.at_s for sent in self._pending.values() if sent.number >= 0), default=float("-inf"))
         for sequence, sent in list(self._pending.items()):
             if sent.number >= 0:
-                self._answered(window, sequence, sent)
+                self._answered(window, sent)
             elif newest_s >= sent.at_s + LATER_S or now_s - sent.at_s >= SILENT_S:
                 self._unanswered(window, sent, overtaken=newest_s > sent.at_s)
             else:
@@ -220,29 +204,24 @@ class Session:
         if not overtaken:
             self._last = None
 
-    def _answered(self, window: Window, sequence: int, sent: _Sent) -> None:
+    def _answered(self, window: Window, sent: _Sent) -> None:
         last, gap, doubtful = self._last, self._gap, self._gap_suspect
         self._last, self._gap, self._gap_suspect = sent.number, 0, False
-        self._numbers_differ |= sequence != sent.number
         if gap:
             if last is None or sent.number <= last:  # not known since when, or the reflector began again
                 window.suspect += gap
             else:
                 window.lost += gap
                 back = sent.number - last - 1
-                if doubtful or not self._numbers_differ or not 0 <= back <= gap:
+                if doubtful or not 0 <= back <= gap:
                     window.lost_out = window.lost_back = None
                 elif window.lost_out is not None and window.lost_back is not None:
                     window.lost_back += back
                     window.lost_out += gap - back
         if sent.suspect:
             window.suspect += 1
-            self._rtt_before = None
             return
         window.answered += 1
         window.rtts_ms.append(sent.rtt / packets.UNITS_PER_MS)
-        if self._rtt_before is not None:
-            window.changes_ms.append(abs(sent.rtt - self._rtt_before) / packets.UNITS_PER_MS)
-        self._rtt_before = sent.rtt
         if sent.out is not None:
             window.one_ways_ms.append(sent.out / packets.UNITS_PER_MS)

@@ -1,20 +1,18 @@
 """The machine's clocks, and a UDP socket that knows when the kernel received each datagram and how many it dropped.
 
 Linux says both beside the datagram (SO_TIMESTAMPNS, SO_RXQ_OVFL; socket(7)), so that a datagram may wait until the
-agent runs. Elsewhere the time is that of reading, `stamped` is false, and the agent reads at once.
+agent runs. Where the kernel does not, there is no agent: the time of reading would be a delay of the agent's.
 """
 
 import ctypes
 import socket
 import struct
 import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from ipaddress import ip_address
 from typing import Final
 
 from probe import packets
-from probe.packets import MOST_BYTES
 
 _UNSYNCHRONIZED: Final = 0x40
 _CLOCK_ERROR: Final = 5
@@ -56,46 +54,29 @@ def clock_error() -> tuple[float, bool]:
 
 _TIMESTAMPNS: Final = 35
 _RXQ_OVFL: Final = 40
-_IP_RECVTTL: Final = 12
 _TIMESPEC: Final = struct.Struct("@qq")
-_INT: Final = struct.Struct("@i")
+_DROPPED: Final = struct.Struct("@I")
 _BUFFER_BYTES: Final = 1 << 20  # For while the agent does not run; the kernel gives no more than net.core.rmem_max
 _ANCILLARY_BYTES: Final = 128
 _AT_ONCE: Final = 4096
-_UNKNOWN_TTL: Final = 255
 
 
 class UdpSocket:
-    """Bound to (address, port); port 0: any. Errors: OSError, also for an address that is none."""
+    """Bound to (address, port); port 0: any. Errors: OSError, also where the kernel is not Linux's."""
 
-    def __init__(self, address: str, port: int, unix_ns: Callable[[], int], *, ttl: bool = False) -> None:
-        self._unix_ns = unix_ns
-        self.stamped = True
+    def __init__(self, address: str, port: int) -> None:
         self.dropped = 0  # Datagrams that the kernel dropped here, in all
-        try:
-            self.version = ip_address(address).version
-        except ValueError as error:
-            raise OSError(f"{address!r} is no IP address") from error
+        self.version = ip_address(address).version
         self._socket = socket.socket(socket.AF_INET if self.version == 4 else socket.AF_INET6, socket.SOCK_DGRAM)
         self._socket.setblocking(False)
-        options = [(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES), (socket.SOL_SOCKET, _TIMESTAMPNS, 1)]
-        options.append((socket.SOL_SOCKET, _RXQ_OVFL, 1))
-        if ttl:
-            four = (socket.IPPROTO_IP, _IP_RECVTTL, 1)
-            options.append(four if self.version == 4 else (socket.IPPROTO_IPV6, socket.IPV6_RECVHOPLIMIT, 1))
-        for option in options:
-            with suppress(OSError):  # not Linux: `stamped` and `dropped` say so
-                self._socket.setsockopt(*option)
         try:
+            for option, value in ((socket.SO_RCVBUF, _BUFFER_BYTES), (_TIMESTAMPNS, 1), (_RXQ_OVFL, 1)):
+                self._socket.setsockopt(socket.SOL_SOCKET, option, value)
             self._socket.bind((address, port))
         except OSError:
             self._socket.close()
             raise
         self.port: int = self._socket.getsockname()[1]
-
-    def fileno(self) -> int:
-        """For select."""
-        return self._socket.fileno()
 
     def close(self) -> None:
         """Give the port back."""
@@ -109,23 +90,19 @@ class UdpSocket:
             return False
         return True
 
-    def waiting(self) -> Iterator[tuple[bytes, tuple[str, int], int, int]]:
-        """(content, (address, port), NTP timestamp of its arrival, TTL) of what is there, at most some thousands."""
+    def waiting(self) -> Iterator[tuple[bytes, tuple[str, int], int]]:
+        """(content, (address, port), NTP timestamp of its arrival) of what is there, at most some thousands."""
         receive = self._socket.recvmsg
         for _ in range(_AT_ONCE):
             try:
-                content, ancillary, _, source = receive(MOST_BYTES + 1, _ANCILLARY_BYTES)
+                content, ancillary, _, source = receive(packets.BYTES + 1, _ANCILLARY_BYTES)
             except OSError:  # BlockingIOError: no more; others are about what we sent
                 return
-            arrived, ttl = -1, _UNKNOWN_TTL
-            for level, kind, value in ancillary:
-                if level != socket.SOL_SOCKET:
-                    ttl = _INT.unpack_from(value)[0] & 0xFF
-                elif kind == _TIMESTAMPNS:
+            arrived = None
+            for _, kind, value in ancillary:
+                if kind == _TIMESTAMPNS:
                     arrived = packets.from_timespec(*_TIMESPEC.unpack_from(value))
                 elif kind == _RXQ_OVFL:
-                    self.dropped = _INT.unpack_from(value)[0] & 0xFFFFFFFF
-            if arrived < 0:
-                self.stamped = False
-                arrived = packets.from_unix_ns(self._unix_ns())
-            yield content, source[:2], arrived, ttl
+                    self.dropped = _DROPPED.unpack_from(value)[0]
+            if arrived is not None:
+                yield content, source[:2], arrived

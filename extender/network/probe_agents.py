@@ -311,9 +311,8 @@ class Agents:
         link.waiting = None
         blocked = probed.lost == probed.sent and not (agent.answered and other is not None and other.answered)
         if probed.sent > 0 and not blocked and not late:
-            rtt_ms = probed.rtt_ms[0] if probed.rtt_ms is not None else None
             counts = (probed.sent, probed.lost, probed.lost_out, probed.lost_back)
-            link.waiting = LinkWindow(began_s, now_s, *counts, rtt_ms, probed.one_way_ms)
+            link.waiting = LinkWindow(began_s, now_s, *counts, probed.rtt_ms, probed.one_way_ms)
 
     def _resume(self, agent: AgentState, last_links: Sequence[KnownLink], *, now_s: float) -> float:
         """Take what the last leader knew, once; when what the agent reports with it began, in Unix seconds."""

@@ -57,6 +57,7 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
 ADDRESSES = ("127.0.3.1", "127.0.3.2", "127.0.3.3")
 ROOT = Path(__file__).parents[2]
 MOST_RSS_MIB = 40.0
+LATER = 16  # So many packets take longer than a lost one waits
 
 
 def totals(reports: list[dict[str, Any]]) -> dict[str, int]:
@@ -69,21 +70,20 @@ def rss_mib(process: int) -> float:
     return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024.0
 
 
-class JumpingClock(MachineClock):
-    """The machine's, but for jumps of the monotonic one, which end waiting."""
+class SetClock(MachineClock):
+    """The machine's, but for the time of day, which somebody sets."""
 
-    def __init__(self) -> None:
-        self.ahead_s = 0.0
+    ahead_ns = 0
 
-    def monotonic_s(self) -> float:
-        return super().monotonic_s() + self.ahead_s
+    def unix_ns(self) -> int:
+        return super().unix_ns() + self.ahead_ns
 
 
 @contextmanager
-def probers() -> Iterator[tuple[list[Prober], list[UdpSocket], JumpingClock]]:
-    (port,), clock = free_ports(1), JumpingClock()
-    answering = [UdpSocket(address, port, clock.unix_ns, ttl=True) for address in ADDRESSES]
-    asking = [UdpSocket(address, 0, clock.unix_ns) for address in ADDRESSES]
+def probers() -> Iterator[tuple[list[Prober], list[UdpSocket], SetClock]]:
+    (port,), clock = free_ports(1), SetClock()
+    answering = [UdpSocket(address, port) for address in ADDRESSES]
+    asking = [UdpSocket(address, 0) for address in ADDRESSES]
     found = [Prober(clock, *sockets) for sockets in zip(answering, asking, strict=True)]
     for own, one in zip(ADDRESSES, found, strict=True):
         others = tuple(address for address in ADDRESSES if address != own)
@@ -112,23 +112,13 @@ def flood(target: tuple[str, int]) -> None:
             sender.sendto(b"x" * 44, target)
 
 
-def test_all_pairs_are_measured() -> None:
-    with probers() as (found, *_):
-        run(found, until=10)
-        for one in found:
-            for window in one.close().values():
-                assert (window.answered >= 5, window.lost) == (True, 0)
-                assert all(0.0 <= rtt < 1000.0 for rtt in window.rtts_ms)
-
-
 def test_ipv6_is_measured_and_other_families_are_left_alone() -> None:
-    clock = JumpingClock()
     try:
-        answering, asking = UdpSocket("::1", 0, clock.unix_ns, ttl=True), UdpSocket("::1", 0, clock.unix_ns)
+        answering, asking = UdpSocket("::1", 0), UdpSocket("::1", 0)
     except OSError as error:
         pytest.skip(f"no IPv6 here: {error}")
     with closing(answering), closing(asking):
-        one = Prober(clock, answering, asking)
+        one = Prober(MachineClock(), answering, asking)
         peers = (Peer("itself", "::1", answering.port), Peer("other family", ADDRESSES[0], answering.port))
         one.assign(Assignment(10.0, 0.05, peers, ("::1",)))
         run([one], until=4)
@@ -139,7 +129,7 @@ def test_ipv6_is_measured_and_other_families_are_left_alone() -> None:
 
 def test_a_full_socket_of_the_agent_blames_no_link() -> None:
     """The kernel drops requests of one that stopped; it says so by beginning again."""
-    with probers() as (found, answering, clock):
+    with probers() as (found, answering, _):
         run(found, until=4)
         stopped = found.pop(1)
         flood((ADDRESSES[1], answering[1].port))
@@ -147,10 +137,20 @@ def test_a_full_socket_of_the_agent_blames_no_link() -> None:
         found.insert(1, stopped)
         for _ in range(5):
             stopped.step()
-        clock.ahead_s += 2.0
-        run(found, until=4)
+        run(found, until=LATER)
         window = decided(found[0])
         assert (window.lost, window.suspect >= 2, window.answered >= 4) == (0, True, True)
+
+
+def test_a_clock_that_is_set_makes_the_packets_on_their_way_suspect_and_no_others() -> None:
+    with probers() as (found, _, clock):
+        run(found, until=LATER + 4)
+        clock.ahead_ns = 5_000_000
+        found[0].step()
+        clock.ahead_ns = 0
+        found[0].step()
+        window = decided(found[0])
+        assert (window.lost, window.suspect >= 2, window.answered >= 2) == (0, True, True)
 
 
 def lose(prober: Prober, at: UdpSocket) -> tuple[str, int]:
@@ -158,36 +158,28 @@ def lose(prober: Prober, at: UdpSocket) -> tuple[str, int]:
     end_s, seen = monotonic() + 0.25, []
     while monotonic() < end_s:
         prober.step()
-        seen += [source for _, source, _, _ in at.waiting() if source[0] == ADDRESSES[0]]
+        seen += [source for _, source, _ in at.waiting() if source[0] == ADDRESSES[0]]
     return seen[0]
 
 
-@pytest.mark.parametrize("stamped", [True, False])
-def test_late_steps_hide_no_loss_where_the_kernel_stamps_and_spoil_all_packets_elsewhere(*, stamped: bool) -> None:
-    with probers() as (found, answering, clock):
+def test_late_steps_hide_no_loss_and_spoil_no_packet() -> None:
+    with probers() as (found, answering, _):
         run(found, until=3)
-        answering[0].stamped = stamped  # as on another system than Linux
         lose(found[0], answering[1])
-        found[0].step(late_s=5.0)
-        clock.ahead_s += 2.0
-        run(found, until=4)
+        run(found, until=LATER)
         window = decided(found[0])
-        assert window.lost >= 2 if stamped else window.lost == 0
-        assert (window.suspect >= 4) is not stamped
-        assert window.answered >= 2
+        assert (window.lost >= 2, window.suspect < 4, window.answered >= 2) == (True, True, True)
 
 
 def test_dropped_answers_make_packets_of_that_time_suspect_and_hide_no_earlier_loss() -> None:
-    with probers() as (found, answering, clock):
+    with probers() as (found, answering, _):
         run(found, until=3)
         asking = lose(found[0], answering[1])
-        clock.ahead_s += 2.0
-        run(found, until=2)
+        run(found, until=LATER)
         flood(asking)
         run(found[1:], until=2)  # their answers find no room
         run(found, until=2)
-        clock.ahead_s += 2.0
-        run(found, until=2)
+        run(found, until=LATER)
         window = decided(found[0])
         assert (window.lost >= 2, window.suspect >= 2, window.answered >= 4) == (True, True, True)
         assert window.lost <= 6  # in a quarter of a second, one each 50 ms

@@ -62,7 +62,6 @@ def test_both_directions_are_measured(size_bytes: int) -> None:
     server, client, took_s = pair(size_bytes)
     found = result(client)
     assert min(found["sent_bps"], found["received_bps"]) > 1e8
-    assert found["retransmits"] >= 0
     assert took_s < LIVENESS_S / 2.0
     assert "burst" not in server.said()
     client.taken()
@@ -123,17 +122,14 @@ INTERVALS = [
 ]
 INTERRUPTED = "interrupt - the client has terminated"
 READ: dict[str, tuple[Any, dict[str, Any]]] = {  # case: (what iperf3 said, what is reported)
-    "all bytes": (
-        {"end": {**sums(1e9, 2e9), "sum_sent": {"retransmits": 3}}},
-        {"sent_bps": 10**9, "received_bps": 2 * 10**9, "retransmits": 3},
-    ),
+    "all bytes": ({"end": sums(1e9, 2e9)}, {"sent_bps": 10**9, "received_bps": 2 * 10**9}),
     "its time was up": (
         {"intervals": INTERVALS, "error": INTERRUPTED},
-        {"sent_bps": 8_000_000, "received_bps": 16_000_000, "retransmits": None},
+        {"sent_bps": 8_000_000, "received_bps": 16_000_000},
     ),
     "one interval": (
         {"intervals": INTERVALS[:1], "error": INTERRUPTED},
-        {"sent_bps": 64_000_000, "received_bps": 8_000_000, "retransmits": None},
+        {"sent_bps": 64_000_000, "received_bps": 8_000_000},
     ),
     "no interval": (
         {"intervals": [], "error": INTERRUPTED},

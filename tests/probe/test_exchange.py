@@ -48,7 +48,6 @@ def test_a_connection_is_kept_until_a_report_is_not_taken(token: Path) -> None:
         exchange = Exchange(served.url, token_file=token)
         for served.status, served.hangs_up in ((200, False), (200, True), (200, False), (503, False), (200, False)):
             assert (exchange.post(b'{"node": "n1"}').assignment is not None) == (served.status == 200)
-        exchange.close()
         first, second, third, fourth, fifth = served.ports
         assert (first, third) == (second, fourth)
         assert len({first, third, fifth}) == 3
@@ -88,7 +87,6 @@ def test_a_post_that_takes_too_long_is_broken_off(token: Path) -> None:
             pause.wait(0.05)
         assert found is not None
         assert (bool(found.error), exchange.is_free) == (True, True)
-        exchange.close()
 
 
 PEER = {"node": "n2", "address": "10.0.0.2", "port": 8862}

@@ -21,8 +21,8 @@ class Link:
     it, then answers; `s` answered but suspect, `l` not answered and suspect.
     """
 
-    def __init__(self, *, stateful: bool = True) -> None:
-        self.session, self.stateful = Session(9), stateful
+    def __init__(self) -> None:
+        self.session = Session(9)
         self.sent = self.number = 0
         self.now_s = 0.0
 
@@ -30,7 +30,9 @@ class Link:
         for letter in letters:
             self.now_s += STEP_S
             t1 = packets.from_unix_ns(round(self.now_s * 1e9))
-            self.session.send(t1, 1, at_s=self.now_s, suspect=letter in "sl")
+            self.session.send(t1, 1, at_s=self.now_s)
+            if letter in "sl":
+                self.session.doubt_last()
             self.number = 0 if letter == "R" else self.number
             if letter in ".Rs":
                 self.take(self.sent, t1, rtt, inside)
@@ -41,9 +43,8 @@ class Link:
 
     def take(self, sequence: int, t1: int, rtt: int = MS, inside: int = 0, error: int = 1) -> bool:
         datagram = packets.request(sequence, t1, 1, 9)
-        number, t2 = self.number if self.stateful else sequence, t1 + rtt // 2
-        more = {"sequence": number, "error": error, "received": t2, "ttl": 64, "now": t2 + inside}
-        answer = packets.answer(datagram, datagram[14:16], **more)
+        t2 = t1 + rtt // 2
+        answer = packets.answer(datagram, sequence=self.number, error=error, received=t2, now=t2 + inside)
         return self.session.take(answer, t1 + rtt + inside, own_error_s=0.0)
 
 
@@ -51,6 +52,7 @@ FATES = {  # case: (run, answered, lost, lost_out, lost_back, suspect)
     "all answered": ("." * 30, 30, 0, 0, 0, 0),
     "there": ("..oo" + "." * 20, 22, 2, 2, 0, 0),
     "back, after one there": (".o..b" + "." * 20, 23, 2, 1, 1, 0),
+    "back alone": ("..b" + "." * 20, 22, 1, 0, 1, 0),
     "back": (".o" + "." * 11 + "b" + "." * 20, 32, 2, 1, 1, 0),
     "not yet overtaken": ("." * 10 + "o" + "." * 9, 10, 0, 0, 0, 0),
     "silent at the end": ("." * 10 + "o" * 50, 10, 0, 0, 0, 0),
@@ -74,7 +76,7 @@ def test_windows_give_what_one_gives() -> None:
     parts = Link()
     one, several = Link().run(run), merged([parts.run(run[at : at + 7]) for at in range(0, len(run), 7)])
     assert (one.answered, one.lost, one.suspect) == (several.answered, several.lost, several.suspect)
-    assert (one.rtts_ms, one.changes_ms) == (several.rtts_ms, several.changes_ms)
+    assert one.rtts_ms == several.rtts_ms
 
 
 def test_a_peer_that_falls_silent_is_lost_after_half_a_minute() -> None:
@@ -83,16 +85,10 @@ def test_a_peer_that_falls_silent_is_lost_after_half_a_minute() -> None:
     assert found.lost in (50, 51)
 
 
-def test_a_reflector_without_numbers_hides_the_direction() -> None:
-    found = Link(stateful=False).run("..o" + "." * 20)
-    assert (found.lost, found.lost_out, found.lost_back) == (1, None, None)
-
-
 def test_the_time_inside_the_reflector_is_not_the_networks() -> None:
     link = Link()
     found = merged([link.run(".", rtt=2 * MS, inside=3000 * MS), link.run(".", rtt=3 * MS)])
     assert found.rtts_ms == pytest.approx([2.0, 3.0], abs=1e-4)
-    assert found.changes_ms == pytest.approx([1.0], abs=1e-4)
 
 
 @pytest.mark.parametrize("rtt", [-1000 * MS, 61_000 * MS])
@@ -120,13 +116,13 @@ def test_one_way_delay_needs_clocks_better_than_half_the_round_trip(error: int, 
 
 
 def test_figures_of_a_report() -> None:
-    window = Window(answered=20, lost=1, lost_out=1, rtts_ms=[*range(1, 21)], changes_ms=[1.0] * 18 + [100.0] * 2)
+    window = Window(answered=20, lost=1, lost_out=1, rtts_ms=[*range(20, 0, -1)])
     assert figures("n2", window) == {
         **{"peer": "n2", "sent": 21, "lost_out": 1, "lost_back": 0, "lost": 1, "suspect": 0},
-        **{"rtt_ms": [10, 19], "one_way_ms": None, "jitter_ms": pytest.approx(118 / 19, abs=1e-4)},
+        **{"rtt_ms": 10, "one_way_ms": None},
     }
     nothing = figures("n2", Window(suspect=3))
-    assert (nothing["sent"], nothing["rtt_ms"], nothing["jitter_ms"], nothing["suspect"]) == (0, None, None, 3)
+    assert (nothing["sent"], nothing["rtt_ms"], nothing["suspect"]) == (0, None, 3)
 
 
 T1, T2, T3 = 0x83AA7E80_00000001, 0x83AA7E80_00000002, 0x83AA7E80_00000003
@@ -135,41 +131,14 @@ ANSWER = bytes.fromhex(  # RFC 8762 figure 5, RFC 8972 figure 3
     "00000007" "83aa7e8000000003" "0c01" "beef"  # the reflector's number, timestamp, error estimate; session id
     "83aa7e8000000002"  # receive timestamp
     "00000011" "83aa7e8000000001" "8a20" "0000"  # the sender's
-    "40" "000000"  # its TTL
+    "00000000"
 )  # fmt: skip
-
-
-def answered(datagram: bytes, *, sequence: int = 7) -> bytes:
-    session = packets.session_of(datagram)
-    assert session is not None
-    return packets.answer(datagram, session, sequence=sequence, error=0x0C01, received=T2, ttl=64, now=T3)
 
 
 def test_packets_are_the_rfcs_byte_for_byte() -> None:
     assert packets.request(17, T1, 0x8A20, 0xBEEF) == REQUEST
-    assert answered(REQUEST) == ANSWER
+    assert packets.answer(REQUEST, sequence=7, error=0x0C01, received=T2, now=T3) == ANSWER
     assert packets.read_answer(ANSWER) == (7, T3, 0x0C01, 0xBEEF, T2, 17, T1)
-
-
-TLVS = {  # case: (what follows the 44 bytes, what comes back)
-    "padding": ("00010002aabb", "00010002aabb"),
-    "not understood": ("00b10001ff", "80b10001ff"),
-    "two": ("00010000" "00b10000", "00010000" "80b10000"),
-    "longer than the packet": ("00b100ff00", "40b100ff00"),
-    "no head": ("000000", "000000"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("given", "returned"), TLVS.values(), ids=TLVS)
-def test_what_follows_is_returned_with_its_flag(given: str, returned: str) -> None:
-    assert answered(REQUEST + bytes.fromhex(given)) == ANSWER + bytes.fromhex(returned)
-
-
-def test_a_twamp_light_sender_gets_twamps_answer() -> None:
-    """RFC 5357: 14 bytes and padding; its answer has zeros where the session id is, and ends with the TTL."""
-    twamp = REQUEST[:14] + bytes(range(1, 28))
-    assert answered(twamp) == ANSWER[:14] + b"\0\0" + ANSWER[16:41]
-    assert packets.session_of(REQUEST[:14]) is None, "an answer would be longer than the request"
 
 
 @given(st.floats(0.0, 1e9), st.booleans())
@@ -180,7 +149,7 @@ def test_error_estimates_are_never_too_small(error_s: float, synchronized: bool)
 
 
 def reflect(reflector: SessionReflector, datagram: bytes, source: tuple[str, int] = ("10.0.0.1", 5)) -> bytes | None:
-    return reflector.answer(datagram, source, received=T2, ttl=64, now=T3)
+    return reflector.answer(datagram, source, received=T2, now=T3)
 
 
 def test_only_assigned_addresses_are_answered_with_numbers_of_their_own() -> None:
@@ -218,39 +187,10 @@ def test_ten_thousand_datagrams_change_nothing() -> None:
         datagram = bytes(base[: chance.randrange(60)]) + chance.randbytes(chance.choice((0, 3, 40, 2000)))
         assert reflect(reflector, datagram, ("10.9.9.9", chance.randrange(65536))) is None
         found = reflect(reflector, datagram, ("10.0.0.1", chance.randrange(65536)))
-        assert (found is None) == (not 41 <= len(datagram) <= 1472)
-        assert found is None or len(found) == len(datagram)
+        assert (found is None) == (len(datagram) != 44)
+        assert found is None or len(found) == 44
         said = packets.read_answer(datagram)
         if said is None or said.sender_sequence > 1:
             assert session.take(datagram, T3, own_error_s=0.0) is False
     window = session.close(1000.0)
     assert (window.answered, window.lost, window.suspect) == (0, 0, 2)
-
-
-# -- another implementation: stamp-suite 1.0.0 (Rust, crates.io), recorded -------------------------------------------
-
-THEIRS = bytes.fromhex("00000001eeb14e71cf16050b0001004d") + bytes(28)
-PADDED = bytes.fromhex("00000001eeb14e71de7ac6780001004d") + bytes(28) + bytes.fromhex("80010008aec9b92552e5678a")
-THEIR_ANSWERS = [  # of a stateful reflector to our numbers 5 and 9
-    bytes.fromhex("00000000eeb14e725fe945170001beefeeb14e725fe86db00000000583aa7e80000000018a20000040000000"),
-    bytes.fromhex("00000001eeb14e725ff160100001beefeeb14e725ff1348b0000000983aa7e80000000018a20000040000000"),
-]
-
-
-def test_recorded_requests_of_another_implementation_are_answered() -> None:
-    for datagram in (THEIRS, PADDED):
-        session = packets.session_of(datagram)
-        assert session == (77).to_bytes(2, "big")
-        answer = packets.answer(datagram, session, sequence=0, error=1, received=2, ttl=64, now=3)
-        assert answer[24:38] == datagram[:14], "sequence, timestamp and error estimate of the sender come back"
-        assert answer[44:] == datagram[44:].replace(b"\x80\x01", b"\0\x01"), "padding is understood"
-
-
-def test_recorded_answers_of_another_implementation_are_taken() -> None:
-    session = Session(0xBEEF)
-    for number in range(10):
-        assert len(session.send(0x83AA7E8000000001, 0x8A20, at_s=number * 0.1)) == 44
-    assert [session.take(one, 0x83AA7E8000000001 + (1 << 22), own_error_s=None) for one in THEIR_ANSWERS] == [True] * 2
-    assert session.take(THEIR_ANSWERS[0], 0, own_error_s=None) is False
-    window = session.close(100.0)
-    assert (window.answered, window.lost, window.lost_out, window.suspect) == (2, 3, 3, 5)

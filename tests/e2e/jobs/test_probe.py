@@ -21,7 +21,7 @@ class _Agent:
 
     async def post(self) -> int:
         links = [
-            {"peer": peer["node"], "sent": 50, "lost": 0, "lost_out": 0, "lost_back": 0, "rtt_ms": [3.0, 4.0]}
+            {"peer": peer["node"], "sent": 50, "lost": 0, "lost_out": 0, "lost_back": 0, "rtt_ms": 3.0}
             for peer in self.orders.get("peers", ())
         ]
         body = {"node": self.node, "since_s": 1.0, "sequence": self.sequence, "reflector_port": 8862, "links": links}

@@ -17,7 +17,7 @@ from scoring import NodeName, ZoneName
 from scoring.network.measurement import Metric
 from tests.fakes.clock import FakeClock
 
-GOOD: Mapping[str, Any] = {"sent": 50, "lost": 0, "lost_out": 0, "lost_back": 0, "rtt_ms": [1.0, 2.0]}
+GOOD: Mapping[str, Any] = {"sent": 50, "lost": 0, "lost_out": 0, "lost_back": 0, "rtt_ms": 1.0}
 DEAD: Mapping[str, Any] = {"sent": 50, "lost": 50, "lost_out": None, "lost_back": None, "rtt_ms": None}
 
 
