@@ -41,13 +41,14 @@ from extender.scheduling.planner_loop import Planner, at_once
 from extender.scheduling.verbs import Verbs
 from extender.settings.settings import COMMIT_TIMEOUT_S, HOME, LEASE_NAME, Settings, own_pod
 from extender.signed_notes import NoteReader, Notes
+from scoring.model.gang import MOST_HELD
 
 
 class Limits(msgspec.Struct, frozen=True):
     """Bounds that no installation sets; tests give others to the composition root, and nothing else can."""
 
     commit_timeout_s: float = COMMIT_TIMEOUT_S  # Until a gang's Bindings that got no turn or no answer have failed
-    max_held_binds: int = 8192  # Each an open connection, half of them of one namespace; so many without a gang, too
+    max_held_binds: int = 2 * MOST_HELD  # Open connections, half of them of one namespace; so many without a gang, too
     node_lost_s: float = 60.0  # How long a node may be not ready before its members stop counting
     node_settle_s: float = 120.0  # How long a node keeps room for the pod of a DaemonSet that it lacks
     admit_timeout_s: float = 60.0  # How long an admitted gang may take to come to bind

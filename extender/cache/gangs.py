@@ -20,7 +20,17 @@ from scoring import GangKey, PodName, PodUid
 from scoring.explain.words import counted, some
 from scoring.feasibility.quorum import quorum_of
 from scoring.model import Gang, GangSource, GroupRef, JobSays, Phase, Pod, PodGroup, Reason, Role, counts
-from scoring.model.gang import EXPECTED_DURATION, MOST_KINDS, Runs, length_of, lives, newest, owner_name, runs_of
+from scoring.model.gang import (
+    EXPECTED_DURATION,
+    MOST_HELD,
+    MOST_KINDS,
+    Runs,
+    length_of,
+    lives,
+    newest,
+    owner_name,
+    runs_of,
+)
 from scoring.queue.states import running_since_s
 from scoring.queue.statuses import POD_GROUPED
 
@@ -287,6 +297,9 @@ class Gangs:
         problem, detail = _fault(current, first, group)
         if problem is None and first.source is not GangSource.NATIVE and (few := _too_few(current, job.makes, least)):
             problem, detail = Reason.INVALID_GROUP, few
+        if problem is None and not first.source.is_native and least > MOST_HELD:
+            detail = f"the minimum is {least}, and at most {MOST_HELD} pods can start at once: lower the minimum"
+            problem = Reason.INVALID_GROUP
         gang = Gang(
             key=first.key,
             source=first.source,

@@ -14,7 +14,7 @@ Rule: what is not known is not allowed. Pure: API objects in, a verdict out.
   all or nothing; a budget whose status is behind its spec, or that cannot be read, forbids.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, TypeAlias
 
@@ -221,8 +221,14 @@ def _may_run(pod: Json) -> bool:
     return bool((pod.get("spec") or {}).get("nodeName"))
 
 
-def forbidding(budgets: Sequence[Json], pods: Sequence[Json]) -> str | None:
-    """The first budget that forbids the loss of all of `pods` now; `None`: none does."""
+MOST_SELECTED = 512  # Labels, expressions and values of a budget's selector: each pod is compared with all of them
+
+
+def forbidding(budgets: Sequence[Json], pods: Sequence[Json]) -> Generator[None, None, str | None]:
+    """The first budget that forbids the loss of all of `pods` now; `None`: none does. In steps of a pod each.
+
+    ValueError: a selector is too long, or cannot be read.
+    """
     labels = [
         pod["metadata"].get("labels") or {}
         for pod in pods
@@ -231,8 +237,14 @@ def forbidding(budgets: Sequence[Json], pods: Sequence[Json]) -> str | None:
         and not pod["metadata"].get("deletionTimestamp")
     ]
     for budget in sorted(budgets, key=lambda budget: str(budget["metadata"]["name"])):
-        selector = (budget.get("spec") or {}).get("selector")
-        hit = sum(matches(selector, pod_labels) for pod_labels in labels)
+        selector, hit = (budget.get("spec") or {}).get("selector"), 0
+        labelled, lines = ((selector or {}).get(part) or () for part in ("matchLabels", "matchExpressions"))
+        size = len(labelled) + sum(1 + len(line.get("values") or ()) for line in lines)
+        if size > MOST_SELECTED:
+            raise ValueError(f"a selector has {size} labels, expressions and values, of which {MOST_SELECTED} are read")
+        for pod_labels in labels:
+            hit += matches(selector, pod_labels)
+            yield
         status = budget.get("status") or {}
         behind = int(status.get("observedGeneration") or 0) < int(budget["metadata"].get("generation") or 0)
         if hit and (behind or hit > int(status.get("disruptionsAllowed") or 0)):

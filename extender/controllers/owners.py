@@ -28,7 +28,7 @@ from scoring.explain.words import counted, duration_text, quantity, some
 from scoring.feasibility.quorum import quorum_of
 from scoring.model import Controller, Gang, GangSource, JobSays, Phase, Reason, Resources
 from scoring.model.gang import EXPECTED_DURATION, MOST_S
-from scoring.model.pod import amount
+from scoring.model.pod import PODS, amount
 from scoring.model.policy import OPTION_CHARS
 
 _log = logging.getLogger(__name__)
@@ -266,9 +266,10 @@ def quota_notes(content: Json, like: Resources) -> list[str]:
     hard, used = status.get("hard") or {}, status.get("used") or {}
     name = (content.get("metadata") or {}).get("name", "")
     notes: list[str] = []
-    for key in sorted(hard):
-        resource = str(key).removeprefix("requests.")
-        asked = 1 if resource == "pods" else next((part for what, part in like if what == resource), 0)
+    asks: dict[str, int] = {**dict(like), PODS: 1}
+    for key in sorted(hard.keys() & {form for name in asks for form in (name, f"requests.{name}")}):
+        resource = key.removeprefix("requests.")
+        asked = asks[resource]
         left = amount(resource, hard[key]) - amount(resource, used.get(key, "0"))
         if asked > left:
             room = f"{quantity(resource, max(left, 0))} of {key}"

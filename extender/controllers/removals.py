@@ -28,7 +28,7 @@ from extender.controllers.recorder import Events, Happening, Subject, owner_subj
 from extender.convert import pod_from_json
 from extender.errors import ApiError, NotFoundError, NotOursError
 from extender.ports import Clock, ClusterApi
-from extender.runtime.slices import Pages, next_slice
+from extender.runtime.slices import Pages, in_slices
 from extender.signed_notes import NO_NOTES, NoteReader
 from scoring import GangKey, PodUid
 from scoring.explain.words import some
@@ -81,9 +81,8 @@ async def read_forbidding(api: ClusterApi, namespace: str, pods: Iterable[Fresh]
     contents, names = [fresh.content for fresh in pods], list[str]()
     path = f"/apis/policy/v1/namespaces/{quote(namespace, safe='')}/poddisruptionbudgets"
     async for raw in Pages(api).items(path):
-        if (name := failure_budget.forbidding([decoded(raw)], contents)) is not None:
+        if (name := await in_slices(failure_budget.forbidding([decoded(raw)], contents))) is not None:
             names.append(name)
-        await next_slice()  # it was compared with each pod
     return min(names, default=None)
 
 

@@ -10,6 +10,7 @@ its pods, by these bytes. Rules:
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache
 from sys import intern
@@ -32,6 +33,7 @@ _PLACING_BYTES = 128 * 1024
 _MOST_TERMS = 64  # Of required node affinity, but those that only name a node: admissions write up to 128 of these
 _MOST_LINES = 512 + 256  # Expressions and values, of nodeSelector too: the pod's own, and what its admission adds
 _MOST_TOLERATIONS = 64
+_MOST_PORTS = 64  # Of its node: each is compared with those taken there
 Thousandths: TypeAlias = dict[str, int]  # resource → amount in thousandths of its unit
 
 
@@ -203,7 +205,10 @@ def class_of(
     except ValueError:
         if not spec.node_name:
             raise
-        return class_by(*parts, (b"", b"", b""))  # it is placed, and load like any other
+        none = b"", b"", b""  # it is placed, and load like any other
+        with suppress(ValueError):
+            return class_by(*parts, none)
+        return class_by(*parts[:7], (), *parts[8:], none)
 
 
 def _asked(container: _Container, statuses: dict[str, _Container]) -> _Asked:
@@ -227,6 +232,7 @@ def _member_class(
 ) -> MemberClass:
     """Runs once per template, as its pods give the same bytes; few are kept, as pods of one job come together."""
     _at_most(_PLACING_BYTES, sum(map(len, placing)), "bytes of nodeSelector, affinity and tolerations")
+    _at_most(_PLACING_BYTES, sum(map(len, ports)), "bytes of ports")
     selector, affinity, tolerated = placing
     labels = decode(_selector, selector, what="spec.nodeSelector") if selector else {}
     near = decode(_affinity, affinity, what="spec.affinity.nodeAffinity") if affinity else _NodeAffinity()
@@ -251,6 +257,7 @@ def _member_class(
         # With hostNetwork a container port is a host port (API defaults)
         if (number := port.host_port or (port.container_port if host_network else 0)) > 0
     }
+    _at_most(_MOST_PORTS, len(taken), "host ports")
     limits = Constraints(
         node_selector=tuple(sorted(labels.items())),
         affinity=tuple(alternatives) if required is not None else None,

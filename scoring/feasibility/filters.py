@@ -20,7 +20,7 @@ from scoring.model.pod import MemberClass, Pod
 from scoring.model.snapshot import LabelIndex, RowSet, int64, remember
 
 HOSTNAME_LABEL = "kubernetes.io/hostname"
-_ANY_IP = "0.0.0.0"  # noqa: S104 - the API's word for "every address", nothing is bound here
+ANY_IP = "0.0.0.0"  # noqa: S104 - the API's word for "every address", nothing is bound here
 
 
 def allowed_nodes(table: NodeTable, constraints: Constraints) -> NDArray[np.bool_]:
@@ -33,10 +33,15 @@ def _mask(table: NodeTable, constraints: Constraints) -> NDArray[np.bool_]:
     allowed = reduce(or_, (rows for taints, rows in table.barriers.items() if tolerated(taints, tolerations)), 0)
     if constraints.node_selector or constraints.affinity is not None:
         allowed &= selected_rows(table.labels, constraints)
-    packed = np.frombuffer(allowed.to_bytes(size // 8 + 1, "little"), np.uint8)
-    mask = np.unpackbits(packed, count=size, bitorder="little").view(np.bool_)
+    mask = mask_of(allowed, size)
     mask.flags.writeable = False
     return mask
+
+
+def mask_of(rows: RowSet, size: int) -> NDArray[np.bool_]:
+    """The set of rows as a mask (size,)."""
+    packed = np.frombuffer(rows.to_bytes(size // 8 + 1, "little"), np.uint8)
+    return np.unpackbits(packed, count=size, bitorder="little").view(np.bool_)
 
 
 def node_allows(node: Node, constraints: Constraints) -> bool:
@@ -94,7 +99,7 @@ def as_written(pod: Pod, *, zone_label: str) -> MemberClass:
 def ports_conflict(wanted: Iterable[HostPort], taken: Iterable[HostPort]) -> bool:
     """Whether a wanted host port is taken: same protocol and port, and equal addresses or one of them all addresses."""
     pairs = ((a, b) for a, b in product(wanted, taken) if a.port == b.port and a.protocol == b.protocol)
-    return any(port.ip == other.ip or _ANY_IP in (port.ip, other.ip) for port, other in pairs)
+    return any(port.ip == other.ip or ANY_IP in (port.ip, other.ip) for port, other in pairs)
 
 
 def tolerated(taints: Iterable[Taint], tolerations: Sequence[Toleration]) -> bool:

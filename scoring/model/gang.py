@@ -41,6 +41,7 @@ from scoring.network.measurement import Floats
 EXPECTED_DURATION: Final = "expected-duration"  # Annotation `netgang.io/expected-duration`, without the prefix
 MOST_S: Final = 10 * 365 * 86_400.0  # Ten years: what is declared is never more
 MOST_CHARS: Final = 32  # Longest text of a duration
+MOST_HELD: Final = 4096  # Members that wait at bind for the last one: half of the calls that are held in all
 MOST_KINDS: Final = 32  # Of a gang's waiting members, volumes aside: each is looked for on all nodes
 _UNITS_S: Final = {"d": 86_400.0, "h": 3600.0, "m": 60.0, "s": 1.0}  # unit → seconds
 _NUMBER: Final = r"\d{1,9}(?:\.\d{1,9})?"

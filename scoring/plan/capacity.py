@@ -3,18 +3,20 @@
 Rule: fits are counted without regard to a demand's other classes: too few is a sure "no", and enough is a "perhaps".
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
+from functools import cached_property, reduce
+from operator import or_
 
 import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from scoring import NO_ZONE, NodeName, ZoneName
-from scoring.feasibility.filters import allowed_nodes, ports_conflict
+from scoring.feasibility.filters import ANY_IP, allowed_nodes, mask_of
 from scoring.model import Gang, HostPort, MemberClass, Role
 from scoring.model.policy import BadLinks, Policy, ScorePolicy, Selection, ZonePolicy
-from scoring.model.snapshot import Room, Snapshot, fit_counts, rows_with
+from scoring.model.snapshot import Room, RowSet, Snapshot, fit_counts, row_set, rows_with
 from scoring.network.matrix import Ints
 from scoring.plan.cache import Layout, PlannerCache, remember
 from scoring.plan.demand import ByClass, GangDemand, MemberSet
@@ -120,7 +122,7 @@ class Capacity:
         self._view = view
         self.start: Ints = view.table.allocatable - view.snapshot.used  # (nodes, resources): free before the run
         self.room = view.cache.room = Room.after(view.cache.room, view.table, self.start)
-        self.ports: dict[int, set[HostPort]] = {}  # Row → ports given away on that node
+        self._given: dict[tuple[str, int, str], RowSet] = {}  # Ports given away, as in `_taken`
         self._rows_taken: tuple[object, Ints] = (None, np.zeros(0, np.int64))
         self._now: dict[MemberClass, tuple[object, Ints, Ints]] = {}  # → a moment, members that fit each node and zone
 
@@ -137,8 +139,8 @@ class Capacity:
 
     def ports_taken(self, member_class: MemberClass, rows: Iterable[int]) -> None:
         """Members of the class have these nodes' ports."""
-        for row in rows if member_class.constraints.host_ports else ():
-            self.ports.setdefault(int(row), set()).update(member_class.constraints.host_ports)
+        if ports := member_class.constraints.host_ports:
+            _note_ports(self._given, ports, row_set([int(row) for row in rows], len(self._view.table.nodes)))
 
     def rows_taken(self) -> Ints:
         """Rows of nodes whose room was given away in this run, or is committed, ascending. O(nodes) after a change."""
@@ -155,15 +157,22 @@ class Capacity:
             return mask
         refused = [view.table.index[node] for node in view.snapshot.excluded(member_class) if node in view.table.index]
         if constraints.host_ports:
-            taken = {row: set(ports) for row, ports in self.ports.items()} if when is When.NOW else {}
-            for node, ports in view.snapshot.host_ports.items():
-                if node in view.table.index:
-                    taken.setdefault(view.table.index[node], set()).update(ports)
-            refused.extend([row for row, ports in taken.items() if ports_conflict(constraints.host_ports, ports)])
+            books = (self._taken, self._given) if when is When.NOW else (self._taken,)
+            taken = reduce(or_, [_rows_with(book, constraints.host_ports) for book in books])
+            mask = mask & ~mask_of(taken, len(mask))
         if refused:
             mask = mask.copy()
             mask[refused] = False
         return mask
+
+    @cached_property
+    def _taken(self) -> dict[tuple[str, int, str], RowSet]:
+        """Protocol, port and address, or none for any address → nodes where it was taken before the run."""
+        book: dict[tuple[str, int, str], RowSet] = {}
+        for node, ports in self._view.snapshot.host_ports.items():
+            if (row := self._view.table.index.get(node)) is not None:
+                _note_ports(book, ports, 1 << row)
+        return book
 
     def demand(self, members: MemberSet, when: When = When.NOW) -> Demand:
         """The members over all nodes, as selections want them; but for host ports that they want of each other's."""
@@ -238,3 +247,14 @@ class Capacity:
     def _allowed_counts(self, member_class: MemberClass, counts: Ints, when: When) -> Ints:
         fits = np.where(self.mask(member_class, when), counts, 0)
         return np.minimum(fits, 1) if member_class.constraints.host_ports else fits
+
+
+def _note_ports(book: dict[tuple[str, int, str], RowSet], ports: Iterable[HostPort], rows: RowSet) -> None:
+    for key in [(port.protocol, port.port, ip) for port in ports for ip in (port.ip, "")]:
+        book[key] = book.get(key, 0) | rows
+
+
+def _rows_with(book: Mapping[tuple[str, int, str], RowSet], wanted: Iterable[HostPort]) -> RowSet:
+    """Nodes where `ports_conflict` says so of what is taken there."""
+    asked = [(port, ip) for port in wanted for ip in (("",) if port.ip == ANY_IP else (port.ip, ANY_IP))]
+    return reduce(or_, [book.get((port.protocol, port.port, ip), 0) for port, ip in asked], 0)

@@ -6,8 +6,9 @@ Rules: up to `_FEW` nodes with room all of them stay, so that the result is that
 that are alike as many stay as there are members, and `_SPARE` more. What later runs can reuse is in the cache.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -30,9 +31,11 @@ from scoring.selection.demand import Demand, at_rows, in_places, on_grid, pairin
 from scoring.selection.greedy import fit, quick_value
 from scoring.selection.methods import select_on_grid
 
+T = TypeVar("T")
 _MOST_DEMANDS = 8192
 _FEW = 512
 _SPARE = 2
+_MOST_ROOMS = 1024  # Of all of a zone's nodes, 4 bytes each, for which is kept what came of them
 _SMALL = 128  # Up to so many nodes, the ranks of all pairs are at hand anyway
 _WHOLE_NODES = 1_000
 """Up to so many nodes, demands of several classes are compared over all of a zone's pairs, those without room too."""
@@ -133,15 +136,20 @@ class NodeSearch:
         self._view, self._capacity, self.scores = view, capacity, RunScores(view)
         self._estimates: dict[object, tuple[int, dict[ZoneName, float | None]]] = {}
         """(demand, score policy) → a moment of the room, and zone → its estimate then"""
+        self._seen: dict[object, Any] = {}  # As `_once` keeps it
 
     def place(self, member_set: MemberSet, zones: tuple[ZoneName, ...]) -> list[list[int]] | None:
         """Choose a node (as an index into `rows(zones)`) for every member of the demand, class by class, or `None`."""
         method, exact_size = member_set.method, self._view.policy.exact_zone_size
         packs = method is Selection.PACK  # for which more counts than how many members each node can hold
-        demand, free, rank, rows = self._prepare(member_set, zones, member_set.score, as_places=not packs)
-        counts = select_on_grid(method, demand, free, rank, exact_size=exact_size)
-        rows = np.arange(len(free)) if rows is None else rows
-        return None if counts is None else [rows.repeat(line).tolist() for line in counts]
+
+        def search() -> list[list[int]] | None:
+            demand, free, rank, rows = self._prepare(member_set, zones, member_set.score, as_places=not packs)
+            counts = select_on_grid(method, demand, free, rank, exact_size=exact_size)
+            rows = np.arange(len(free)) if rows is None else rows
+            return None if counts is None else [rows.repeat(line).tolist() for line in counts]
+
+        return search() if packs else self._once(method, member_set, zones, member_set.score, search)
 
     def fits(self, member_set: MemberSet, zones: tuple[ZoneName, ...], when: When = When.EMPTY) -> bool:
         """Whether the demand fits the zones when no pod runs there, or NOW; without zones it does not."""
@@ -172,7 +180,8 @@ class NodeSearch:
 
     def estimate(self, member_set: MemberSet, zone: ZoneName, *, score: ScorePolicy) -> float | None:
         """A quick estimate of the best value in the zone, comparable between zones; `None`: there is no room."""
-        return quick_value(*self._prepare(member_set, (zone,), score)[:3])
+        look = partial(self._prepare, member_set, (zone,), score)
+        return self._once(None, member_set, (zone,), score, lambda: quick_value(*look()[:3]))
 
     def network_of(
         self, member_set: MemberSet, zones: tuple[ZoneName, ...], selected: Sequence[Sequence[int]]
@@ -202,19 +211,36 @@ class NodeSearch:
         text = pair_scores(self._view.snapshot.network.block(pair, pair), None, score).bad_text(0, 1)
         return points, f"{text} between {pair[0]} and {pair[1]}"
 
+    def _once(
+        self,
+        what: object,
+        member_set: MemberSet,
+        zones: tuple[ZoneName, ...],
+        score: ScorePolicy,
+        look: Callable[[], T],
+    ) -> T:
+        """What `look` finds; the same for all gangs of as many members of one class that the nodes hold alike."""
+        [(member_class, count), *others] = member_set.classes
+        if others or member_set.siblings:
+            return look()
+        room = np.minimum(self._capacity.counts(member_class).take(self._view.rows(zones)), count).astype(np.int32)
+        key = what, zones, score, count, member_set.all_reduce, room.tobytes()
+        found: T = remember(self._seen, key, look, limit=_MOST_ROOMS)
+        return found
+
     def _prepare(
         self, member_set: MemberSet, zones: tuple[ZoneName, ...], score: ScorePolicy, *, as_places: bool = True
     ) -> tuple[Demand, Ints, Floats, Ints | None]:
         """The demand beside placed members over the zones' nodes, what is free there now, and their ranks.
 
-        Of many nodes only those with room; then the last is their indexes. `as_places`: for a single class without host
-        ports all that counts is how many members each node can hold.
+        Of many nodes only those with room; then the last is their indexes. `as_places`: for a single class all that
+        counts is how many members each node can hold.
         """
         rows, most = self._view.rows(zones), _WHOLE_NODES
         [(member_class, count), *others] = member_set.classes
         anchors = self.scores.anchors(member_set, zones, score)
         placed = None if anchors is None else on_grid(anchors)
-        if as_places and not others and not member_class.constraints.host_ports:
+        if as_places and not others:
             room, most = np.minimum(self._capacity.counts(member_class).take(rows), count), _SMALL
             demand, free = in_places(room, count, all_reduce=member_set.all_reduce, placed=placed)
         else:
@@ -264,11 +290,14 @@ def thinned(demand: Demand, free: Ints, links: Links) -> Ints:
     rows = np.flatnonzero(np.any([rooms(part, free) for part in demand.classes], axis=0))
     if len(rows) <= _FEW:
         return rows
-    columns = [free[rows], *(part.allowed[rows][:, None].astype(np.int64) for part in demand.classes)]
+    columns = [*free[rows].T, *(part.allowed[rows] for part in demand.classes)]
     if demand.placed is not None:
-        columns.append(np.ascontiguousarray(demand.placed[:, rows].T).view(np.int64))
-    _, group = np.unique(np.hstack(columns), axis=0, return_inverse=True)
-    group = np.where(links.kind[rows] == links.alike, group.reshape(-1), -1)  # -1: measured, and so always looked at
+        columns.extend(np.ascontiguousarray(demand.placed[:, rows]).view(np.int64))
+    group = np.where(links.kind[rows] == links.alike, 0, -1)  # -1: measured, and so always looked at
+    for column in columns:  # one by one: numpy is twenty times as slow with whole rows
+        if (column != column[0]).any():
+            values, number = np.unique(column, return_inverse=True)
+            group = np.where(group < 0, -1, np.unique(group * len(values) + number, return_inverse=True)[1])
     order = np.argsort(group, kind="stable")
     ordered = group[order]
     place_in_group = np.arange(len(order)) - np.searchsorted(ordered, ordered)

@@ -17,7 +17,7 @@ from extender.convert.pod import own_options
 from extender.errors import BadRequestError
 from extender.signed_notes import Bearer, UncheckedNotes
 from scoring.model import Controller
-from scoring.model.pod import NO_RESOURCES
+from scoring.model.pod import Resources
 from scoring.model.policy import KNOWN_OPTIONS, Policy, gang_options
 from tests.builders import gang
 
@@ -66,7 +66,7 @@ READERS: Final[Mapping[str, tuple[Callable[[str], Any], Callable[[Any], object]]
     "all options": (
         lambda text: {f"netgang.io/{name}": text for name in (*KNOWN_OPTIONS, "role", "index", "typo")}, _options),
     "bounds of a job": (partial(_object, "min-workers", "max-workers"), lambda raw: own_bounds(decoded(raw), {})),
-    "quota": (_quota, lambda raw: quota_notes(decoded(raw), NO_RESOURCES)),
+    "quota": (_quota, lambda raw: quota_notes(decoded(raw), Resources.parse({"cpu": "1"}))),
     "an owner": (_RAW, lambda raw: (FreshOwner(_REF, decoded(raw)).over, FreshOwner(_REF, decoded(raw)).suspended)),
     "a report": (_RAW, _report),
 }  # fmt: skip

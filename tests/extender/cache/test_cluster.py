@@ -115,12 +115,15 @@ def test_arrays_cannot_be_written_and_the_node_table_has_a_version() -> None:
             array[0] = 1
     cache.pods.put(pod("q", node="n1"))
     assert cache.snapshot().table is table
-    labels = table.labels
+    zones = table.labels.rows("topology.kubernetes.io/zone")
     cache.nodes.put(node("n1", taints=[Taint("gpu", "", "NoSchedule")]))
     tainted = cache.snapshot().table
-    assert tainted.labels is labels
+    assert tainted.labels.rows("topology.kubernetes.io/zone") is zones
+    assert tainted.labels.rows("gpu") == (0, {})
     cache.nodes.put(node("n1", labels={"gpu": "a"}))
-    assert cache.snapshot().table.labels.rows("gpu") == (1, {"a": 1})
+    relabelled = cache.snapshot().table.labels
+    assert relabelled.rows("topology.kubernetes.io/zone") is zones
+    assert relabelled.rows("gpu") == (1, {"a": 1})
     assert (tainted.version, tainted.allocatable is table.allocatable) == (table.version + 1, True)
     assert tainted.nodes[0].taints
 

@@ -99,6 +99,13 @@ def test_problems(reason: Reason, words: str, pods: list[Pod], groups: tuple[Pod
     assert words in found.problem_detail
 
 
+def test_more_members_than_can_wait_at_bind_are_a_fault() -> None:
+    """It was tried for ever: the last calls were refused, and nothing said so."""
+    found = [gang([labelled("a", least)]) for least in (4096, 4097)]
+    assert [one.problem for one in found] == [None, Reason.INVALID_GROUP]
+    assert found[1].problem_detail == "the minimum is 4097, and at most 4096 pods can start at once: lower the minimum"
+
+
 def test_volumes_and_places_make_no_kinds_of_members() -> None:
     """Each pod of a StatefulSet has its own claim, each admitted one its own node. A pod may change while it waits."""
     members = [labelled(f"p{i}", cpu=f"{i + 1}") for i in range(32)]

@@ -125,6 +125,7 @@ MOST: dict[str, tuple[int, Callable[[int], dict[str, Any]]]] = {  # what is said
     "769 expressions": (767, lambda n: {"affinity": required([{"matchExpressions": [GPU | {"values": ["v"] * n}]}])}),
     "770 expressions and": (384, lambda n: {"affinity": required([named(f"n{i}") for i in range(n)])}),
     "65 tolerations": (64, lambda n: {"tolerations": [{"key": "k", "operator": "Exists"}] * n}),
+    "65 host ports": (64, lambda n: {"containers": [{"ports": [{"hostPort": i + 1} for i in range(n)]}]}),
 }
 
 

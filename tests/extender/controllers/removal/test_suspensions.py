@@ -148,7 +148,27 @@ BUDGETS: dict[str, tuple[str | None, list[Json], list[Json]]] = {  # case: (who 
 @pytest.mark.parametrize(("who", "budgets", "pods"), BUDGETS.values(), ids=BUDGETS)
 def test_budgets(who: str | None, budgets: list[Json], pods: list[Json]) -> None:
     """All pods of the gang at once, or none."""
-    assert who == forbidding(budgets, pods)
+    assert who == answered(budgets, pods)
+
+
+def answered(budgets: list[Json], pods: list[Json]) -> str | None:
+    steps = forbidding(budgets, pods)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            return done.value
+
+
+def test_a_selector_that_no_pod_is_compared_with() -> None:
+    """Each pod is a step, and what it is compared with is bounded: a namespace's owner could hold the loop."""
+    for part in ({"matchLabels": dict.fromkeys(map(str, range(513)), "x")},
+                 {"matchExpressions": [{"key": "k", "operator": "NotIn", "values": ["v"] * 512}]}):  # fmt: skip
+        with pytest.raises(ValueError, match="513 labels, expressions and values, of which 512 are read"):
+            answered([budget("b", 9, selector=part)], TWO)
+    lines = [{"key": "k", "operator": "NotIn", "values": ["v"] * 511}]
+    assert answered([budget("b", 1, selector={"matchExpressions": lines})], TWO) == "b"
+    assert len(list(forbidding([budget("b", 1, selector={})], [pod("a")] * 9))) == 9
 
 
 def test_selectors() -> None:
