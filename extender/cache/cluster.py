@@ -1,4 +1,4 @@
-"""The one writer of cluster state, the pods in it, and the snapshots that every decision is made from.
+"""The one writer of cluster state, pods and PodGroups in it, and the snapshots that every decision is made from.
 
 Rules: the version grows only when something that can decide changed (a heartbeat, a resourceVersion or a foreign pod's
 label cannot); equal versions give the same snapshot object; what a snapshot holds is never written again. Reflectors
@@ -12,14 +12,16 @@ from operator import attrgetter
 
 from msgspec.structs import replace
 
-from extender.cache.gangs import Gangs, PodGroups, owner_uids
+from extender.cache.gangs import Gangs, owner_uids
 from extender.cache.room import Daemons, Nodes, Usage
 from extender.cache.state import ClusterState, Watched
 from extender.schemas import CacheSizes
 from scoring import GangKey, JobKey, NodeName, PodUid
-from scoring.model import GangSource, JobSays, MemberClass, Node, Pod, Snapshot
+from scoring.model import Gang, GangSource, JobSays, MemberClass, Node, Pod, PodGroup, Snapshot
 from scoring.network.matrix import NetworkMatrix
+from scoring.queue.statuses import POD_GROUPED
 
+_GROUP_DECIDES = attrgetter("min_member", "created_s", "schedule_timeout_s")  # Of a PodGroup
 _SAYS_NOTHING = ("resource_version", "refusal", "parked", "told", "misspelt", "started")
 DECIDING = attrgetter(*(name for name in Pod.__struct_fields__ if name not in _SAYS_NOTHING))
 """Everything of a pod that can decide anything; our note on it says only what is known while we run."""
@@ -157,6 +159,31 @@ class Pods(Watched[Pod]):
 def needs_node(pod: Pod | None) -> bool:
     """Whether a commitment still has something to do for the pod; one that is not known yet may come."""
     return pod is None or not (pod.node is not None or pod.terminal or pod.deleting)
+
+
+class PodGroups(Watched[PodGroup]):
+    """The PodGroups of one kind as they are, statuses too; a status that we write comes back and decides nothing."""
+
+    def __init__(self, state: ClusterState, gangs: Gangs, *, native: bool) -> None:
+        self._gangs = gangs
+        self.by_key = gangs.pod_groups[native]
+        super().__init__(state, self.by_key)
+
+    @property
+    def other_writer(self) -> str | None:
+        """Which other client writes statuses of PodGroups, of any PodGroup; `None`: none that they show. Cost: O(n)."""
+        return min((group.other_writer for group in self.by_key.values() if group.other_writer), default=None)
+
+    def of_gang(self, gang: Gang) -> PodGroup | None:
+        """The coscheduling PodGroup that sizes this gang; `None`: it is sized otherwise, or there is none."""
+        return self.by_key.get(gang.key) if gang.source in POD_GROUPED else None
+
+    def _take(self, item: PodGroup) -> bool:
+        before, self.by_key[item.key] = self.by_key.get(item.key), item
+        return (before is None or _GROUP_DECIDES(before) != _GROUP_DECIDES(item)) and self._gangs.touch(item.key)
+
+    def _drop(self, key: str) -> bool:
+        return self.by_key.pop(GangKey(key), None) is not None and self._gangs.touch(GangKey(key))
 
 
 class ClusterCache(ClusterState):

@@ -15,7 +15,7 @@ from types import MappingProxyType
 import msgspec
 from msgspec.structs import replace
 
-from extender.cache.state import ClusterState, Watched
+from extender.cache.state import ClusterState
 from scoring import GangKey, PodName, PodUid
 from scoring.explain.words import counted, some
 from scoring.feasibility.quorum import quorum_of
@@ -32,13 +32,11 @@ from scoring.model.gang import (
     runs_of,
 )
 from scoring.queue.states import running_since_s
-from scoring.queue.statuses import POD_GROUPED
 
 _DECLARED = attrgetter(  # What is read of a pod when its gang is built
     *("group", "options", "priority", "scheduler_name", "deleting", "terminal", "index", "name", "created_s"),
     *("owner", "run", "member_class.role", "limit_s"),
 )
-_DECIDES = attrgetter("min_member", "created_s", "schedule_timeout_s")  # Of a PodGroup
 _ERROR, _BEGINS_S = 1.5, 60.0  # Within them a length was not outlived: it is a guess, and images are pulled
 _MOST_GONE = 32_768  # Pods that are remembered although they are gone; beyond them the gang that has most loses one
 OUTLIVED_FOR_S = 30 * 86_400.0  # For so long it is remembered who outlived one
@@ -322,31 +320,6 @@ class Gangs:
     def _pod_group(self, ref: GroupRef) -> PodGroup | None:
         """The PodGroup that belongs to the gang's source; an annotation may mean Volcano's or coscheduling's."""
         return None if ref.source is GangSource.LABELS else self.pod_groups[ref.source.is_native].get(ref.key)
-
-
-class PodGroups(Watched[PodGroup]):
-    """The PodGroups of one kind as they are, statuses too; a status that we write comes back and decides nothing."""
-
-    def __init__(self, state: ClusterState, gangs: Gangs, *, native: bool) -> None:
-        self._gangs = gangs
-        self.by_key = gangs.pod_groups[native]
-        super().__init__(state, self.by_key)
-
-    @property
-    def other_writer(self) -> str | None:
-        """Which other client writes statuses of PodGroups, of any PodGroup; `None`: none that they show. Cost: O(n)."""
-        return min((group.other_writer for group in self.by_key.values() if group.other_writer), default=None)
-
-    def of_gang(self, gang: Gang) -> PodGroup | None:
-        """The coscheduling PodGroup that sizes this gang; `None`: it is sized otherwise, or there is none."""
-        return self.by_key.get(gang.key) if gang.source in POD_GROUPED else None
-
-    def _take(self, item: PodGroup) -> bool:
-        before, self.by_key[item.key] = self.by_key.get(item.key), item
-        return (before is None or _DECIDES(before) != _DECIDES(item)) and self._gangs.touch(item.key)
-
-    def _drop(self, key: str) -> bool:
-        return self.by_key.pop(GangKey(key), None) is not None and self._gangs.touch(GangKey(key))
 
 
 def renewed(gang: Gang, pods: Mapping[PodUid, Pod]) -> Gang | None:

@@ -347,7 +347,7 @@ def _without_obstacles(run: Run, ask: GangDemand, room: ZoneRoom, *, empty: bool
     gang = constrained(gang, **_ANY_LABELS) if "label" in kinds else gang
     snapshot = replace(
         run.snapshot,
-        table=run.table.renewed(tuple(nodes), -1, relabelled=False),
+        table=replace(run.table, nodes=tuple(nodes), version=-1).after(run.table),
         exclusions={} if "filters" in kinds else run.snapshot.exclusions,
         host_ports={} if "port" in kinds else run.snapshot.host_ports,
     )

@@ -11,7 +11,7 @@ does not fit later in it.
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate
 from operator import attrgetter, or_
@@ -118,14 +118,11 @@ class LabelIndex:
     def __init__(self, nodes: Sequence[Node], before: "LabelIndex | None" = None) -> None:
         self.all: RowSet = (1 << len(nodes)) - 1
         self._nodes = nodes
-        old = before._nodes if before is not None else ()
+        old, keys = (before._nodes, before.keys) if before is not None else ((), set[str]())
         known = dict(zip(map(id, old), before._labels, strict=True)) if before is not None else {}
-        self._labels: list[Mapping[str, str]] = [
-            known[id(node)] if id(node) in known else dict(node.labels) for node in nodes
-        ]
+        self._labels: list[Mapping[str, str]] = [known.get(id(node)) or dict(node.labels) for node in nodes]
         fresh = [row for row, node in enumerate(nodes) if id(node) not in known]
-        self.keys: Set[str] = {key for row in fresh for key in self._labels[row]}
-        self.keys |= before.keys if before is not None else set()
+        self.keys: set[str] = keys.union(key for row in fresh for key in self._labels[row])
         self._rows: dict[str, tuple[RowSet, Mapping[str, RowSet]]] = {}
         self._numbers: dict[str, tuple[list[int], list[RowSet]]] = {}
         if before is not None and len(old) == len(nodes) and all(old[row].name == nodes[row].name for row in fresh):
