@@ -107,9 +107,10 @@ class Exchange:
             return Outcome(error=f"{type(error).__name__}: {error}"[:_LONGEST_TEXT])
         finally:
             if not taken:
-                self._disconnect()
+                self.close()
 
-    def _disconnect(self) -> None:
+    def close(self) -> None:
+        """End the connection, if there is one; not while a post is under way."""
         connection, self._open = self._open, None
         if connection is not None:
             connection.close()
@@ -120,7 +121,7 @@ class Exchange:
             with suppress(ConnectionError, SSLError):  # RemoteDisconnected is a ConnectionError
                 connection.request("POST", self._path, body, headers)
                 return connection.getresponse()
-            self._disconnect()
+            self.close()
             if self._broken_off:
                 raise TimeoutError("broken off")
         if self._secure:

@@ -103,7 +103,7 @@ class Prober:
             sent = self._asking.send(packet, address)
             after_ns = self._clock.unix_ns()
             if not sent or after_ns - before_ns > _SLOW_SEND_NS:
-                target.session.doubt_last()
+                target.session.doubt_since(now_s)  # that packet alone
             before_ns = after_ns
             # A packet that a step came too early for goes with the next one; what was missed for longer does not.
             target.slot_s = max(target.slot_s + self._interval_s, now_s - self._interval_s)

@@ -137,10 +137,6 @@ class Session:
         self._pending[sequence] = _Sent(timestamp, at_s)
         return packets.request(sequence, timestamp, error, self.session_id)
 
-    def doubt_last(self) -> None:
-        """The packet just sent left later than it says."""
-        self._pending[(self._sequence - 1) & 0xFFFFFFFF].suspect = True
-
     def doubt_since(self, since_s: float) -> None:
         """Packets sent since then are suspect, answered or not: otherwise losses would seem rarer than they are."""
         for sent in reversed(self._pending.values()):

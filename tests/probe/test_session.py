@@ -32,7 +32,7 @@ class Link:
             t1 = packets.from_unix_ns(round(self.now_s * 1e9))
             self.session.send(t1, 1, at_s=self.now_s)
             if letter in "sl":
-                self.session.doubt_last()
+                self.session.doubt_since(self.now_s)
             self.number = 0 if letter == "R" else self.number
             if letter in ".Rs":
                 self.take(self.sent, t1, rtt, inside)
