@@ -79,7 +79,8 @@ def filled_cache(cluster: Path, mesh: Path | None, settings: Settings, *, now_s:
     saved = read_cluster(cluster, zone_label=settings.zone_label)
     cache = empty_cache(settings)
     fill(cache, saved, now_s=now_s)
-    pods = Counter(pod.run.uid for pod in saved.pods if pod.run is not None)  # No owner is read here
+    runs = (pod.run.uid for pod in saved.pods if pod.run is not None)
+    pods = Counter(uid for uid in runs if uid not in cache.gangs.jobs)  # Of owners that the file has not
     cache.set_owners({uid: JobSays(wanted=count) for uid, count in pods.items()})
     if mesh is not None:
         batch = read_mesh(mesh, now_s=now_s)

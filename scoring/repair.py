@@ -55,6 +55,7 @@ class LostMember(msgspec.Struct, frozen=True):
     node: NodeName | None
     cause: str  # Completes "pod X is lost: …"
     stays: bool  # Its pod is still there, and in its successor's way
+    ends: bool  # That pod is being deleted, and its node answers
     successor: Pod | None  # The pod that takes its index; `None`: none yet
 
 
@@ -97,7 +98,7 @@ def observe(
     if unbroken:
         return replace(before, broken_since_s=None, losses=())
     since_s = now_s if before.broken_since_s is None else before.broken_since_s
-    losses = tuple([_loss(before.members[seat], seat, gang, nodes) for seat in sorted(lost, key=str)])
+    losses = tuple([_loss(before.members[seat], seat, gang, nodes, quorum) for seat in sorted(lost, key=str)])
     return replace(before, broken_since_s=since_s, losses=losses)
 
 
@@ -127,7 +128,8 @@ def words_of(crew: Crew) -> str:
     first, losses = crew.losses[0], crew.losses
     more = f" (and {len(losses) - 1} more)" if len(losses) > 1 else ""
     parts = [f"Pod {first.name}{more} is lost: {first.cause}."]
-    if silent := ", ".join(sorted({loss.node for loss in losses if loss.stays and loss.node is not None})):
+    parts += [f"Pod {loss.name} on node {loss.node} still ends." for loss in losses if loss.ends][:3]
+    if silent := ", ".join(sorted({loss.node for loss in losses if loss.stays and not loss.ends and loss.node})):
         parts.append(f"Its pod is still there: waiting for node {silent} to be removed or to come back.")
     if absent := sum(loss.successor is None and not loss.stays for loss in losses):
         parts.append(f"Waiting for its owner to create {absent} new pod{'s' if absent > 1 else ''}.")
@@ -174,7 +176,7 @@ def _traces(gang: Gang, quorum: Quorum) -> dict[Seat, CrewMember]:
     return lost | _seated(gang, quorum) if lost else {}
 
 
-def _loss(member: CrewMember, seat: Seat, gang: Gang, nodes: Container[NodeName]) -> LostMember:
+def _loss(member: CrewMember, seat: Seat, gang: Gang, nodes: Container[NodeName], quorum: Quorum) -> LostMember:
     remains = next((pod for pod in gang.members if pod.uid == member.uid), None)
     heirs = (pod for pod in gang.members if _seat(pod) == seat and pod.uid != member.uid and not pod.terminal)
     heir = next((pod for pod in heirs if not pod.deleting), None)
@@ -187,7 +189,8 @@ def _loss(member: CrewMember, seat: Seat, gang: Gang, nodes: Container[NodeName]
     elif remains is not None and not remains.deleting:
         cause = f"its node {node} does not answer"
     stays = remains is not None and not remains.terminal and heir is None and not gone
-    return LostMember(member.name, node, cause, stays, heir)
+    ends = stays and remains is not None and remains.deleting and node not in quorum.lost_nodes
+    return LostMember(member.name, node, cause, stays, ends, heir)
 
 
 class PlaceLoss(StrEnum):

@@ -20,7 +20,7 @@ from extender.controllers.elastic.reports import Reports, find_jobs
 from extender.controllers.events.mistakes import UnreadableWords
 from extender.controllers.events.nodes import NetworkAlarms
 from extender.controllers.events.waiting import ExpectedStarts
-from extender.controllers.owners import kept_notes
+from extender.controllers.owners import OwnerReader, kept_notes
 from extender.decision_log import Recorder
 from extender.network.mapping import MOST_NAMED
 from extender.network.refresh import NetworkRefresh
@@ -170,6 +170,7 @@ class Views:
     circumstances: Callable[[Gang], Awaitable[tuple[str, ...]]]
     unreadable_objects: UnreadableWords
     ignored_notes: Callable[[Gang], tuple[str, ...]]
+    owners: OwnerReader
     expected: ExpectedStarts
     started_problem: Callable[[], str]  # Why gangs that have started are not kept; empty: they are
     demo: bool  # A saved cluster in memory, and no real one
@@ -205,6 +206,7 @@ class Views:
             return await self._unplanned(gang_key(namespace, name), pods)
         binds, members = self.binds.state(gang.key), [cache.pod(pod.uid) for pod in gang.pending]
         notes = (*self.unreadable_objects.of_gang(gang.key), *read, *self.ignored_notes(gang))
+        notes += self.owners.about(gang.key, gang.members)
         if wants_nodes(planner.current.waiting.get(gang.key)):
             notes += kept_notes(cache.daemon_sets.kept(), now_s=planner.now_s)
         explanation = await planner.ask(
@@ -246,12 +248,15 @@ class Views:
         if unreadable := self.unreadable_objects.named(namespace, name):
             return unreadable
         if pods:
+            await self.owners.settled(pods[0])
+        misplaced = "; ".join(("", *self.owners.about(key, pods)))
+        if pods:
             why = not_planned(pods, frozenset(self.what_ifs.settings.scheduler_names))
-            return f"netgang plans no gang of {key}: {counted(len(pods), 'pod')} with {why}"
+            return f"netgang plans no gang of {key}: {counted(len(pods), 'pod')} with {why}{misplaced}"
         if key in cache.pod_groups.by_key or key in cache.native_groups.by_key:
             return f"PodGroup {key} exists, and no pod names it"
         near = await self.planner.questions(partial(near_names, key, list(cache.gangs.groups)))
-        return f"no gang, job or pod {key} is known{near}"
+        return f"no gang, job or pod {key} is known{misplaced or near}"
 
     def network_status(self, *, most: int = MOST_NAMED) -> schemas.SourcesStatus | None:
         """How sources and mapping do, with `most` names of each list; `None`: there are no sources."""

@@ -8,7 +8,7 @@ import secrets
 import socket
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from random import Random
 from typing import Any
@@ -18,6 +18,7 @@ from extender.bootstrap.common import LIMITS, Common, Follow, Limits, candidacy,
 from extender.bootstrap.service import Service
 from extender.cache.cluster import ClusterCache
 from extender.cache.state import UnreadableObjects
+from extender.controllers.owners import said_by
 from extender.convert.clusterfile import ClusterFile, read_cluster
 from extender.kube.calls import DAEMON_SETS, NATIVE_GROUPS, NODES, POD_GROUPS, PODS
 from extender.kube.client import KubeClient, KubeReviews
@@ -163,4 +164,7 @@ def fill(cache: ClusterCache, saved: ClusterFile, *, now_s: float) -> None:
     cache.nodes.replace(saved.nodes)
     cache.pod_groups.replace(saved.pod_groups)
     cache.native_groups.replace(saved.native_groups)
+    for owner in saved.owners:
+        with suppress(Exception):  # what it says is not known then, as in the service
+            cache.gangs.jobs[owner["metadata"]["uid"]] = said_by(owner)
     cache.pods.replace(saved.pods)

@@ -13,7 +13,7 @@ from extender.controllers.events.mistakes import GangFaults, IgnoredNotes, Proba
 from extender.controllers.events.nodes import NetworkAlarms, Overcommits
 from extender.controllers.events.statuses import GroupStatuses, PodConditions
 from extender.controllers.events.waiting import ExpectedStarts, WaitingTimes, WaitReasons
-from extender.controllers.owners import FinishingJobs, OwnerReader
+from extender.controllers.owners import FinishingJobs
 from extender.controllers.removal.losses import Repairs, Repins
 from extender.controllers.removal.preemptions import Preemptions
 from extender.controllers.removal.restarts import Restarts
@@ -53,13 +53,14 @@ class Controllers:
         self.expected = ExpectedStarts(context, common.planner.questions)
         reasons = WaitReasons(context, self.expected)
         self.overcommits, self.alarms = Overcommits(context), NetworkAlarms(context)
-        self.owners, self.waiting_times = OwnerReader(context), WaitingTimes(context)
+        self.owners, self.waiting_times = common.verbs.owners, WaitingTimes(context)
         store, mode = common.started_store, settings.pod_group_status
         self.started = StartedGangsConfigMap(context, store) if store is not None else None
         loops: Sequence[ControlLoop | None] = (
             self.preemptions, self.elastic, repins, self.repairs, restarts, self.waiting_times, self.owners,
-            FinishingJobs(context), GangFaults(context), ProbableMistakes(context, frozenset(settings.scheduler_names)),
-            self.unreadable, self.ignored, GroupStatuses(context, mode) if mode is not StatusMode.OFF else None,
+            FinishingJobs(context), GangFaults(context), self.unreadable, self.ignored,
+            ProbableMistakes(context, frozenset(settings.scheduler_names), self.owners),
+            GroupStatuses(context, mode) if mode is not StatusMode.OFF else None,
             self.expected, reasons, PodConditions(context, reasons, repins, common.rng), self.overcommits, self.alarms,
         )  # fmt: skip
         self.loops: Sequence[ControlLoop] = [loop for loop in loops if loop is not None]

@@ -209,6 +209,7 @@ class Service:
             circumstances=Circumstances(common.context).notes,
             unreadable_objects=controllers.unreadable,
             ignored_notes=controllers.ignored.of_gang,
+            owners=common.verbs.owners,
             expected=controllers.expected,
             started_problem=lambda: controllers.started.problem if controllers.started is not None else "",
             demo=settings.snapshot is not None,

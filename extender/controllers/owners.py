@@ -1,13 +1,14 @@
 """Read what owners of gangs say of them: for the order of the queue, and for explanations.
 
 Why not watch: that would be a watch for each kind of job, cached forever, for numbers that seldom change. Rules: only
-kinds that we may read anyway before a pod is removed; no decision waits. For /v1/explain alone also deadlines, quotas
-and budgets are read: a few reads for each gang, none again within seconds.
+kinds that we may read anyway before a pod is removed; only a plain pod waits for it, and for a moment. For /v1/explain
+alone also deadlines, quotas and budgets are read, and Jobs: a few reads for each gang, none again within seconds.
 """
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Sequence
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from datetime import datetime
 from operator import itemgetter
 from typing import Any, Final
@@ -15,21 +16,25 @@ from urllib.parse import quote
 
 from msgspec.structs import replace
 
+from extender.cache.cluster import needs_node
 from extender.cache.room import RoomForDaemons
 from extender.cache.state import words
 from extender.controllers.context import ControllerContext, ControlLoop
-from extender.controllers.failure_budget import KINDS, Json, controller_of, decoded, desired_pods, runs_left
+from extender.controllers.failure_budget import KINDS, Json, controller_of, decoded, desired_pods, runs_left, value_at
 from extender.controllers.removals import of_this_run, read_forbidding, read_members, read_owner
 from extender.convert.decode import seconds
+from extender.convert.pod import group_of, misplaced
 from extender.errors import ApiError, ApiUnavailableError
 from extender.runtime.slices import Pages, Steps, in_slices
-from scoring import GangKey
+from scoring import GangKey, PodUid
+from scoring.explain.gang import HAS_MADE
 from scoring.explain.words import counted, duration_text, quantity, some
 from scoring.feasibility.quorum import quorum_of
-from scoring.model import Controller, Gang, GangSource, JobSays, Phase, Reason, Resources
+from scoring.model import Controller, Gang, GangSource, GroupRef, JobSays, Phase, Pod, Reason, Resources
 from scoring.model.gang import EXPECTED_DURATION, MOST_S
 from scoring.model.pod import PODS, amount
 from scoring.model.policy import OPTION_CHARS
+from scoring.verbs.plain_pods import SYSTEM_PRIORITY
 
 _log = logging.getLogger(__name__)
 
@@ -37,8 +42,12 @@ PATIENCE_S = 5.0  # A gang that is just being created waits for pods, too
 AGAIN_S = 30.0
 _AT_ONCE = 100  # Owners read in one round: the first seconds of a full cluster are not a storm
 _TOGETHER = 8  # Reads under way at the same time
-_UNREAD_AGAIN_S = 300.0  # After an owner could not be read
+_UNREAD_AGAIN_S = 300.0  # After an owner was read, or could not be
 _WAITS, _RUNS, _REREAD = 0, 1, 2
+_WITH_TEMPLATES: Final = {*KINDS, ("jobset.x-k8s.io", "JobSet")} - {("leaderworkerset.x-k8s.io", "LeaderWorkerSet")}
+_BIND_WAITS_S: Final = 1.0  # At most, until the pod's owner was read
+_MARKED_AGAIN_S: Final = 10.0  # After something misplaced was seen: a person may have corrected it
+_MOST_OWNERS: Final = 4096  # Marked; or waiting for their turn to be read: beyond them a pod starts without
 
 
 class OwnerReader(ControlLoop):
@@ -46,16 +55,25 @@ class OwnerReader(ControlLoop):
 
     Until then a gang has its PodGroup's or its oldest pod's creation, which differs only for jobs that were suspended
     or whose pods were lost (docs/safety.md S14), and two Jobs under one name count as two runs (docs/safety.md S23).
+
+    Plain pods', too, once for all and again while they wait: with labels on the Job instead of its pod template half a
+    gang would start (docs/safety.md S13). Only /bind waits for it, for a moment; what cannot be read keeps no pod.
     """
 
     leads_only = False
 
-    def __init__(self, context: ControllerContext) -> None:
+    def __init__(self, context: ControllerContext, wake: Callable[[Iterable[PodUid]], None]) -> None:
         super().__init__(context)
+        self._wake, self._turns, self._works = wake, asyncio.Semaphore(_TOGETHER), context.background("owners of pods")
         self._not_before_s: dict[str, float] = {}  # owner's uid → when it may be asked for again
-        self._seen: dict[GangKey, tuple[Gang, dict[str, Controller], int | None]] = {}
-        """gang → as it was at the last look, its owners that can be read by uid, and its turn"""
+        self._seen: dict[GangKey, tuple[Gang, dict[str, Pod], int | None]] = {}
+        """gang → as it was at the last look, a pod of each owner that can be read, and its turn"""
         self._left = True  # Whether there may be owners of waiting gangs that the last look has not read
+        self._answers: dict[str, JobSays] = {}  # by owner's uid, not in the cache yet
+        self._reads: dict[str, asyncio.Task[None]] = {}  # Of plain pods' owners
+        self._refused: dict[PodUid, None] = {}
+        self.marked: dict[str, tuple[GroupRef, Pod]] = {}
+        """uid of a pod's owner → what is misplaced on it, or on what is above it; a pod that has that for its owner"""
 
     async def first_look(self) -> None:
         """Read all there are, before the first plan: so the order after a restart is the one before it."""
@@ -63,75 +81,124 @@ class OwnerReader(ControlLoop):
             await self.reconcile()
 
     async def reconcile(self) -> None:
-        """Read owners that are new."""
-        wanted, answers = await in_slices(self._wanted()), dict[str, JobSays]()
-        for begin in range(0, len(wanted), _TOGETHER):
-            together = wanted[begin : begin + _TOGETHER]
-            read = await asyncio.gather(*(self._read(namespace, owner) for namespace, owner in together))
-            answers |= {owner.uid: says for (_, owner), says in zip(together, read, strict=True) if says is not None}
-        if answers:
-            self.context.cache.set_owners(answers)
+        """Read owners that are new, and those for which plain pods wait; wake those that need not wait."""
+        pods = [pod for uid in self._refused if (pod := self.context.cache.pod(uid)) is not None and needs_node(pod)]
+        self._refused = {pod.uid: None for pod in pods if self.holds(pod, asked=True)}
+        self._wake([pod.uid for pod in pods if pod.uid not in self._refused])
+        await asyncio.gather(*(self._read(pod, pod.owner) for pod in await in_slices(self._wanted()) if pod.owner))
+        if self._answers:
+            self.context.cache.set_owners(self._answers)
+            self._answers = {}
 
-    def _wanted(self) -> Steps[list[tuple[str, Controller]]]:
-        """Namespace and owner of gangs that wait, then of those that run, the oldest first."""
+    def holds(self, pod: Pod, *, asked: bool = False) -> bool:
+        """Whether a plain pod waits for a person; `asked` by kube-scheduler it is woken after that. Cost: look-ups."""
+        if asked:
+            self._read_of(pod)
+        ref, _ = self.marked.get(pod.owner.uid if pod.owner is not None else "", (None, None))
+        if ref is None or pod.priority >= SYSTEM_PRIORITY or self.context.cache.pod(pod.uid) is None:
+            return False
+        sized = None if ref.source is GangSource.LABELS else self.context.cache.pod_groups.by_key.get(ref.key)
+        held = (sized.min_member if sized is not None else ref.min_available or 0) > 1
+        if held and asked:
+            self._refused[pod.uid] = None
+        return held
+
+    async def settled(self, pod: Pod) -> bool:
+        """Whether a plain pod waits for a person, once its owner was read, or after a moment."""
+        if (read := self._read_of(pod)) is not None:
+            await asyncio.wait([read], timeout=_BIND_WAITS_S)
+        return self.holds(pod)
+
+    def about(self, key: GangKey, pods: Sequence[Pod]) -> tuple[str, ...]:
+        """What is misplaced on the owners of these pods, or on one that names this gang. Cost: O(owners)."""
+        uids = {pod.owner.uid for pod in pods if pod.owner is not None}
+        texts = [ref.problem or "" for uid, (ref, _) in self.marked.items() if uid in uids or ref.key == key]
+        waits = ["they wait for that, not to start one by one"] if any(map(self.holds, pods)) else []
+        return (*dict.fromkeys(texts), *waits)
+
+    def _wanted(self) -> Steps[list[Pod]]:
+        """A pod of each owner of gangs that wait, then of those that run, the oldest first."""
         now_s = self.context.clock.monotonic_s()
         before, self._seen = self._seen, {}
         for gang in self.context.cache.snapshot().gangs.values():
             if gang.own and gang.source is not GangSource.NATIVE:
                 last = before.get(gang.key)
                 if last is None or last[0] is not gang:
-                    owners = (pod.owner for pod in (*gang.members, *gang.later) if pod.owner is not None)
+                    owners = [(pod.owner, pod) for pod in (*gang.members, *gang.later) if pod.owner is not None]
                     turn = _RUNS if any(not pod.terminal for pod in gang.placed) else None
                     turn = _WAITS if gang.pending or gang.later else turn
-                    last = gang, {owner.uid: owner for owner in owners if owner.group_kind in KINDS}, turn
+                    last = gang, {owner.uid: pod for owner, pod in owners if owner.group_kind in KINDS}, turn
                 self._seen[gang.key] = last
             yield
         yield
-        there = {uid for _, owners, _ in self._seen.values() for uid in owners}
-        self.context.cache.gangs.keep_jobs(there)
+        self.context.cache.gangs.keep_jobs({uid for _, owners, _ in self._seen.values() for uid in owners})
         yield
-        self._not_before_s = {uid: at_s for uid, at_s in self._not_before_s.items() if uid in there and at_s > now_s}
+        self._not_before_s = {uid: at_s for uid, at_s in self._not_before_s.items() if at_s > now_s}
         yield
         jobs = self.context.cache.gangs.jobs
         wanted = [
-            (turn if uid not in jobs else _REREAD, gang.created_s, gang.key, uid, owner)
+            (turn if uid not in jobs else _REREAD, gang.created_s, gang.key, uid, pod)
             for gang, owners, turn in self._seen.values()
-            for uid, owner in (owners.items() if turn is not None else ())
+            for uid, pod in (owners.items() if turn is not None else ())
             if uid not in self._not_before_s and (uid not in jobs or (gang.problem and gang.makes))
         ]
         wanted.sort(key=itemgetter(0, 1, 2, 3))
         self._left = sum(turn == _WAITS for turn, *_ in wanted) > _AT_ONCE
-        return [(key.partition("/")[0], owner) for *_, key, _, owner in wanted[:_AT_ONCE]]
+        return [pod for *_, pod in wanted[:_AT_ONCE]]
 
-    async def _read(self, namespace: str, owner: Controller) -> JobSays | None:
-        """What the owner says, if that very object can be read."""
-        self._not_before_s[owner.uid] = self.context.clock.monotonic_s() + _UNREAD_AGAIN_S
-        try:
-            content = await read_owner(self.context.api, namespace, owner)
-            if content is None:
-                return None  # the pods of this one are about to go
-            text, above = content.get("metadata", {}).get("creationTimestamp"), controller_of(content)
-            created_s = seconds(datetime.fromisoformat(text)) if text else None
-            count, series = desired_pods(content), above is not None and above.kind == "CronJob"
-            wanted, makes = None if series else count, count if above is None or series else None
-            return replace(said_length(content), created_s=created_s, wanted=wanted, makes=makes)
-        except Exception as error:  # noqa: BLE001 - a tenant's object: docs/safety.md S21
-            _log.info("owner %s %s/%s was not read: %r", owner.kind, namespace, owner.name, error)
+    def _read_of(self, pod: Pod) -> asyncio.Task[None] | None:
+        """The read of a plain pod's owner that is under way, or begins now; `None`: it needs none."""
+        owner = pod.owner
+        if owner is None or owner.group_kind not in _WITH_TEMPLATES or not self.context.cache.is_own(pod):
             return None
+        due = self._not_before_s.get(owner.uid, 0.0) <= self.context.clock.monotonic_s()
+        if due and owner.uid not in self._reads and len(self._reads) < _MOST_OWNERS:
+            self._reads[owner.uid] = self._works.start(self._read(pod, owner), f"read {owner.kind} of a pod")
+        return self._reads.get(owner.uid)
+
+    async def _read(self, pod: Pod, owner: Controller) -> None:
+        """Note what the pod's owner says, if that very object can be read, and what is misplaced on it."""
+        mark = self.marked.get(owner.uid)
+        try:
+            async with self._turns, asyncio.timeout(TIMEOUT_S if pod.group is None else None):
+                content = await read_owner(self.context.api, pod.namespace, owner) or {}
+                above = controller_of(content)
+                if content and pod.group is not None:  # else the pods of this one are about to go
+                    self._answers[owner.uid] = said_by(content)
+                elif above is not None and above.group_kind in _WITH_TEMPLATES and misplaced(owner, content) is None:
+                    pod = replace(pod, owner=above)  # a Job's JobSet
+                    content = await read_owner(self.context.api, pod.namespace, above) or {}
+            ref = misplaced(pod.owner or owner, content)
+            mark = (ref, pod) if ref is not None else None
+        except Exception as error:  # noqa: BLE001 - a tenant's object: docs/safety.md S21
+            _log.info("owner %s %s/%s was not read: %r", owner.kind, pod.namespace, owner.name, error)
+            mark = mark if isinstance(error, ApiUnavailableError | TimeoutError) else None
+        self.marked.pop(owner.uid, None)
+        if mark is not None:
+            self.marked[owner.uid] = mark
+        if len(self.marked) > _MOST_OWNERS:
+            self.marked.pop(next(iter(self.marked)))
+        again_s = max(_MARKED_AGAIN_S, len(self.marked) / _TOGETHER) if mark is not None else _UNREAD_AGAIN_S
+        self._not_before_s[owner.uid] = self.context.clock.monotonic_s() + again_s
+        self._reads.pop(owner.uid, None)
 
 
-def said_length(owner: Json) -> JobSays:
-    """What an owner itself says of its length: its annotation and its deadline.
+def said_by(owner: Json) -> JobSays:
+    """What an owner itself says of its age, length (its annotation and its deadline) and pods.
 
-    Why beside its pods: people write on the object that they submit. What is no text or number is ignored.
+    Why beside its pods: people write on the object that they submit. A length that is no text or number is ignored.
 
-    >>> said_length({"metadata": {"annotations": {"netgang.io/expected-duration": "90m"}}})
+    >>> said_by({"metadata": {"annotations": {"netgang.io/expected-duration": "90m"}}})
     JobSays(expected='90m', limit_s=None, created_s=None, wanted=None, makes=None)
     """
-    text = ((owner.get("metadata") or {}).get("annotations") or {}).get(f"netgang.io/{EXPECTED_DURATION}")
-    expected, limit = text[: OPTION_CHARS + 1] if isinstance(text, str) else "", _deadline_s(owner)
+    meta, above, limit = owner.get("metadata") or {}, controller_of(owner), _deadline_s(owner)
+    text = (meta.get("annotations") or {}).get(f"netgang.io/{EXPECTED_DURATION}")
+    expected = text[: OPTION_CHARS + 1] if isinstance(text, str) else ""
     limit_s = float(min(limit, MOST_S)) if isinstance(limit, int | float) and limit >= 1 else None
-    return JobSays(expected, limit_s)
+    created_s = seconds(datetime.fromisoformat(text)) if (text := meta.get("creationTimestamp")) else None
+    count, series = desired_pods(owner), above is not None and above.kind == "CronJob"
+    makes = count if above is None or series else None
+    return JobSays(expected, limit_s, created_s, None if series else count, makes)
 
 
 def _deadline_s(owner: Json) -> Any:
@@ -202,7 +269,7 @@ class Circumstances:
             return read[2]
         reads = [_limited(self._deadlines(gang), "active deadline")]
         if quorum_of(gang).incomplete:
-            reads.append(_limited(self._quotas(gang), "ResourceQuotas"))
+            reads += [_limited(self._quotas(gang), "ResourceQuotas"), _limited(self._lacking(gang), "Jobs")]
         if gang.placed:
             reads.append(_limited(self._budgets(gang), "disruption budgets"))
         notes = tuple(note for part in await asyncio.gather(*reads) for note in part)
@@ -222,6 +289,19 @@ class Circumstances:
         quotas = Pages(self._api).items(f"/api/v1/namespaces/{quote(gang.key.partition('/')[0])}/resourcequotas")
         notes = [note async for raw in quotas for note in quota_notes(decoded(raw), like)]
         return notes[:_MOST_NOTES]
+
+    async def _lacking(self, gang: Gang) -> Sequence[str]:
+        """Jobs of the gang that have fewer pods than they are to make: one that was refused all is no pod's owner."""
+        namespace, notes = gang.key.partition("/")[0], list[str]()
+        there = Counter(pod.owner.uid for pod in gang.members if pod.owner is not None)
+        async for raw in Pages(self._api).items(f"/apis/batch/v1/namespaces/{quote(namespace)}/jobs"):
+            job = decoded(raw)
+            meta, template = job["metadata"], value_at(job, ("spec", "template", "metadata")) or {}
+            group = group_of(namespace, template.get("labels") or {}, template.get("annotations") or {})
+            count = 0 if value_at(job, ("spec", "suspend")) else desired_pods(job) or 0
+            if group is not None and group.key == gang.key and (exist := there[meta["uid"]]) < count:
+                notes.append(f"Job {meta['name']}{HAS_MADE}{exist} of {counted(count, 'pod')}")
+        return notes[:_OWNERS]
 
     async def _budgets(self, gang: Gang) -> Sequence[str]:
         members = of_this_run(gang, await read_members(self._api, gang.key, gang.source))

@@ -90,7 +90,8 @@ class Happening(StrEnum):
     What the gang's pods say of it cannot be used; says what to change."""
     MISTAKE = "ProbableMistake", "Read"
     """On a pod, and on the job. An annotation is not understood, so the default is used; or is one that only netgang
-    writes; or a label, annotation or schedulerName is probably misspelt. Says what is accepted or may be meant."""
+    writes; or a label, annotation or schedulerName is probably misspelt, or not in the pod template. Says what
+    is accepted or may be meant."""
     UNREADABLE = "Unreadable", "Read"
     """On any object that netgang follows. It cannot be read, so it is left out as if it were not there; says what is
     wrong with it."""

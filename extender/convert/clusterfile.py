@@ -1,10 +1,11 @@
-"""Read a cluster from a file: what `kubectl get nodes,pods,podgroups -A -o json` prints.
+"""Read a cluster from a file: what `kubectl get nodes,pods,podgroups,jobs -A -o json` prints.
 
 Rule: an object that cannot be read is an error that names it; kinds that do not decide anything are skipped.
 """
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -25,6 +26,7 @@ class ClusterFile(msgspec.Struct, frozen=True):
     native_groups: list[PodGroup] = []  # Kubernetes' own
     pods_json: dict[str, bytes] = {}  # namespace/name → the pod's JSON
     daemon_sets: list[DaemonSet] = []
+    owners: list[dict[str, Any]] = []  # Jobs and sets of all kinds: what they say of gangs counts as in the service
 
 
 class _TypeOf(msgspec.Struct):
@@ -76,6 +78,8 @@ def parse_cluster(body: bytes, *, name: str, zone_label: str) -> ClusterFile:
                     (cluster.native_groups if native else cluster.pod_groups).append(pod_group_from_json(item))
                 case "DaemonSet":
                     cluster.daemon_sets.append(daemon_set_from_json(item))
+                case kind if kind.endswith(("Job", "Set")):
+                    cluster.owners.append(msgspec.json.decode(item))
                 case _:
                     pass
         except ValueError as error:

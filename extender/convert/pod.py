@@ -19,7 +19,7 @@ Budget: 20 µs for a pod of 4 KB. Rules:
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from sys import intern
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -259,6 +259,32 @@ def _slip(form: str, key: str, keys: frozenset[str]) -> str:
     return f"{form} {key}: did you mean {names[like]} {meant}/{like}?" if like is not None else ""
 
 
+_OF_OWNERS: Final = {OWN_PREFIX + name for name in ("min-workers", "max-workers", "scaling", "expected-duration")}
+_GROUPS: Final = {*_LABELS, *NAME_ANNOTATIONS, *MIN_MEMBER_ANNOTATIONS}
+_OF_PODS: Final = {"labels": _LABELS, "annotations": _ANNOTATIONS - _OF_OWNERS - _NOTES}
+
+
+def misplaced(owner: Controller, content: Mapping[str, Any]) -> GroupRef | None:
+    """What is on the object instead of in its pod templates, as `problem`; and the gang, if no template names one."""
+    meta, spec = content.get("metadata") or {}, content.get("spec") or {}
+    roles: Mapping[str, Any] = next((spec[name] or {} for name in spec if name.endswith("ReplicaSpecs")), {})
+    jobs = [(job.get("template") or {}).get("spec") or {} for job in spec.get("replicatedJobs") or ()]
+    pods = [(maker.get("template") or {}).get("metadata") or {} for maker in (spec, *roles.values(), *jobs)]
+    have = {key for of_pod in pods for part in _OF_PODS for key in of_pod.get(part) or ()}
+    where = f"spec.{'' if 'template' in spec else '….'}template.metadata"
+    words = "; ".join(
+        f"{owner.kind} {owner.name} has {part} {', '.join(keys[:_MOST_NAMED])}, which netgang reads of pods: move the "
+        f"{part} to {where}.{part}{'' if owner.group_kind[0] == 'apps' else f', and create the {owner.kind} again'}"
+        for part, ours in _OF_PODS.items()
+        if (keys := sorted(ours.intersection(meta.get(part) or ()) - have))
+    )
+    labels, annotations = meta.get("labels") or {}, meta.get("annotations") or {}
+    group = group_of(meta["namespace"], labels, annotations) if words and have.isdisjoint(_GROUPS) else None
+    ref = group or GroupRef(GangKey(""), GangSource.LABELS)
+    least = ref.min_available or (whole_number(labels.get(MIN_AVAILABLE_LABEL)) if group else None)
+    return GroupRef(ref.key, ref.source, least, words) if words else None
+
+
 PREEMPTS_OPTION = NoteKind.PREEMPTS.removeprefix(OWN_PREFIX)  # Has a note's content, only if the note is ours
 _PHASES = {phase.value: phase for phase in Phase}  # `status.phase` → phase
 _NOTHING: dict[str, str] = {}
@@ -310,7 +336,7 @@ def pod_from_json(raw: bytes | msgspec.Raw, *, notes: NoteReader = NO_NOTES) -> 
     if note := noted.get(NoteKind.PREEMPTS):
         options = tuple(sorted((*options, (PREEMPTS_OPTION, note))))
     owner = next((ref for ref in owners if ref.controller), _NO_OWNER)
-    texts = owner.api_version, owner.kind, owner.name, owner.uid
+    texts, of_use = (owner.api_version, owner.kind, owner.name, owner.uid), group or mistakes or not spec.node_name
     daemon = owner.kind == "DaemonSet" and owner.api_version.partition("/")[0] == "apps"
     scheduled, waits, bound = _NOT_TRIED, False, None
     limit_s = spec.active_deadline_seconds  # The API server takes none below 1
@@ -348,7 +374,7 @@ def pod_from_json(raw: bytes | msgspec.Raw, *, notes: NoteReader = NO_NOTES) -> 
         told=intern(AdmittedCondition(told.status, told.reason or "").key) if told and of_our_making else "",
         group=group,
         job=job,
-        owner=shared(Controller(*texts)) if (group or mistakes) and 0 < max(map(len, texts)) <= NAME_CHARS else None,
+        owner=shared(Controller(*texts)) if of_use and 0 < max(map(len, texts)) <= NAME_CHARS else None,
         daemon=intern(f"{namespace}/{texts[3]}") if daemon and len(texts[3]) <= NAME_CHARS else "",
         run=run_of(labels, owners) if group is not None else None,
         index=index,

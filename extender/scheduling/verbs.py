@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from extender.cache.cluster import ClusterCache
 from extender.controllers.context import ControllerContext
+from extender.controllers.owners import OwnerReader
 from extender.convert import node_from_json, pod_from_json
 from extender.convert.wire import BindArgs, Failed, FilterAnswer, FilterArgs, Passed, Refused
 from extender.errors import BadRequestError
@@ -58,6 +59,7 @@ class Verbs:
     def __post_init__(self) -> None:
         cache, clock, planner = self.context.cache, self.context.clock, self.planner
         self.plain, self._native = PlainPods(cache, planner, clock), NativeZones(planner)
+        self.owners = OwnerReader(self.context, self.binds.wakes.add)
         self._catch_up = CatchUp(cache, clock, planner.change)
         ttl_s = planner.policy.exclusion_ttl_s
         self._learning = Learning(cache, clock, ttl_s=ttl_s, sees_all_nodes=self.sees_all_nodes)
@@ -142,6 +144,8 @@ class Verbs:
         native = pod.group is not None and pod.group.source is GangSource.NATIVE  # kube-scheduler itself gangs these
         if own and pod.group is not None and not native:  # if we do not know the gang, the watch brings it in a moment
             answer = self._filter_member(args, pod, gang) if gang else self._refuse(args, pod, Reason.UNKNOWN_POD)
+        elif own and not native and self.owners.holds(pod, asked=not args.debug):
+            answer = self._refuse(args, pod, Reason.INVALID_GROUP)
         else:
             answer = self._pass_plain(args, pod, gang if own else None)
         reason = "" if isinstance(answer, Passed) else answer.reason if isinstance(answer, Refused) else answer.error
@@ -182,6 +186,8 @@ class Verbs:
         if pod.node is not None:
             return None if pod.node == args.node else Reason.POD_CHANGED
         gang, binding = self.context.cache.gang_of(pod.uid), Binding(pod.namespace, pod.name, pod.uid, args.node)
+        if gang is None and await self.owners.settled(pod):
+            return Reason.INVALID_GROUP
         if gang is None or gang.source is GangSource.NATIVE:
             await self._catch_up.at_bind(lambda: not self.plain.lags(pod, (args.node,)))
             with self.plain.binding(pod, args.node) as may_go:

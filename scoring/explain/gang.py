@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from scoring import GangKey, NodeName, PodUid
 from scoring.explain.node_causes import committed, constrained, helpful, node_cause, would_start
 from scoring.explain.queue_report import PlaceInQueue, leaving, place_of, zones_text
-from scoring.explain.words import counted, gangs_seen_from, shown, some, two_runs
+from scoring.explain.words import counted, gangs_seen_from, shown, some, two_runs, zone_text
 from scoring.explain.zones import GangNetwork, ZoneVerdict, gang_network, verdicts
 from scoring.model import GATE, Gang, HostPort, NodeTable, Pod, Policy, Reason, Snapshot
 from scoring.model.pod import DEVICE_CLAIMS
@@ -34,6 +34,7 @@ from scoring.score.zone_distance import near_problem
 _GANGS_NAMED: Final = 2
 _MOST_WORDS: Final = 3  # Different refusals of kube-scheduler that are shown
 _WANTS_NODES: Final = WANTS_ROOM | {Reason.FILTERED, Reason.IMPOSSIBLE, Reason.RESERVED, Reason.SPILL_WAIT}
+HAS_MADE: Final = " has made "  # In a note on an owner that lacks pods, after its kind and name
 _DETAIL_CHARS: Final = 400
 _WORDS_CHARS: Final = 300  # Of kube-scheduler's message
 _SPREADS: Final = ("podAntiAffinity", "topologySpreadConstraints")
@@ -244,8 +245,8 @@ def cause_of(
         return WaitingCause(camel_case(Reason.OTHER_RUN), f"{two_runs(ask.gang)}.") if later else None
     reason, detail = waiting.reason, waiting.detail[:_DETAIL_CHARS]
     match reason:
-        case Reason.INCOMPLETE:
-            return _incomplete(run, ask, notes)
+        case Reason.INCOMPLETE | Reason.INVALID_GROUP if reason is Reason.INCOMPLETE or HAS_MADE in "".join(notes):
+            return _incomplete(run, ask, notes)  # of an invalid one another job makes the rest
         case Reason.FILTERED | Reason.UNCOUNTED | Reason.BACKING_OFF:
             unrefused = replace(run.snapshot, exclusions={})
             if reason is Reason.UNCOUNTED and not would_start(run, ask.gang, empty=False, snapshot=unrefused):
@@ -265,6 +266,8 @@ def cause_of(
                 return _no_room(run, ask, turn, cause, reason, detail) if cause.reason == CauseReason.NO_ROOM else cause
             if reason is not Reason.RESERVED:
                 return _behind(turn)
+        case Reason.SURPLUS if ask.more:
+            return _surplus(run, ask)
         case _:
             pass
     text = reason.removeprefix("netgang: ")
@@ -299,6 +302,17 @@ def _behind(turn: PlaceInQueue) -> WaitingCause:
     return WaitingCause(CauseReason.NO_ROOM, "There is room for each of its pods, but not for all of them at once.")
 
 
+def _surplus(run: Run, ask: GangDemand) -> WaitingCause:
+    """Where members beyond the minimum must go, and which other zones have room that they may not have."""
+    allowed, waiting = run.view.candidate_zones(ask), sum(len(pods) for _, pods in ask.more)
+    room = zip(run.zones, run.capacity.zone_counts(ask.more[0][0]).tolist(), strict=True)
+    others = [zone_text(zone) for zone, count in room if count and zone not in allowed]
+    text = f"The minimum runs, and {some(map(zone_text, allowed))} has no room for {counted(waiting, 'pod')} beyond it."
+    if others:
+        text += f" There is room in {some(others)}, and the gang stays where its members are."
+    return WaitingCause(camel_case(Reason.SURPLUS), text)
+
+
 def _incomplete(run: Run, ask: GangDemand, notes: Sequence[str]) -> WaitingCause:
     """Missing pods first; then foreign gates, then claims; `notes` may name a quota."""
     gang, unable = ask.gang, ask.unable
@@ -315,6 +329,8 @@ def _incomplete(run: Run, ask: GangDemand, notes: Sequence[str]) -> WaitingCause
         more = f", {counted(leaving, 'pod')} of it still being deleted" if leaving else ""
         owner = next((pod.owner for pod in gang.members if pod.owner is not None), None)
         maker = f"{owner.kind} {owner.name}" if owner is not None else "the job"
+        if lacks := next((note for note in notes if HAS_MADE in note), ""):
+            more, maker = f"{more}, and {lacks}", lacks.partition(HAS_MADE)[0]
         why = f"See why {maker} has not made them (kubectl describe: quota, admission)"
         text = f"{exist}{more}; {missing} more must exist before it starts. {why}."
         return WaitingCause(CauseReason.PODS_MISSING, text, helpful(run, gang, empty=True))

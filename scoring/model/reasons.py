@@ -72,9 +72,9 @@ class Reason(StrEnum):
     Correct the annotation, or label the nodes; `netgang doctor` says which are without."""
     INVALID_GROUP = "netgang: the gang's labels or pod templates are missing, bad or contradict each other"
     """What its pods say about their gang cannot be used, they differ in `schedulerName` or priority, or its job makes
-    fewer pods than its minimum.
+    too few pods, or has their labels itself.
 
-    The Event GangInvalid, or `netgang explain`, names the field and what it should be."""
+    Events GangInvalid and ProbableMistake, or `netgang explain`, name the field and what it should be."""
     # The pod may not go to this node, or to none of the nodes asked.
     OTHER_NODE_PLANNED = "netgang: another node is planned for this pod"
     """It is not the node that the plan has for the pod, or that the pod is on.

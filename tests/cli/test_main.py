@@ -115,6 +115,21 @@ def test_owners_in_a_file_want_the_pods_that_are_there(tmp_path: Path, kind: str
     assert as_json("plan", written(tmp_path, node_json("n1"), *pods))["admitted"]
 
 
+@pytest.mark.parametrize(("parallelism", "starts"), [(2, True), (4, False)])
+def test_jobs_of_the_file_count_as_in_the_service(parallelism: int, starts: bool, tmp_path: Path) -> None:
+    """Two pods of each of two Jobs are one gang of four, unless each Job will have four by itself."""
+    jobs, pods = list[Any](), list[Any]()
+    for name in ("j1", "j2"):
+        about = {"kind": "Job", "apiVersion": "batch/v1", "metadata": {"name": name, "uid": name}}
+        jobs.append({**about, "spec": {"parallelism": parallelism, "completions": parallelism}})
+        owner = {"kind": "Job", "apiVersion": "batch/v1", "name": name, "uid": name, "controller": True}
+        for number in "01":
+            pods.append(pod_json(f"{name}-{number}", gang="rl", size=4, owner=owner))
+            pods[-1]["metadata"]["labels"]["batch.kubernetes.io/job-name"] = name
+    path = written(tmp_path, node_json("n1"), *jobs, *pods, {"kind": "CronJob", "metadata": {}})
+    assert bool(as_json("plan", path)["admitted"]) is starts
+
+
 @pytest.mark.parametrize("moment", ["tomorrow", "nan", "inf", "-1e400", "2026-13-01T00:00:00Z", ""])
 def test_a_moment_that_is_none_is_refused(cluster: Path, moment: str) -> None:
     said = refused("plan", cluster, "--now", moment)

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from extender.cache.cluster import ClusterCache
 from extender.controllers.failure_budget import budget, decoded, forbidding
-from extender.controllers.owners import quota_notes, said_length
+from extender.controllers.owners import quota_notes, said_by
 from extender.convert import daemon_set_from_json, pod_from_json, pod_group_from_json
 from scoring.feasibility.filters import ANY_IP, allowed_nodes
 from scoring.model import Constraints, Gang, HostPort, NodeSelectorTerm, Policy, Requirement, Taint, Toleration
@@ -131,7 +131,7 @@ def test_no_step_of_the_loop_is_a_tenants() -> None:
         large = {"podFailurePolicy": rules, "template": template}
         owner = step(f"{kind}: read", partial(decoded, raw(kind, 0, apiVersion=api, spec=large)))
         step(f"{kind}: asked", partial(budget, owner, members[:1]))
-        step(f"{kind}: its length", partial(said_length, owner))
+        step(f"{kind}: its length", partial(said_by, owner))
     gc.enable()
     factor = max(reference_s() / REFERENCE_S, 1.0)
     assert {what: took_s for what, took_s in worst.items() if took_s > STEP_S * factor} == {}, (factor, worst)

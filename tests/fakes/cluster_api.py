@@ -27,7 +27,7 @@ from tests.fakes.text_store import FakeTextStore
 _STATUS_FIELDS = frozenset({"phase", "running", "succeeded", "failed", "occupiedBy", "scheduleStartTime"})
 """What the PodGroup's definition keeps of a status; the rest is dropped without a word"""
 
-_OWNERS = {kind: resource for (_, kind), resource in calls.OWNERS.items()}
+_OWNERS = {kind: resource for (_, kind), resource in {**calls.OWNERS, **calls.PATCHED}.items()}
 _RESOURCES = _OWNERS | {
     "Pod": calls.PODS, "Node": calls.NODES, "PodGroup": calls.POD_GROUPS, "Event": calls.EVENTS,
     "PodDisruptionBudget": calls.BUDGETS, "ResourceQuota": calls.QUOTAS, "DaemonSet": calls.DAEMON_SETS,

@@ -17,6 +17,7 @@ import msgspec
 
 from extender.cache.state import Unreadable, UnreadableObjects
 from extender.controllers.context import ControllerContext, ControlLoop
+from extender.controllers.owners import OwnerReader
 from extender.controllers.recorder import Happening, Subject, owner_subject, pod_subject
 from extender.runtime.slices import Steps
 from extender.signed_notes import Bearer, Flaw, NoteKind
@@ -101,11 +102,11 @@ def _pods_about(gang: Gang, what: Happening, is_own: Callable[[Pod], bool]) -> S
 
 
 class ProbableMistakes(ControlLoop):
-    """Misspelt keys, and names of schedulers that place no pods: one Event on the owner and one on a pod of it."""
+    """Misspelt or misplaced keys, schedulers that place no pods: one Event on the owner and one on a pod of it."""
 
-    def __init__(self, context: ControllerContext, scheduler_names: frozenset[str]) -> None:
+    def __init__(self, context: ControllerContext, scheduler_names: frozenset[str], owners: OwnerReader) -> None:
         super().__init__(context)
-        self._scheduler_names = scheduler_names
+        self._scheduler_names, self._owners = scheduler_names, owners
         self._posted: OrderedDict[tuple[str, str], None] = OrderedDict()  # (uid, sentence)
         self._placing: frozenset[str] = frozenset()  # Schedulers that have placed a pod which still exists
         self._placing_until_s = 0.0
@@ -116,6 +117,10 @@ class ProbableMistakes(ControlLoop):
         for uid in tuple(cache.pods.misspelt):
             pod = cache.pod(uid)
             if pod is not None and not pod.terminal and self._post(pod, "; ".join(pod.misspelt)):
+                return
+            yield
+        for ref, pod in tuple(self._owners.marked.values()):
+            if self._post(pod, ref.problem or ""):
                 return
             yield
         yield

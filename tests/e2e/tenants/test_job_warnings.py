@@ -142,6 +142,8 @@ WRONG: dict[str, tuple[Make, tuple[str, ...]]] = {  # job or pod → words of th
         batch(metadata={"labels": labels(4)}, pod={}), ("The job itself has label", "pod template")),
     "a gang's labels on a TrainJob": (
         train_job(metadata={"labels": labels(4)}), ("The job itself has label", "pod template")),
+    "a gang's annotation on a Job": (
+        batch(metadata={"annotations": {"scheduling.k8s.io/group-name": "NAME"}}, pod={}), ("group-name", "of pods")),
     "zones on a PyTorchJob": (
         training(policy=LEAST, metadata={"annotations": ZONES}), ("annotation netgang.io/zones", "of pods")),
     "a JobSet of which one role names netgang": (

@@ -98,7 +98,7 @@ async def test_an_owner_is_read_once(
     api.add({**BATCH, "metadata": {"name": "j", "uid": "u", "creationTimestamp": at(OLD_S)}})
     if error is not None:
         api.fail_next("get_object", error, times=100)
-    ages = OwnerReader(context_over(api, cache, LoopClock()))
+    ages = OwnerReader(context_over(api, cache, LoopClock()), wake=lambda _: None)
     for number in range(240):
         await ages.reconcile()
         await asyncio.sleep(1.0)
@@ -187,6 +187,23 @@ async def test_a_quota_that_is_full() -> None:
         assert told == ["ResourceQuota team leaves 500m of requests.cpu, and a member asks for 1"]
 
 
+@pytest.mark.parametrize("made", [0, 1])
+async def test_the_job_that_lacks_pods_is_named(made: int) -> None:
+    """Not the first: a LimitRange refuses those of `workers`, and no pod says that there is such a Job."""
+    template = {"metadata": {"labels": pod_json("x", gang="g", size=3)["metadata"]["labels"]}}
+    async with running(node_json("n1")) as world:
+        for name, size, there in (("chief", 1, 1), ("workers", 2, made), ("others", 2, 0)):
+            labels = template if name != "others" else {}
+            owner = world.owner(name, spec={"parallelism": size, "template": labels})
+            for number in range(there):
+                world.pod(f"{name}-{number}", gang="g", size=3, owner=owner, annotations={"netgang.io/role": name[:6]})
+        await world.settle(10.0)
+        cause = (await world.get("/v1/explain/default/g")).json()["cause"]
+        assert f"{1 + made} of 3 pods exist, and Job workers has made {made} of 2 pods" in cause["message"]
+        assert "See why Job workers has not made them" in cause["suggestion"]
+        world.delete("chief-0", *[f"workers-{number}" for number in range(made)])
+
+
 async def test_a_budget_that_blocks_repair() -> None:
     async with training(size=2, of=2, nodeName="n1") as world:
         budget(world, "keep", 1, app="g")
@@ -226,7 +243,7 @@ async def test_what_was_read_is_believed_for_seconds() -> None:
         assert world.api.calls["list"] == calls
         await world.settle(11.0)
         await notes(world, asking)
-        assert world.api.calls["list"] == calls + 1
+        assert world.api.calls["list"] == calls + 2  # quotas and Jobs
 
 
 async def test_explain_says_it() -> None:

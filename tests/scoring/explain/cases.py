@@ -239,8 +239,11 @@ CASES: dict[str, Case] = {
         gang("g", 1, cpu="8"), row(2), [BIG], [pod("late", cpu="8", node="a1")], rest={"claims": {BIG.key: LEFT}}),
     "an earlier run has not ended": Case("OtherRun",
         ("the pods of new wait until its pods have ended", "a gang name of its own"), NEXT_RUN, row(1)),
-    "pods beyond the minimum": Case("Surplus", ("The gang runs, no room for members beyond min-available",),
+    "pods beyond the minimum": Case("Surplus", ("The minimum runs, and zone a has no room for 1 pod beyond it.",),
         gang("g", members=[bound(pod("g-0", gang="g", cpu="8"), "a0"), pod("g-1", gang="g")], min_member=1), row(1)),
+    "pods beyond the minimum, another zone has room": Case("Surplus", ("There is room in zone b, and the gang stays",),
+        gang("g", members=[bound(pod("g-0", gang="g", cpu="8"), "a0"), pod("g-1", gang="g")], min_member=1),
+        [*row(1), *row(1, zone="b")]),
 }  # fmt: skip
 
 

@@ -61,7 +61,8 @@ LOSSES = {  # case: (the gang after it, how its nodes are, cause, whether its po
     "removed": (of(*LEFT), {}, REMOVED, False, COMES),
     "removed, its successor waits": (of(*LEFT, worker(2, take=1, at_s=50.0)), {}, REMOVED, False, TAKES),
     "removed, its successor runs": (of(*LEFT, worker(2, "n4", take=1, at_s=50.0)), {}, REMOVED, False, ""),
-    "being deleted": (of(*LEFT, worker(2, "n2", deleting=True)), {}, REMOVED, True, BACK),
+    "being deleted": (of(*LEFT, worker(2, "n2", deleting=True)), {}, REMOVED, True, "Pod w2 on node n2 still ends."),
+    "being deleted on a silent node": (of(*LEFT, worker(2, "n2", deleting=True)), {"lost": N2}, REMOVED, True, BACK),
     "rejected by the kubelet": (of(*LEFT, worker(2, "n2", phase=Phase.FAILED)), {}, FAILED, False, COMES),
     "its node is deleted": (WHOLE, {"gone": N2}, GONE, False, COMES),
     "its node and its pod are gone": (of(*LEFT), {"gone": N2}, GONE, False, COMES),
@@ -75,6 +76,7 @@ def test_a_lost_member_breaks_a_gang(seen: Gang, nodes: Any, cause: str, stays: 
     assert crew.broken_since_s == 200.0
     assert [(loss.name, loss.cause, loss.stays) for loss in crew.losses] == [("w2", cause, stays)]
     assert said in words_of(crew)
+    assert (BACK in words_of(crew)) is (said is BACK)
 
 
 UNHARMED = {  # case: (the gang before, the gang after)
