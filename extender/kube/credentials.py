@@ -6,7 +6,6 @@ when it is refused. What cannot be used is a ConfigError that names file and fie
 """
 
 import asyncio
-import base64
 import logging
 import math
 import os
@@ -202,7 +201,7 @@ def _named(document: Mapping[str, Any], field: str, name: str, *, path: Path) ->
 
 
 def _token_reader(user: Mapping[str, Any], *, path: Path, clock: Clock) -> Callable[[], Token]:
-    """How to read this user's token, in kubectl's order: token file, token, plugin, name and password."""
+    """How to read this user's token, in kubectl's order: token file, token, plugin."""
     if "auth-provider" in user:
         raise ConfigError(f"kubeconfig {path}: users[].user.auth-provider is not supported; use exec or tokenFile")
     if user.get("tokenFile"):
@@ -213,9 +212,6 @@ def _token_reader(user: Mapping[str, Any], *, path: Path, clock: Clock) -> Calla
         if not isinstance(plugin, dict):
             raise ConfigError(f"kubeconfig {path}: users[].user.exec must be a mapping with apiVersion and command")
         return partial(_token_from_plugin, plugin, path=path, clock=clock)
-    if "username" in user and "password" in user:
-        pair = base64.b64encode(f"{user['username']}:{user['password']}".encode()).decode("ascii")
-        return partial(Token, f"Basic {pair}")
     return partial(Token, "")  # a client certificate, or none
 
 

@@ -208,7 +208,7 @@ def mesh_document(
     else:
         return None
     values, ages = cells.values, cells.ages_s
-    bounds = _bounds(snapshot, metric)
+    bounds = bounds_of(metric, best=snapshot.network.best_bps)
     soft_s, hard_s = policy.soft_ttl_s.for_metric(metric), policy.hard_ttl_s.for_metric(metric)
     stale = ages > (np.inf if soft_s is None else soft_s)
     return {
@@ -227,12 +227,6 @@ def mesh_document(
         "worst": _worst(cells, metric),
         **cells.behind,
     }
-
-
-def _bounds(snapshot: Snapshot, metric: Metric) -> GradeBounds:
-    if metric is not Metric.THROUGHPUT:
-        return bounds_of(metric)
-    return bounds_of(metric, best=float(snapshot.network.measured_values(metric)[2].max(initial=0.0)))
 
 
 def _of_nodes(snapshot: Snapshot, metric: Metric, rows: Ints) -> _Cells:
@@ -257,7 +251,7 @@ def _of_zones(snapshot: Snapshot, metric: Metric) -> _Cells:
     shape, size = (len(zones), len(zones)), len(zones) ** 2
     cell = zone_of[a] * len(zones) + zone_of[b]
     counts = np.bincount(cell, minlength=size) if size else np.zeros(0, np.int64)
-    bounds = _bounds(snapshot, metric)
+    bounds = bounds_of(metric, best=snapshot.network.best_bps)
     poor = values < bounds.poor if bounds.highest_is_best else values >= bounds.poor
     worst, oldest, median = np.full(size, np.nan), np.full(size, np.nan), np.full(size, np.nan)
     (np.fmin if bounds.highest_is_best else np.fmax).at(worst, cell, values)

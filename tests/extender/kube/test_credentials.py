@@ -58,8 +58,8 @@ def counting(runs: Path, more: str = "") -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("header", "user"),
-    [("Bearer abc", {"token": "abc"}), ("Basic dTpw", {"username": "u", "password": "p"}), ("", {})],
-    ids=["a token", "basic authentication, as some small clusters have it", "nothing"],
+    [("Bearer abc", {"token": "abc"}), ("", {})],
+    ids=["a token", "nothing"],
 )
 async def test_what_is_sent(
     header: str, user: dict[str, str], kubeconfig: KubeconfigWriter, monkeypatch: pytest.MonkeyPatch

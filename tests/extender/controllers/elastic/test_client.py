@@ -24,7 +24,6 @@ from extender.bootstrap.serve import configs
 from extender.ports import SystemClock
 from extender.settings.settings import Settings
 from netgang_report import Reporter
-from netgang_report.__main__ import main
 from tests.extender.conftest import Certificates
 from tests.extender.controllers.elastic.cluster import Site, site
 from tests.extender.controllers.elastic.reporting import PATH, TOKEN, TRAINER, Sink
@@ -257,28 +256,6 @@ def test_a_process_that_forked_reports_for_itself(client: Reporter, sink: Sink) 
         thread.join(LIVENESS_S)
 
 
-COMMANDS = {  # case: (arguments, status of the server, exit code, what it said)
-    "a report": (["--step", "10", "--loss", "0.5", "--workers", "2"], 200, 0, ""),
-    "refused": (["--step", "10", "--loss", "0.5"], 403, 1, "not reported: OSError"),
-    "no finite number": (["--step", "10", "--loss", "nan"], 200, 1, ""),
-}
-
-
-@pytest.mark.parametrize(("argv", "status", "code", "said"), COMMANDS.values(), ids=COMMANDS)
-def test_the_command(
-    sink: Sink, argv: list[str], status: int, code: int, said: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    sink.status = status
-    assert (main(argv), said in caplog.text) == (code, True)
-    assert sink.steps() == ([] if "nan" in argv else [[10]])
-
-
-def test_the_command_without_an_address_is_a_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("NETGANG_REPORT_URL", raising=False)
-    with pytest.raises(SystemExit, match="2"):
-        main(["--step", "1", "--loss", "1"])
-
-
 @pytest.mark.parametrize("file", sorted(PACKAGE.glob("*.py")), ids=lambda file: file.name)
 def test_the_package_needs_nothing_but_python_3_8(file: Path) -> None:
     tree = ast.parse(file.read_text(), feature_version=(3, 8))
@@ -297,10 +274,9 @@ def test_it_runs_on_the_oldest_python(sink: Sink) -> None:
     names = ("NETGANG_REPORT_URL", "NETGANG_TOKEN_FILE")
     environment = {"PYTHONPATH": str(PACKAGE.parent), **{name: os.environ[name] for name in names}}
     oldest = python_3_8()
-    for argv in (["-c", program], ["-m", "netgang_report", "--step", "2", "--loss", "0.4"]):
-        done = run([oldest, *argv], env=environment, capture_output=True, text=True, timeout=LIVENESS_S)
-        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    assert sink.steps() == [[1], [2]]
+    done = run([oldest, "-c", program], env=environment, capture_output=True, text=True, timeout=LIVENESS_S)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert sink.steps() == [[1]]
 
 
 def python_3_8() -> str:
