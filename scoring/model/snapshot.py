@@ -119,9 +119,9 @@ class LabelIndex:
         self.all: RowSet = (1 << len(nodes)) - 1
         self._nodes = nodes
         old, keys = (before._nodes, before.keys) if before is not None else ((), set[str]())
-        known = dict(zip(map(id, old), before._labels, strict=True)) if before is not None else {}
-        self._labels: list[Mapping[str, str]] = [known.get(id(node)) or dict(node.labels) for node in nodes]
-        fresh = [row for row, node in enumerate(nodes) if id(node) not in known]
+        read = dict(zip(map(id, old), before._labels, strict=True)) if before is not None else {}
+        self._labels: list[Mapping[str, str]] = [read.get(id(node)) or dict(node.labels) for node in nodes]
+        fresh = [row for row, node in enumerate(nodes) if id(node) not in read]
         self.keys: set[str] = keys.union(key for row in fresh for key in self._labels[row])
         self._rows: dict[str, tuple[RowSet, Mapping[str, RowSet]]] = {}
         self._numbers: dict[str, tuple[list[int], list[RowSet]]] = {}

@@ -225,8 +225,8 @@ class NodeSearch:
             return look()
         room = np.minimum(self._capacity.counts(member_class).take(self._view.rows(zones)), count).astype(np.int32)
         key = what, zones, score, count, member_set.all_reduce, room.tobytes()
-        found: T = remember(self._seen, key, look, limit=_MOST_ROOMS)
-        return found
+        result: T = remember(self._seen, key, look, limit=_MOST_ROOMS)
+        return result
 
     def _prepare(
         self, member_set: MemberSet, zones: tuple[ZoneName, ...], score: ScorePolicy, *, as_places: bool = True
