@@ -19,22 +19,6 @@ from tests.e2e.stage import Stage
 LIMIT_S = 60.0  # half a minute of quiet after the start, and then the time after which a gang in part is evicted
 
 
-def job_pods(stage: Stage, job: str, count: int) -> list[Object]:
-    found = []
-    for index in map(str, range(count)):
-        labels = {
-            **gang_labels("g", count),
-            "batch.kubernetes.io/job-name": job,
-            "batch.kubernetes.io/controller-uid": f"uid-{job}",
-            "batch.kubernetes.io/job-completion-index": index,
-        }
-        one = stage.pod(f"{job}-{index}", scheduler=OURS, labels=labels)
-        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": job, "uid": f"uid-{job}", "controller": True}
-        one["metadata"]["ownerReferences"] = [owner]
-        found.append(one)
-    return found
-
-
 async def end_well(stage: Stage, names: Sequence[str]) -> None:
     """Once they run: kwok would write Running over what is said before."""
 
@@ -48,34 +32,6 @@ async def end_well(stage: Stage, names: Sequence[str]) -> None:
 
 async def occupy(stage: Stage, *nodes: str) -> list[str]:
     return [name_of(await stage.create_pod(f"on-{node}", on=node)) for node in nodes]
-
-
-async def test_each_run_starts_whole(stage: Stage) -> None:
-    """A CronJob's Jobs under one gang name: each finds its own quorum, and one waits while another lives."""
-    netgang = await stage.netgang(on={"a": 3})
-    await stage.api.create_all(job_pods(stage, "night-1", 3))
-    bound = await stage.until_bound("night-1", 3)
-    others: list[str] = []  # they take all but the room of one pod in the moment in which it becomes free
-    for name in sorted(bound):
-        await end_well(stage, [name])
-        others += await occupy(stage, *([bound[name]] if len(others) < 2 else []))
-    await stage.api.create_all(job_pods(stage, "night-2", 3))
-    await stage.until_refused(2)
-    assert await stage.bound("night-2") == {}
-    await stage.end(*others)
-    second = await stage.until_bound("night-2", 3)
-    assert len(set(second.values())) == 3
-
-    await stage.api.create_all(job_pods(stage, "night-3", 3))
-    told = await stage.until_events("GangWaiting", lambda found: "is run by Job night-2" in str(found))
-    noted = {name: note for name, note in told.items() if "is run by Job night-2" in note}
-    assert noted.keys() <= {"night-3-0", "night-3"}  # the pod and its owner, one of them first
-    [text] = set(noted.values())
-    assert "is run by Job night-2; the pods of Job night-3 wait" in text
-    cause = (await stage.explain(netgang, "g"))["cause"]
-    assert (cause["reason"], cause["message"].rstrip(".")) == ("OtherRun", text.rstrip("."))
-    await end_well(stage, sorted(second))
-    await stage.until_bound("night-3", 3)
 
 
 async def test_a_gang_bound_in_part_goes_though_a_successor_came(stage: Stage) -> None:
