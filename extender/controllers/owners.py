@@ -131,10 +131,12 @@ class OwnerReader(ControlLoop):
                 self._seen[gang.key] = last
             yield
         yield
-        self.context.cache.gangs.keep_jobs({uid for _, owners, _ in self._seen.values() for uid in owners})
+        there, jobs = {uid for _, owners, _ in self._seen.values() for uid in owners}, self.context.cache.gangs.jobs
         yield
-        self._not_before_s = {uid: at_s for uid, at_s in self._not_before_s.items() if at_s > now_s}
+        pauses = self._not_before_s.items()  # none for one that is forgotten: it is read as soon as it has pods again
+        self._not_before_s = {uid: s for uid, s in pauses if s > now_s and (uid in there or uid not in jobs)}
         yield
+        self.context.cache.gangs.keep_jobs(there)
         jobs = self.context.cache.gangs.jobs
         wanted = [
             (turn if uid not in jobs else _REREAD, gang.created_s, gang.key, uid, pod)

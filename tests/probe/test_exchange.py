@@ -51,6 +51,7 @@ def test_a_connection_is_kept_until_a_report_is_not_taken(token: Path) -> None:
         first, second, third, fourth, fifth = served.ports
         assert (first, third) == (second, fourth)
         assert len({first, third, fifth}) == 3
+        exchange.close()
 
 
 def test_a_pause_that_is_asked_for_is_kept_within_bounds(token: Path) -> None:

@@ -59,7 +59,8 @@ def test_the_warnings_know_what_the_code_reads(mode: str) -> None:
     read = {f"netgang.io/{name}" for name in (*KNOWN_OPTIONS, "role", "index", "fixed")}
     assert read | {NUDGE_ANNOTATION, *NoteKind} <= known["annotations"]
     of_jobs = {f"netgang.io/{name}" for name in ("min-workers", "max-workers", "scaling", "fixed", "expected-duration")}
-    assert (jobs["marks"], jobs["options"]) == (marks, read - of_jobs - set(NoteKind))
+    named = {*groups.NAME_ANNOTATIONS, *groups.MIN_MEMBER_ANNOTATIONS}
+    assert (jobs["marks"], jobs["options"]) == (marks, read - of_jobs - set(NoteKind) | named)
     ours = {"default-scheduler"} if mode == "native" else set(Settings().scheduler_names)
     assert known["ours"] == jobs["ours"] == ours
 

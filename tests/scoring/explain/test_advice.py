@@ -165,6 +165,8 @@ ADVICE: dict[str, tuple[str, *tuple[Follow, ...]]] = {  # case → what is advis
         "The Events AdmissionLapsed and FailedScheduling of its pods say what kept them.", unrefused),
     "a PersistentVolumeClaim is missing": (CLAIM, instead(gang("g", 1))),
     "a ResourceClaim is missing": (CLAIM, instead(gang("g", 1))),
+    "bad links that it refuses": (
+        "Mend the link, or set annotation netgang.io/bad-links to avoid.", unrefused, annotated(bad_links="avoid")),
     "too few members": ("Lower min-available to 2.", minimum(2)),
     "too few members of a PodGroup": ("Lower minMember of the PodGroup to 1.", minimum(1)),
     "too few members of a job of the training operator": (
