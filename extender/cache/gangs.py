@@ -144,9 +144,13 @@ class Gangs:
         elif gone and pod.phase is Phase.SUCCEEDED and (pod.owner is None or pod.run is not None):
             group.gone[pod.name] = pod
             self._gone += 1
-            if self._gone > _MOST_GONE:
+            sized = self._pod_group(pod.group)
+            least = (sized.min_member if sized is not None else pod.group.min_available) or MOST_HELD
+            if len(group.gone) > min(least, MOST_HELD):  # as many are enough, and each is looked at
+                self._forget(group, [next(iter(group.gone))])
+            elif self._gone > _MOST_GONE:
                 most = max(self.groups.values(), key=lambda other: len(other.gone))
-                self._forget(most, list(most.gone)[:1])
+                self._forget(most, [next(iter(most.gone))])
         if not group.pods:
             self._forget(group, list(group.gone))
             del self.groups[pod.group.key]

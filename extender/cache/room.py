@@ -31,7 +31,7 @@ MOST_SETS: Final = 64
 PAIRS_A_ROUND: Final = 5_000
 ENDS_A_ROUND: Final = 2_000  # Ends, and budgets looked at
 _PAIRS_A_STEP: Final = 500
-_SHORT: Final = 32  # Expressions and values of a DaemonSet that is compared with a node at once
+_MOST_LINES: Final = 32  # Expressions and values of a DaemonSet for which room is kept: all are compared with a node
 _FEW: Final = 500  # Young nodes that are looked at in one go, and ends that may be out of date
 _COMES_BACK: Final = 0.1  # Seconds of budget for each second in which nothing is kept
 _LARGEST: Final = 2**62  # More than int64 holds only where a request is nonsense; the node is full either way
@@ -208,8 +208,6 @@ class Daemons(Watched[DaemonSet]):
         self._young: dict[NodeName, float] = {}  # node → until when it is young, the oldest nodes first, about
         self._ends: list[tuple[float, str, NodeName]] = []  # A heap: (end, DaemonSet, node), some of them outdated
         self._new: dict[str, float] = {}  # uid of a new or changed one → when, until all nodes were looked at
-        self._long: set[str] = set()  # uids of those that are compared with changed nodes in steps
-        self._turned: dict[NodeName, Node | None] = {}  # Such a node as it was, until these were looked at
 
     def kept(self) -> list[RoomForDaemons]:
         """What is kept and for how long, and what is not any more. Cost: O(pairs)."""
@@ -234,12 +232,12 @@ class Daemons(Watched[DaemonSet]):
         if before == item:
             return False
         changed = self._drop(item.key) | (before is not None and self._drop(before.key))
+        terms = item.member_class.constraints.affinity or ()
+        if sum(1 + len(line.values) for term in terms for line in (*term.expressions, *term.fields)) > _MOST_LINES:
+            return changed
         if before is None and sum(other.namespace == item.namespace for other in self._sets.values()) >= MOST_SETS:
             return changed
         self._sets[item.identity], self._names[item.key] = item, item.identity
-        terms = item.member_class.constraints.affinity or ()
-        if sum(1 + len(line.values) for term in terms for line in (*term.expressions, *term.fields)) > _SHORT:
-            self._long.add(item.identity)
         since_s = item.created_s if before is None else self._now_s
         few = list(self._young) if len(self._young) <= _FEW else []
         if since_s + self._settle_s > self._now_s or len(self._young) > _FEW:
@@ -253,7 +251,6 @@ class Daemons(Watched[DaemonSet]):
         changed = sum(self._end(uid, node) for node in list(self._kept.get(uid, ()))) > 0
         for book in (self._sets, self._new, self._kept, self._overdue):
             book.pop(uid, None)
-        self._long.discard(uid)
         return changed
 
     def node_changed(self, name: NodeName, before: Node | None, after: Node | None) -> None:
@@ -262,17 +259,12 @@ class Daemons(Watched[DaemonSet]):
             self._young.pop(name, None)
         elif after.created_s + self._settle_s > self._now_s:
             self._young[name] = after.created_s + self._settle_s
-        if self._long and after is not None:
-            self._turned.setdefault(name, before)
         for uid, daemon in self._sets.items():
-            if after is None or uid not in self._long:
-                self._turn(daemon, name, before, after)
-
-    def _turn(self, daemon: DaemonSet, name: NodeName, before: Node | None, after: Node | None) -> bool:
-        if after is None or name in self._kept.get(daemon.identity, ()):
-            return (after is None or not selects(daemon, after)) and self._end(daemon.identity, name)
-        since_s = daemon.created_s if before is None else self._now_s
-        return (before is None or not selects(daemon, before)) and self._begin(daemon, after, since_s)
+            if after is None or name in self._kept.get(uid, ()):
+                if after is None or not selects(daemon, after):
+                    self._end(uid, name)
+            elif before is None or not selects(daemon, before):
+                self._begin(daemon, after, daemon.created_s if before is None else self._now_s)
 
     def pod_changed(self, before: Pod | None, after: Pod | None) -> bool:
         """A pod of a DaemonSet came, moved on or went."""
@@ -314,16 +306,8 @@ class Daemons(Watched[DaemonSet]):
         return ended > 0
 
     def look_at_nodes(self) -> Iterator[None]:
-        """Keep room free for pods of DaemonSets that came or were changed, or select by much, in steps."""
+        """Keep room free for pods of DaemonSets that came or were changed, in steps."""
         left = PAIRS_A_ROUND
-        while self._turned and left > 0:
-            name, before = next(iter(self._turned.items()))
-            del self._turned[name]
-            for uid in sorted(self._long):
-                if (daemon := self._sets.get(uid)) is not None:
-                    self._state.note(self._turn(daemon, name, before, self._nodes.get(name)))
-                left -= 1
-                yield
         while self._new and left > 0:
             uid, since_s = next(iter(self._new.items()))
             del self._new[uid]

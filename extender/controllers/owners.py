@@ -82,6 +82,8 @@ class OwnerReader(ControlLoop):
 
     async def reconcile(self) -> None:
         """Read owners that are new, and those for which plain pods wait; wake those that need not wait."""
+        for uid in [uid for uid, (_, pod) in self.marked.items() if self.context.cache.pod(pod.uid) is None]:
+            self._forget(uid)
         pods = [pod for uid in self._refused if (pod := self.context.cache.pod(uid)) is not None and needs_node(pod)]
         self._refused = {pod.uid: None for pod in pods if self.holds(pod, asked=True)}
         self._wake([pod.uid for pod in pods if pod.uid not in self._refused])
@@ -179,10 +181,15 @@ class OwnerReader(ControlLoop):
         if mark is not None:
             self.marked[owner.uid] = mark
         if len(self.marked) > _MOST_OWNERS:
-            self.marked.pop(next(iter(self.marked)))
+            self._forget(next(iter(self.marked)))
         again_s = max(_MARKED_AGAIN_S, len(self.marked) / _TOGETHER) if mark is not None else _UNREAD_AGAIN_S
         self._not_before_s[owner.uid] = self.context.clock.monotonic_s() + again_s
         self._reads.pop(owner.uid, None)
+
+    def _forget(self, uid: str) -> None:
+        """Its mark and its pause: the next pod of this owner has it read at once."""
+        del self.marked[uid]
+        self._not_before_s.pop(uid, None)
 
 
 def said_by(owner: Json) -> JobSays:

@@ -139,8 +139,8 @@ class UngateQueue:
         action = "nudge" if isinstance(patch, str) else "ungate"
         try:
             if isinstance(patch, str):
-                # Ten values, as some networks keep an identity for each set of labels
-                labels = {NUDGE_ANNOTATION: f"{int(float(patch)) % 10}"} if pod.needs_others else None
+                # Few values, as some networks keep an identity for each set of labels; another one after a minute
+                labels = {NUDGE_ANNOTATION: f"{int(float(patch)) % 11}"} if pod.needs_others else None
                 note = {NUDGE_ANNOTATION: patch}
                 await self.context.api.annotate_pod(pod.namespace, pod.name, pod.uid, note, labels=labels)
             else:

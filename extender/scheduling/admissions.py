@@ -371,7 +371,8 @@ class Admissions:
         Not while a member that the pod may need near it is still to come: no node would do without that; and once it
         has come, not before the pod was woken for it.
         """
-        alone = any(not pod.needs_others and pod.uid not in at_bind for pod in gang.pending)
+        to_come = [pod.uid for pod in gang.pending if not pod.needs_others and pod.uid not in at_bind]
+        alone = any(self.context.cache.committed_node(gang.key, uid) or uid in plan.node_of for uid in to_come)
         for pod in gang.pending:
             if not pod.unschedulable or pod.obstacle or pod.uid in at_bind or (alone and pod.needs_others):
                 continue  # an obstacle is no node's refusal: it keeps the pod from all alike

@@ -77,7 +77,8 @@ class PlainPods:
         So it is also while kube-scheduler has the pod fit a node that is cordoned or tainted in our view. O(nodes).
         """
         plan, before, now = self.planner.current, self.planner.snapshot, self.cache.snapshot()
-        if before is None or plan.partial <= plan.admitted.keys() or not self._may_be_kept_out(pod):
+        grouped, none_waits = pod.group is not None, plan.partial <= plan.admitted.keys()
+        if grouped or before is None or none_waits or not self._may_be_kept_out(pod):
             return False
         rows = [row for name in nodes if (row := now.table.index.get(name)) is not None]
         if len(rows) < len(nodes) or now.table is not before.table:
@@ -149,7 +150,9 @@ class PlainPods:
         promise = plan.promise_due(now_s=now_s, until_s=until_s)
         if self._reserved is None or self._reserved[0] != snapshot.version or self._reserved[1] is not plan:
             self._reserved = (snapshot.version, plan, {})
-        policy, completing = self.planner.policy.queue, self._completing(plan)
+        # Members of a group of Kubernetes' own: else some are bound before the others are refused
+        completing = self._completing(plan) if pod.group is None else frozenset[GangKey]()
+        policy = self.planner.policy.queue
         make = partial(ReservedRoom, snapshot, plan, promise, policy, completing=completing, now_s=now_s)
         return remember(self._reserved[2], (promise is not None, completing), make)
 

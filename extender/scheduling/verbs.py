@@ -188,6 +188,7 @@ class Verbs:
         gang, binding = self.context.cache.gang_of(pod.uid), Binding(pod.namespace, pod.name, pod.uid, args.node)
         if gang is None and await self.owners.settled(pod):
             return Reason.INVALID_GROUP
+        gang = self.context.cache.gang_of(pod.uid) if gang is None else gang
         if gang is None or gang.source is GangSource.NATIVE:
             await self._catch_up.at_bind(lambda: not self.plain.lags(pod, (args.node,)))
             with self.plain.binding(pod, args.node) as may_go:

@@ -151,11 +151,6 @@ flush = DEFAULT.flush
 class StepReporter:
     """Step, loss and samples per second of every `every`-th step of a loop; ranks other than 0 report nothing.
 
-        steps = StepReporter(batch_size=128, world_size=8, rank=rank)
-        for batch in loader:
-            steps.step(train_step(batch))
-        steps.close()
-
     In a callback of Keras, Lightning or Hugging Face's Trainer call `step` where a batch ends, and `close` at the end.
     Steps go on over epochs; after a restart say which step the checkpoint has (`first_step`).
     """

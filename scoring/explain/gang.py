@@ -245,8 +245,12 @@ def cause_of(
         return WaitingCause(camel_case(Reason.OTHER_RUN), f"{two_runs(ask.gang)}.") if later else None
     reason, detail = waiting.reason, waiting.detail[:_DETAIL_CHARS]
     match reason:
-        case Reason.INCOMPLETE | Reason.INVALID_GROUP if reason is Reason.INCOMPLETE or HAS_MADE in "".join(notes):
-            return _incomplete(run, ask, notes)  # of an invalid one another job makes the rest
+        case Reason.INCOMPLETE:
+            return _incomplete(run, ask, notes)
+        case Reason.INVALID_GROUP if (
+            (makes := ask.gang.makes) and makes < ask.gang.min_member and HAS_MADE in "".join(notes)
+        ):
+            return _incomplete(run, ask, notes)  # another job makes the rest
         case Reason.FILTERED | Reason.UNCOUNTED | Reason.BACKING_OFF:
             unrefused = replace(run.snapshot, exclusions={})
             if reason is Reason.UNCOUNTED and not would_start(run, ask.gang, empty=False, snapshot=unrefused):
@@ -273,7 +277,7 @@ def cause_of(
     text = reason.removeprefix("netgang: ")
     own = f": {detail}" if detail and reason in _SAYS_WHAT else ""
     refuses = reason is Reason.BAD_LINKS  # with the other value it starts over the link that its detail names
-    advice = "Mend the link, or set annotation netgang.io/bad-links to avoid." if refuses else ""
+    advice = "Mend the link, name other zones, or set annotation netgang.io/bad-links to avoid." if refuses else ""
     return WaitingCause(camel_case(reason), f"{text[0].upper()}{text[1:]}{own}.", advice)
 
 
@@ -305,9 +309,10 @@ def _behind(turn: PlaceInQueue) -> WaitingCause:
 def _surplus(run: Run, ask: GangDemand) -> WaitingCause:
     """Where members beyond the minimum must go, and which other zones have room that they may not have."""
     allowed, waiting = run.view.candidate_zones(ask), sum(len(pods) for _, pods in ask.more)
-    room = zip(run.zones, run.capacity.zone_counts(ask.more[0][0]).tolist(), strict=True)
-    others = [zone_text(zone) for zone, count in room if count and zone not in allowed]
-    text = f"The minimum runs, and {some(map(zone_text, allowed))} has no room for {counted(waiting, 'pod')} beyond it."
+    room = dict(zip(run.zones, run.capacity.zone_counts(ask.more[0][0]).tolist(), strict=True))
+    others = [zone_text(zone) for zone, count in room.items() if count and zone not in allowed]
+    why = "has no room" if not any(room[zone] for zone in allowed) else "keeps its room for others, or has bad links,"
+    text = f"The minimum runs, and {some(map(zone_text, allowed))} {why} for {counted(waiting, 'pod')} beyond it."
     if others:
         text += f" There is room in {some(others)}, and the gang stays where its members are."
     return WaitingCause(camel_case(Reason.SURPLUS), text)

@@ -38,6 +38,7 @@ _MOST_LINES: Final = 16  # Lines of selectors and affinity that are looked at, n
 _MOST_KNOWN: Final = 200  # Values that one may have meant
 _ANY_LABELS: Final[Mapping[str, Any]] = {"node_selector": (), "affinity": None}
 _MOST_LOWERED: Final = 1000  # Pods of a gang for which lower minimums are tried: it takes 0.2 s
+_MOST_TRIED: Final = 500_000  # Pods × kinds of them × nodes, where they are of several kinds
 _IN_SERVICE: Final[Mapping[str, bool]] = {"unschedulable": False, "ready": True, "leaving": False}
 _CORDON: Final = "node.kubernetes.io/unschedulable"  # Taint that the control plane gives to a node that is cordoned
 _OF_STATE: Final = "node.kubernetes.io/"  # Taints that go with a node's state, and not by themselves
@@ -153,7 +154,7 @@ def would_start(run: Run, gang: Gang, *, empty: bool, snapshot: Snapshot | None 
     if demand.incomplete is not None or not kind.allowed:
         return False
     if empty:
-        return possible(run, demand, kind)
+        return possible(run, replace(demand, siblings=()), kind)
     together = [kind.allowed] if demand.options.zone_policy is ZonePolicy.PREFERRED else []
     return any(run.search.fits(kind, zones, When.NOW) for zones in (*((zone,) for zone in kind.allowed), *together))
 
@@ -168,7 +169,9 @@ def helpful(run: Run, gang: Gang, *own: tuple[str, Gang], empty: bool, snapshot:
     any_zone = ("remove annotation netgang.io/zones", _annotated(gang, zones=""))
     tries = (*own, any_zone, ("set annotation netgang.io/zone-policy to preferred", spread))
     ways = [way for way, other in tries if other != gang and starts(other)]
-    fewer = range(1, gang.min_member if len(gang.members) <= _MOST_LOWERED else 1)
+    kinds, pods = len({id(pod.member_class) for pod in gang.members}), len(gang.members)
+    few = pods <= _MOST_LOWERED and (kinds == 1 or pods * kinds * len(run.table.nodes) <= _MOST_TRIED)
+    fewer = range(1, gang.min_member if few else 1)
     if least := bisect_left(fewer, True, key=lambda n: not starts(replace(gang, min_member=n))):
         ways.append(f"lower {_minimum_name(gang)} to {least}")
     text = ", or ".join(ways)

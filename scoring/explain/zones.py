@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from scoring import NodeName, ResourceName, ZoneName
 from scoring.explain.words import quantity
@@ -22,7 +23,7 @@ from scoring.plan import PlannerCache, Run, begin_run
 from scoring.plan.capacity import When
 from scoring.plan.demand import GangDemand, MemberSet
 from scoring.plan.result import Plan
-from scoring.score.pairs import BAD_PAIR, pair_scores
+from scoring.score.pairs import pair_scores
 from scoring.score.zone_distance import UNKNOWN_DISTANCE_MS, zone_distances
 
 
@@ -55,6 +56,7 @@ def verdicts(run: Run, ask: GangDemand, *, closest: int | None = None) -> tuple[
     Allowed ones first, of equals the last by name. Cost: as planning the gang, and O(nodes) for what is short.
     """
     members, allowed, score = run.view.member_set(ask.need, ask), run.view.candidate_zones(ask), run.view.score(ask)
+    points_alone = replace(score, bad_pairs_first=False)  # what people see are points
     now, empty = run.capacity.zone_members(members), run.capacity.zone_members(members, When.EMPTY)
     near, pairs = ask.options.near, pairs_of(members)
     distances = zone_distances(near, run.table, run.snapshot.network, run.policy) if near is not None else {}
@@ -65,8 +67,7 @@ def verdicts(run: Run, ask: GangDemand, *, closest: int | None = None) -> tuple[
         look = members.size and i in looked_at
         short, homeless = _lack_of(run, members.classes, run.table.zones[zone]) if look else ((), 0)
         fits = look and not short and not homeless and pairs > 0 and zone in allowed
-        total = run.search.estimate(members, zone, score=score) if fits else None
-        total = total % BAD_PAIR if total is not None and total < -1.0 else total  # the points beside bad pairs
+        total = run.search.estimate(members, zone, score=points_alone) if fits else None
         distance = distances.get(zone, UNKNOWN_DISTANCE_MS)
         zone_verdicts.append(
             ZoneVerdict(

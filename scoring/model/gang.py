@@ -42,6 +42,7 @@ EXPECTED_DURATION: Final = "expected-duration"  # Annotation `netgang.io/expecte
 MOST_S: Final = 10 * 365 * 86_400.0  # Ten years: what is declared is never more
 MOST_CHARS: Final = 32  # Longest text of a duration
 MOST_HELD: Final = 4096  # Members that wait at bind for the last one: half of the calls that are held in all
+_MOST_COMPARED: Final = 64  # Controllers of a run with which another one is compared
 MOST_KINDS: Final = 32  # Of a gang's waiting members, volumes aside: each is looked for on all nodes
 _UNITS_S: Final = {"d": 86_400.0, "h": 3600.0, "m": 60.0, "s": 1.0}  # unit → seconds
 _NUMBER: Final = r"\d{1,9}(?:\.\d{1,9})?"
@@ -289,14 +290,17 @@ def _parts(pods: Sequence[Pod]) -> list[_Part]:
 def _split(pods: Sequence[Pod], parts: Sequence[_Part], small: frozenset[str]) -> Runs:
     """The first part's run, and what is not of it; `small`: controllers that are no run by themselves."""
     taken, begun_s = [part for part in parts[:1] if part.run is not None], parts[0].born_s
+    names = {(part.run.kind, part.run.name) for part in taken if part.run is not None}  # of which no two are of a run
     no_runs = any(part.lives and part.run is None for part in parts)
     earlier: set[str] = set()
     later: set[str] = set()
     for part in parts[1:]:
-        joins = part.run is None or not any(_are_rivals(part.run, part, other, small) for other in taken)
+        first, named = taken[:_MOST_COMPARED], (part.run.kind, part.run.name) if part.run is not None else ("", "")
+        joins = part.run is None or not any(_are_rivals(part.run, part, other, small) for other in first)
+        joins = joins and named not in names
         whole = part.run.whole if part.run is not None else ""
         if not part.lives and whole:
-            same = any(other.run is not None and other.run.whole == whole for other in taken)
+            same = any(other.run is not None and other.run.whole == whole for other in first)
             joins = joins and not all(pod.deleting for pod in part.pods) and (same or begun_s <= part.bound_s)
         elif not part.lives:
             joins = joins and (begun_s <= part.bound_s or (part.run is None and no_runs))
@@ -307,6 +311,7 @@ def _split(pods: Sequence[Pod], parts: Sequence[_Part], small: frozenset[str]) -
             begun_s = min(begun_s, part.born_s)
         if part.run is not None:
             taken.append(part)
+            names.add(named)
     return Runs(
         tuple(pod for pod in pods if pod.uid not in earlier and pod.uid not in later),
         tuple(pod for pod in pods if pod.uid in earlier),
@@ -330,7 +335,8 @@ def _stepped(runs: Runs, minimum: int, ended: Set[PodUid]) -> Runs:
     if len(well) < max(minimum, 1) or not (len(living) >= minimum or {pod.uid for pod in well} <= ended):
         return runs
     lost = [_had_node_s(pod) for pod in over if pod.phase is not Phase.SUCCEEDED]
-    if lost and sum(pod.created_s > min(lost) for pod in over) < len(lost):
+    first_s = min(lost, default=inf)
+    if sum(pod.created_s > first_s for pod in over) < len(lost):
         return runs
     places = {(pod.role, pod.index) for pod in well if pod.index is not None}
     if places and not any((pod.role, pod.index) in places for pod in living):

@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from scoring import GangKey, NodeName, PodUid, ZoneName
 from scoring.model import MemberClass, Role
 from scoring.model.pod import DEVICE_CLAIMS
-from scoring.model.policy import ScorePolicy, ZonePolicy
+from scoring.model.policy import ScorePolicy, Selection, ZonePolicy
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import scatter_add
 from scoring.network.matrix import Ints
@@ -245,6 +245,8 @@ def _place_in(
     if selected is None:
         return None
     points, bad = run.search.network_of(member_set, zones, selected)
+    if bad and member_set.method is Selection.PACK:  # fewest nodes first: with more of them none may be bad
+        return _place_in(run, members, replace(member_set, method=Selection.SUBSET), zones)
     if bad:
         return NoPlace(Reason.BAD_LINKS, bad)
     nodes: dict[PodUid, NodeName] = {}

@@ -51,7 +51,7 @@ def test_it_explains(shown: Page) -> None:
     dialog = shown.get_by_role("dialog")
     expect(dialog).to_contain_text("would not fit into the empty cluster")
     expect(dialog).to_contain_text("ZoneTooSmall: Even empty, zone A has room for 2 of 4 pods")
-    expect(dialog).to_contain_text("at once. Lower the minimum or the requests, add nodes, or set")
+    expect(dialog).to_contain_text("each). Lower minMember of the PodGroup to 3.")
     expect(dialog.get_by_role("table").first).to_be_visible()
     shown.keyboard.press("Escape")
     expect(dialog).to_be_hidden()

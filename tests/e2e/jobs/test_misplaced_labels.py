@@ -39,7 +39,7 @@ async def test_half_a_job_does_not_start_alone(site: Stage) -> None:
     await site.api.until(told, lambda found: advice in found.get("train", ""), what="the Job has the Event")
 
     def refused(found: list[Object]) -> bool:
-        return len(found) == 4 and all("labels are missing, bad" in (not_scheduled(one) or "") for one in found)
+        return len(found) == 4 and all("are missing, bad or contradict" in (not_scheduled(one) or "") for one in found)
 
     await site.until_pods(refused, "all four are refused", begin="train")
     assert await site.bound("train") == {}

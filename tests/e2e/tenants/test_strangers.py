@@ -44,7 +44,7 @@ async def test_running_pods_of_another_scheduler_stay(stage: Stage) -> None:
     after = {name_of(one): one for one in await stage.pods()}
     assert {name: after[name]["metadata"]["uid"] for name in before} == before
     assert all("deletionTimestamp" not in after[name]["metadata"] for name in before)
-    assert "different schedulers" in (not_scheduled(after["g-3"]) or "")
+    assert "contradict each other" in (not_scheduled(after["g-3"]) or "")
     invalid = await noted(stage, "GangInvalid")
     assert invalid.keys() == {"Pod/g-0", "Pod/g-3"}
     assert all("default-scheduler (g-0), netgang (g-3)" in note for note in invalid.values())

@@ -163,6 +163,18 @@ async def test_what_comes_free_goes_to_the_broken_gang(behind: bool) -> None:
         await world.starts(lost)
 
 
+async def test_a_group_of_kubernetes_own_gets_one_answer_beside_a_broken_gang() -> None:
+    """At /filter and at /bind: were one member refused at bind, the others would run without it."""
+    async with broken_gang() as (world, _):
+        world.pod("n-0", **NATIVE)
+        await world.settle()
+        world.node("n2", cpu="1")
+        world.service.verbs.offers.note(world.uid("n-0"), None, b'["n2"]', now_s=world.now_s)
+        call = world.bind("n-0", "n2")
+        await world.settle(0.6)
+        assert (call.answer, call.waits) == (None, False)
+
+
 async def test_what_a_broken_gang_does_not_take_is_open_after_a_minute() -> None:
     """Other filters refuse the successor, say: nobody hears of that, so plain pods are not kept out for ever."""
     async with broken_gang() as (world, _):
