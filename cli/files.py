@@ -65,8 +65,6 @@ See it at {url}/ in a browser. Paste these into another terminal, from this fold
   # why does the TensorFlow job wait? (it wants 8 GPUs, the cluster has 4)
   curl -s {url}/filter -d @examples/requests/filter-tf-smoke-gpu.json
   curl -s {url}/v1/explain/demo/tf-smoke-gpu
-  # the whole plan
-  curl -s {url}/v1/plan
   # one bind is held until the whole gang is at bind; after 25 s it fails and nothing is bound
   curl -s {url}/bind -d @examples/requests/bind-case1.json
   # all six at once: held until the sixth, then all are bound

@@ -77,8 +77,8 @@ class PlainPods:
         So it is also while kube-scheduler has the pod fit a node that is cordoned or tainted in our view. O(nodes).
         """
         plan, before, now = self.planner.current, self.planner.snapshot, self.cache.snapshot()
-        grouped, none_waits = pod.group is not None, plan.partial <= plan.admitted.keys()
-        if grouped or before is None or none_waits or not self._may_be_kept_out(pod):
+        waits = pod.group is None and not plan.partial <= plan.admitted.keys() and self._may_be_kept_out(pod)
+        if before is None or not waits:
             return False
         rows = [row for name in nodes if (row := now.table.index.get(name)) is not None]
         if len(rows) < len(nodes) or now.table is not before.table:

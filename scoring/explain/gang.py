@@ -277,7 +277,7 @@ def cause_of(
     text = reason.removeprefix("netgang: ")
     own = f": {detail}" if detail and reason in _SAYS_WHAT else ""
     refuses = reason is Reason.BAD_LINKS  # with the other value it starts over the link that its detail names
-    advice = "Mend the link, name other zones, or set annotation netgang.io/bad-links to avoid." if refuses else ""
+    advice = "Mend the link, or set annotation netgang.io/bad-links to avoid." if refuses else ""
     return WaitingCause(camel_case(reason), f"{text[0].upper()}{text[1:]}{own}.", advice)
 
 
