@@ -20,7 +20,7 @@ def run(tmp_path: Path, *arguments: str, ci: str = "") -> tuple[int, str]:
         "CI": ci,
     }
     command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", *arguments]
-    where = "tests/e2e/gangs/test_crash.py"
+    where = "tests/e2e/gangs/test_new_gangs.py"
     done = subprocess.run(
         [*command, where], cwd=ROOT, env=env, capture_output=True, text=True, timeout=100, check=False
     )
