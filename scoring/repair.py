@@ -88,7 +88,7 @@ def observe(
     before = replace(before, members={**seated, **ended})
     uids = {member.uid for member in before.members.values()}
     alive = uids & quorum.placed
-    if not alive and not any(pod.uid in uids and not pod.terminal and not pod.deleting for pod in gang.members):
+    if not alive and not any(pod.uid in uids and pod.lives for pod in gang.members):
         return Crew(_seated(gang, quorum)) if whole else None
     lost = [seat for seat, member in before.members.items() if member.uid not in quorum.placed and not member.finished]
     collected = any(member.finished and member.uid not in quorum.placed for member in before.members.values())

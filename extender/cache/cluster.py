@@ -158,7 +158,7 @@ class Pods(Watched[Pod]):
 
 def needs_node(pod: Pod | None) -> bool:
     """Whether a commitment still has something to do for the pod; one that is not known yet may come."""
-    return pod is None or not (pod.node is not None or pod.terminal or pod.deleting)
+    return pod is None or (pod.node is None and pod.lives)
 
 
 class PodGroups(Watched[PodGroup]):

@@ -20,17 +20,7 @@ from scoring import GangKey, PodName, PodUid
 from scoring.explain.words import counted, some
 from scoring.feasibility.quorum import quorum_of
 from scoring.model import Gang, GangSource, GroupRef, JobSays, Phase, Pod, PodGroup, Reason, Role, counts
-from scoring.model.gang import (
-    EXPECTED_DURATION,
-    MOST_HELD,
-    MOST_KINDS,
-    Runs,
-    length_of,
-    lives,
-    newest,
-    owner_name,
-    runs_of,
-)
+from scoring.model.gang import EXPECTED_DURATION, MOST_HELD, MOST_KINDS, Runs, length_of, newest, owner_name, runs_of
 from scoring.queue.states import running_since_s
 
 _DECLARED = attrgetter(  # What is read of a pod when its gang is built
@@ -114,12 +104,12 @@ class Gangs:
         if pod.group is None:
             return False
         group = self.groups.setdefault(pod.group.key, GroupPods())
-        before, alive = group.pods.get(pod.uid), lives(pod)
+        before, alive = group.pods.get(pod.uid), pod.lives
         if before is None:
             group.own += self.is_own(pod)
             self._forget(group, [pod.name] if pod.name in group.gone else [])
             group.owed = max(group.owed - alive, 0)
-        elif lives(before):
+        elif before.lives:
             group.alive -= 1
             group.owed += not alive and pod.phase is not Phase.SUCCEEDED
             if not (alive or group.alive or group.owed):
@@ -138,7 +128,7 @@ class Gangs:
         del group.pods[pod.uid]
         group.shown.discard(pod.uid)
         group.own -= self.is_own(pod)
-        if lives(pod):
+        if pod.lives:
             group.alive -= 1
             group.owed += 1
         elif gone and pod.phase is Phase.SUCCEEDED and (pod.owner is None or pod.run is not None):
@@ -263,7 +253,7 @@ class Gangs:
             pods += tuple(p for p in named.gone.values() if not (p.run and p.run.whole) or p.run.uid in uids)
         of_any = self._pod_group(_ref(pods[0]))
         read = {pod.run.uid: self.jobs[pod.run.uid].wanted for pod in pods if pod.run and pod.run.uid in self.jobs}
-        ask = [pod for pod in pods if lives(pod)] or pods
+        ask = [pod for pod in pods if pod.lives] or pods
         runs = runs_of(
             pods,
             least=lambda: of_any.min_member if of_any else max(_ref(pod).min_available or 1 for pod in ask),
@@ -278,7 +268,7 @@ class Gangs:
             runs = Runs(*(tuple(pod for pod in some if pod.uid in named.pods) for some in runs))
             well = len(counted)
         ordered = tuple(sorted(runs.current, key=_order))
-        current = [pod for pod in ordered if not pod.deleting and not pod.terminal] or list(ordered)
+        current = [pod for pod in ordered if pod.lives] or list(ordered)
         if any(_ref(pod).source is GangSource.GATED_NATIVE for pod in current):
             # Members that started before pods were gated count; what they lack is no fault by now.
             current = [pod for pod in current if pod.node is None or _ref(pod).source is GangSource.GATED_NATIVE]

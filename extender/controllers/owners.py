@@ -82,9 +82,11 @@ class OwnerReader(ControlLoop):
 
     async def reconcile(self) -> None:
         """Read owners that are new, and those for which plain pods wait; wake those that need not wait."""
-        for uid in [uid for uid, (_, pod) in self.marked.items() if self.context.cache.pod(pod.uid) is None]:
-            self._forget(uid)
         pods = [pod for uid in self._refused if (pod := self.context.cache.pod(uid)) is not None and needs_node(pod)]
+        wait = {pod.owner.uid for pod in pods if pod.owner is not None}
+        for uid, (_, pod) in tuple(self.marked.items()):
+            if uid not in wait and self.context.cache.pod(pod.uid) is None:
+                self._forget(uid)
         self._refused = {pod.uid: None for pod in pods if self.holds(pod, asked=True)}
         self._wake([pod.uid for pod in pods if pod.uid not in self._refused])
         await asyncio.gather(*(self._read(pod, pod.owner) for pod in await in_slices(self._wanted()) if pod.owner))

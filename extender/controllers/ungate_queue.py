@@ -125,7 +125,7 @@ class UngateQueue:
 
     def _patch(self, pod: Pod) -> bytes | str | None:
         """The patch of a gated pod, the annotation's value for a parked one, `None` for one that needs neither."""
-        if pod.node is not None or pod.deleting or pod.terminal or not self.context.cache.is_own(pod):
+        if pod.node is not None or not pod.lives or not self.context.cache.is_own(pod):
             return None
         now_s = self.context.clock.monotonic_s()
         while self._ungated and now_s - next(iter(self._ungated.values())) >= _BELIEVE_S:

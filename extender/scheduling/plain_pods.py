@@ -119,7 +119,7 @@ class PlainPods:
         for uid, parked in list(self._parked.items()):
             pod = self.cache.pod(uid)
             gone = pod is None and self.clock.monotonic_s() - parked.since_s > _UNSEEN_S
-            if gone or (pod is not None and (pod.node is not None or pod.deleting or pod.terminal)):
+            if gone or (pod is not None and (pod.node is not None or not pod.lives)):
                 del self._parked[uid]
                 continue
             asks = pod or parked.pod

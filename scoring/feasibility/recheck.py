@@ -43,7 +43,7 @@ def members_without_room(snapshot: Snapshot, gang: Gang, assignment: Mapping[Pod
         other = snapshot.gangs.get(key)
         for pod in other.members if other is not None else ():
             to = commitment.assignment.get(pod.uid)
-            if to is not None and to in here and pod.node is None and not (pod.deleting or pod.terminal):
+            if to is not None and to in here and pod.node is None and pod.lives:
                 committed.setdefault(to, []).append(pod)
     for node, pods in here.items():
         others = committed.get(node, [])

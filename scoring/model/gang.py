@@ -26,6 +26,7 @@ began, and it would start pod by pod. Rules; where they cannot tell, a gang wait
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from contextlib import suppress
+from itertools import islice
 from math import inf
 from operator import attrgetter
 from typing import Final, NamedTuple
@@ -42,7 +43,7 @@ EXPECTED_DURATION: Final = "expected-duration"  # Annotation `netgang.io/expecte
 MOST_S: Final = 10 * 365 * 86_400.0  # Ten years: what is declared is never more
 MOST_CHARS: Final = 32  # Longest text of a duration
 MOST_HELD: Final = 4096  # Members that wait at bind for the last one: half of the calls that are held in all
-_MOST_COMPARED: Final = 64  # Controllers of a run with which another one is compared
+_MOST_COMPARED: Final = 8  # Controllers of one kind in a run with which another one is compared
 MOST_KINDS: Final = 32  # Of a gang's waiting members, volumes aside: each is looked for on all nodes
 _UNITS_S: Final = {"d": 86_400.0, "h": 3600.0, "m": 60.0, "s": 1.0}  # unit → seconds
 _NUMBER: Final = r"\d{1,9}(?:\.\d{1,9})?"
@@ -143,7 +144,7 @@ class Gang(msgspec.Struct, frozen=True):
     @property
     def pending(self) -> tuple[Pod, ...]:
         """Members that still need a node."""
-        return tuple(p for p in self.members if p.node is None and not p.deleting and not p.terminal)
+        return tuple(p for p in self.members if p.node is None and p.lives)
 
     @property
     def placed(self) -> tuple[Pod, ...]:
@@ -220,7 +221,7 @@ class _Part(msgspec.Struct):
         self.pods.append(pod)
         self.roles.add(pod.role)
         self.jobs.add(pod.job)
-        alive = lives(pod)
+        alive = pod.lives
         self.lives |= alive
         self.has_nodes |= alive and pod.node is not None
         self.born_s = min(self.born_s, pod.created_s)
@@ -243,7 +244,7 @@ def runs_of(
         return Runs(tuple(pods))
     run = pods[0].run
     whole = run is not None and _one_run(run)
-    if all(pod.run is run and (whole or lives(pod)) for pod in pods):
+    if all(pod.run is run and (whole or pod.lives) for pod in pods):
         return _once_each(Runs(tuple(pods)))
     parts = _parts(pods)
     runs = [(part.run, len(part.pods)) for part in parts if part.run is not None]
@@ -257,11 +258,6 @@ def _one_run(run: RunRef) -> bool:
     """Whether such a controller makes one run and says how many pods that takes: a Job, or one of Kubeflow's."""
     kind = run.kind
     return kind == "Job.batch" or kind.endswith(".kubeflow.org") or kind.startswith("training.kubeflow.org/")
-
-
-def lives(pod: Pod) -> bool:
-    """Whether the pod has not ended and is not being deleted."""
-    return not pod.terminal and not pod.deleting
 
 
 def _had_node_s(pod: Pod) -> float:
@@ -289,29 +285,29 @@ def _parts(pods: Sequence[Pod]) -> list[_Part]:
 
 def _split(pods: Sequence[Pod], parts: Sequence[_Part], small: frozenset[str]) -> Runs:
     """The first part's run, and what is not of it; `small`: controllers that are no run by themselves."""
-    taken, begun_s = [part for part in parts[:1] if part.run is not None], parts[0].born_s
-    names = {(part.run.kind, part.run.name) for part in taken if part.run is not None}  # of which no two are of a run
+    taken: dict[str, dict[str, _Part]] = {}  # kind → name → part: of one name there is one in a run
+    wholes, begun_s = set[str](), parts[0].born_s
     no_runs = any(part.lives and part.run is None for part in parts)
     earlier: set[str] = set()
     later: set[str] = set()
-    for part in parts[1:]:
-        first, named = taken[:_MOST_COMPARED], (part.run.kind, part.run.name) if part.run is not None else ("", "")
-        joins = part.run is None or not any(_are_rivals(part.run, part, other, small) for other in first)
-        joins = joins and named not in names
-        whole = part.run.whole if part.run is not None else ""
+    for part in parts:
+        run, whole = part.run, part.run.whole if part.run is not None else ""
+        of_kind = taken.setdefault(run.kind, {}) if run is not None else {}
+        others = islice(of_kind.values(), _MOST_COMPARED)
+        joins = run is None or not (run.name in of_kind or any(_are_rivals(run, part, o, small) for o in others))
         if not part.lives and whole:
-            same = any(other.run is not None and other.run.whole == whole for other in first)
-            joins = joins and not all(pod.deleting for pod in part.pods) and (same or begun_s <= part.bound_s)
+            joins = joins and not all(pod.deleting for pod in part.pods)
+            joins = joins and (whole in wholes or begun_s <= part.bound_s)
         elif not part.lives:
-            joins = joins and (begun_s <= part.bound_s or (part.run is None and no_runs))
-        if not joins:
+            joins = joins and (begun_s <= part.bound_s or (run is None and no_runs))
+        if not joins and part is not parts[0]:
             (later if part.lives else earlier).update(pod.uid for pod in part.pods)
             continue
         if part.lives:
             begun_s = min(begun_s, part.born_s)
-        if part.run is not None:
-            taken.append(part)
-            names.add(named)
+        if run is not None:
+            of_kind[run.name] = part
+            wholes.add(whole)
     return Runs(
         tuple(pod for pod in pods if pod.uid not in earlier and pod.uid not in later),
         tuple(pod for pod in pods if pod.uid in earlier),
@@ -321,7 +317,7 @@ def _split(pods: Sequence[Pod], parts: Sequence[_Part], small: frozenset[str]) -
 
 def _stepped(runs: Runs, minimum: int, ended: Set[PodUid]) -> Runs:
     """The same, without the pods of a former step: those that had ended before the first living pod was made."""
-    living = [pod for pod in runs.current if lives(pod)]
+    living = [pod for pod in runs.current if pod.lives]
     if not living:
         return runs
     begun_s = min(pod.created_s for pod in living)
@@ -329,7 +325,7 @@ def _stepped(runs: Runs, minimum: int, ended: Set[PodUid]) -> Runs:
         pod
         for pod in runs.current
         if (pod.uid in ended or _had_node_s(pod) < begun_s)
-        and not (lives(pod) or (pod.run is not None and _one_run(pod.run)))
+        and not (pod.lives or (pod.run is not None and _one_run(pod.run)))
     ]
     well = [pod for pod in over if pod.phase is Phase.SUCCEEDED]
     if len(well) < max(minimum, 1) or not (len(living) >= minimum or {pod.uid for pod in well} <= ended):
@@ -347,11 +343,9 @@ def _stepped(runs: Runs, minimum: int, ended: Set[PodUid]) -> Runs:
 
 
 def _are_rivals(a: RunRef, part: _Part, other: _Part, small: frozenset[str]) -> bool:
-    b = other.run
-    if b is None or a.kind != b.kind:
-        return False
-    if a.name == b.name or a.whole or b.whole:
-        return a.name == b.name or a.whole != b.whole
+    b = other.run  # of the same kind, and of another name
+    if b is None or a.whole or b.whole:
+        return b is not None and a.whole != b.whole
     if part.jobs == other.jobs or {a.uid, b.uid} <= small:
         return False
     return a.kind != "Job.batch" or not part.roles.isdisjoint(other.roles)
@@ -364,7 +358,7 @@ def _once_each(runs: Runs) -> Runs:
         return runs
     holds: dict[object, Pod] = {}  # controller's uid, role, completion index → its pod
     again: set[str] = set()
-    counted = (pod for pod in runs.current if lives(pod) or pod.phase is Phase.SUCCEEDED)
+    counted = (pod for pod in runs.current if pod.lives or pod.phase is Phase.SUCCEEDED)
     for pod in sorted(counted, key=attrgetter("created_s", "uid")):
         owner = pod.owner  # only an Indexed Job has places: names keep those of other kinds apart
         if pod.index is None or owner is None or owner.group_kind != ("batch", "Job"):

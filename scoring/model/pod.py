@@ -310,6 +310,11 @@ class Pod(msgspec.Struct, frozen=True):
         return self.phase in (Phase.SUCCEEDED, Phase.FAILED)
 
     @property
+    def lives(self) -> bool:
+        """It has not ended and is not being deleted."""
+        return not self.deleting and not self.terminal
+
+    @property
     def key(self) -> str:
         """`namespace/name`, for people."""
         return f"{self.namespace}/{self.name}"

@@ -50,20 +50,20 @@ def wanted_status(gang: Gang | None, before: GroupStatus, *, admitted: bool) -> 
         occupied_by=",".join(sorted({str(p.job) for p in gang.members if p.job is not None})),
     )
     phase = _phase(gang, now, admitted=admitted)
-    ended = before.phase in _FINAL and not any(map(_alive, gang.members))
+    ended = before.phase in _FINAL and not any(pod.lives for pod in gang.members)
     if ended and (phase.value not in _FINAL or phase.value == before.phase):
         return before
     start_s: int | None = None  # When the min-th oldest pod was created; once written it stays, until the gang restarts
     if phase is not GroupPhase.PENDING:
         begins_anew, start_s = before.phase in _FINAL and phase.value not in _FINAL, before.schedule_start_s
         if start_s is None or begins_anew:
-            created_s = sorted(p.created_s for p in gang.members if not begins_anew or _alive(p))
+            created_s = sorted(p.created_s for p in gang.members if not begins_anew or p.lives)
             start_s = int(created_s[min(gang.min_member, len(created_s)) - 1])
     return replace(now, phase=phase.value, schedule_start_s=start_s)
 
 
 def _phase(gang: Gang, now: GroupStatus, *, admitted: bool) -> GroupPhase:
-    least, possible = gang.min_member, now.succeeded + sum(map(_alive, gang.members))
+    least, possible = gang.min_member, now.succeeded + sum(pod.lives for pod in gang.members)
     if now.succeeded >= least:
         return GroupPhase.FINISHED
     if now.failed and possible < least:
@@ -77,10 +77,6 @@ def _phase(gang: Gang, now: GroupStatus, *, admitted: bool) -> GroupPhase:
     if gang.problem is not None or possible < least:
         return GroupPhase.PENDING
     return GroupPhase.SCHEDULING if admitted else GroupPhase.PRE_SCHEDULING
-
-
-def _alive(pod: Pod) -> bool:
-    return not pod.terminal and not pod.deleting
 
 
 CONDITION: Final = "netgang.io/Admitted"
@@ -106,7 +102,7 @@ def admitted_condition(pod: Pod, cause: str | None, why: str, *, last: str) -> A
     `cause`: why its gang waits, in CamelCase (`scoring.explain.gang`); `None`: unknown. `why`: a sentence.
     `last`: the `key` of what it said last; empty: nothing yet.
     """
-    if pod.terminal or pod.deleting:
+    if not pod.lives:
         return None
     if pod.node is not None and last:
         return AdmittedCondition("True", "Admitted", "The gang was admitted and the pod has its node.")

@@ -146,7 +146,7 @@ def steps_down(job: ElasticJob, gang: Gang, *, most: int | None) -> list[Pod]:
     >>> [(pod.index, pod.node) for pod in steps_down(elastic(gang, least=1), gang, most=None)]
     [(4, 'n3'), (2, 'n2'), (1, 'n1')]
     """
-    workers = {job.indexes[pod.uid]: pod for pod in workers_of(job, gang) if not pod.deleting and not pod.terminal}
+    workers = {job.indexes[pod.uid]: pod for pod in workers_of(job, gang) if pod.lives}
     removable = (workers.get(index) for index in range(job.workers - 1, job.floor - 1, -1))
     return [pod for pod in removable if pod is not None and pod.node is not None][:most]
 

@@ -74,11 +74,7 @@ def asks_for_network(pod: Pod, gang: Gang | None) -> bool:
 
 def others_of(plan: Plan, pod: Pod, gang: Gang | None) -> tuple[tuple[Role, NodeName], ...]:
     """(role, node) of the gang's other members that have a node or a planned one, sorted."""
-    others = (
-        [member for member in gang.members if not (member.uid == pod.uid or member.terminal or member.deleting)]
-        if gang
-        else []
-    )
+    others = [member for member in gang.members if member.uid != pod.uid and member.lives] if gang else []
     nodes = ((member.role, member.node or plan.node_of.get(member.uid)) for member in others)
     return tuple(sorted((role, node) for role, node in nodes if node is not None))
 

@@ -93,7 +93,7 @@ def _pods_about(gang: Gang, what: Happening, is_own: Callable[[Pod], bool]) -> S
     if what is Happening.GANG_INVALID and not guilty:  # of mixed schedulers the first live pod of each: owners differ
         first: dict[tuple[str, bool], Pod] = {}
         for pod in gang.members:
-            if not pod.deleting and not pod.terminal:
+            if pod.lives:
                 first.setdefault((pod.scheduler_name, is_own(pod)), pod)
         if len({name for name, _ in first}) > 1:
             return list(first.values())[:_MOST_KINDS]
@@ -126,7 +126,7 @@ class ProbableMistakes(ControlLoop):
         yield
         now_s, unix_s = self.context.clock.monotonic_s(), self.context.clock.now_s()
         for members in cache.gangs.foreign():
-            pods = (member for member in members.values() if not (member.node or member.deleting or member.terminal))
+            pods = (member for member in members.values() if member.node is None and member.lives)
             if (pod := next(pods, None)) is not None:
                 if now_s >= self._placing_until_s:
                     self._placing = frozenset(each.scheduler_name for each in cache.pods if each.node)
