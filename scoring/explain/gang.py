@@ -14,7 +14,8 @@ import msgspec
 from msgspec.structs import replace
 
 from scoring import GangKey, NodeName, PodUid
-from scoring.explain.node_causes import committed, constrained, helpful, node_cause, would_start
+from scoring.explain.advice import constrained, helpful, would_start
+from scoring.explain.node_causes import committed, node_cause
 from scoring.explain.queue_report import PlaceInQueue, leaving, place_of, zones_text
 from scoring.explain.words import counted, gangs_seen_from, shown, some, two_runs, zone_text
 from scoring.explain.zones import GangNetwork, ZoneVerdict, gang_network, verdicts

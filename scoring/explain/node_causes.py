@@ -4,12 +4,11 @@ Steps, for the kind of member that fits least: what no node can give (a label, a
 helps; then the zone is taken that would hold most members if nothing kept them off its nodes, and what does is counted
 there, by nodes, of each node the first thing. Labels come first: a node that the pods do not select is not meant,
 whatever its state. When even that would not do, the room itself is missing. Of a tenant's lines of selectors and
-affinity the first few are looked at. What is advised is supposed first: only what then gives the gang a place is told.
+affinity the first few are looked at.
 """
 
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial, reduce
+from functools import reduce
 from operator import or_
 from typing import Any, Final, NamedTuple
 
@@ -18,27 +17,25 @@ import numpy as np
 from msgspec.structs import replace
 
 from scoring import NodeName, ZoneName
+from scoring.explain.advice import annotated_with, constrained, helpful, would_start
 from scoring.explain.queue_report import PlaceInQueue
 from scoring.explain.words import counted, quantity, shown, some, zone_text
 from scoring.explain.zones import ZoneVerdict
 from scoring.feasibility.filters import line_rows, selected_rows, tolerated
-from scoring.model import Constraints, Gang, GangSource, MemberClass, Node, NodeSelectorTerm, Pod, Reason, Requirement
+from scoring.model import Constraints, MemberClass, Node, NodeSelectorTerm, Pod, Reason, Requirement
 from scoring.model.pod import PODS, Resources
-from scoring.model.policy import LIKE_VALUE, ZonePolicy, nearest
+from scoring.model.policy import LIKE_VALUE, nearest
 from scoring.model.reasons import CauseReason, WaitingCause
-from scoring.model.snapshot import LabelIndex, RowSet, Snapshot, fit_counts
+from scoring.model.snapshot import LabelIndex, RowSet, fit_counts
 from scoring.network.matrix import Ints
-from scoring.plan import PlannerCache, Run, begin_run, take_commitments
+from scoring.plan import Run
 from scoring.plan.capacity import When
-from scoring.plan.demand import GangDemand, demand_of
-from scoring.plan.placement import possible
+from scoring.plan.demand import GangDemand
 from scoring.queue.statuses import camel_case
 
 _MOST_LINES: Final = 16  # Lines of selectors and affinity that are looked at, names and clauses of one sentence
 _MOST_KNOWN: Final = 200  # Values that one may have meant
 _ANY_LABELS: Final[Mapping[str, Any]] = {"node_selector": (), "affinity": None}
-_MOST_LOWERED: Final = 1000  # Pods of a gang for which lower minimums are tried: it takes 0.2 s
-_MOST_TRIED: Final = 500_000  # Pods × kinds of them × nodes, where they are of several kinds
 _IN_SERVICE: Final[Mapping[str, bool]] = {"unschedulable": False, "ready": True, "leaving": False}
 _CORDON: Final = "node.kubernetes.io/unschedulable"  # Taint that the control plane gives to a node that is cordoned
 _OF_STATE: Final = "node.kubernetes.io/"  # Taints that go with a node's state, and not by themselves
@@ -122,7 +119,7 @@ def node_cause(
     room = max(rooms, key=lambda room: room.promise)
     free_zone = next((z for z in zones if z.zone and not z.allowed and 0 < z.wanted <= z.room), None)
     named = ask.options.zones is not None and not ask.siblings
-    if free_zone and named and would_start(run, _annotated(ask.gang, zones=free_zone.zone), empty=False):
+    if free_zone and named and would_start(run, annotated_with(ask.gang, zones=free_zone.zone), empty=False):
         all_pods = f"all {free_zone.wanted} pods" if free_zone.wanted > 1 else "its pod"
         annotated = f"Annotation netgang.io/zones={shown(','.join(ask.options.zones or ()))}"
         text = f"{annotated} leaves out {zone_text(free_zone.zone)}, which has room for {all_pods}; {room.text()}."
@@ -138,68 +135,6 @@ def node_cause(
         if room.wanted <= int(at_start[run.zones.index(room.zone)]):
             return committed(turn, f": {room.text()} beside them")
     return _of_room(run, ask, rooms, zones, reason)
-
-
-def would_start(run: Run, gang: Gang, *, empty: bool, snapshot: Snapshot | None = None) -> bool:
-    """Whether the minimum of `gang` has a place, in `snapshot` if given: now, or (`empty`) as if no pod ran.
-
-    Cost: O(members · nodes).
-    """
-    if snapshot is not None:
-        run = begin_run(snapshot, run.policy, PlannerCache())
-        take_commitments(run, besides=gang.key)
-    nodes = (pod.node for pod in gang.members if pod.node is not None)
-    demand = demand_of(gang, run.policy, lost=frozenset(node for node in nodes if node not in run.table.index))
-    kind = run.view.member_set(demand.need, demand)
-    if demand.incomplete is not None or not kind.allowed:
-        return False
-    if empty:
-        return possible(run, replace(demand, siblings=()), kind)
-    together = [kind.allowed] if demand.options.zone_policy is ZonePolicy.PREFERRED else []
-    return any(run.search.fits(kind, zones, When.NOW) for zones in (*((zone,) for zone in kind.allowed), *together))
-
-
-def helpful(run: Run, gang: Gang, *own: tuple[str, Gang], empty: bool, snapshot: Snapshot | None = None) -> str:
-    """What helps of `own` (a way, and the gang as it would be), other zones, several, a lower minimum.
-
-    Cost: `would_start` for each, and O(log minimum) times for the last.
-    """
-    starts = partial(would_start, run, empty=empty, snapshot=snapshot)
-    spread = _annotated(gang, **{"zone-policy": ZonePolicy.PREFERRED.value})
-    any_zone = ("remove annotation netgang.io/zones", _annotated(gang, zones=""))
-    tries = (*own, any_zone, ("set annotation netgang.io/zone-policy to preferred", spread))
-    ways = [way for way, other in tries if other != gang and starts(other)]
-    kinds, pods = len({id(pod.member_class) for pod in gang.members}), len(gang.members)
-    few = pods <= _MOST_LOWERED and (kinds == 1 or pods * kinds * len(run.table.nodes) <= _MOST_TRIED)
-    fewer = range(1, gang.min_member if few else 1)
-    if least := bisect_left(fewer, True, key=lambda n: not starts(replace(gang, min_member=n))):
-        ways.append(f"lower {_minimum_name(gang)} to {least}")
-    text = ", or ".join(ways)
-    return f"{text[0].upper()}{text[1:]}." if text else ""
-
-
-def _minimum_name(gang: Gang) -> str:
-    """Where its minimum is written."""
-    kubeflow = any(pod.owner is not None and pod.owner.group_kind[0] == "kubeflow.org" for pod in gang.members)
-    if kubeflow and gang.source is not GangSource.LABELS:
-        return "spec.runPolicy.schedulingPolicy.minAvailable"
-    names = {GangSource.LABELS: "min-available", GangSource.POD_GROUP: "minMember of the PodGroup"}
-    return names.get(gang.source, "its minimum")
-
-
-def _annotated(gang: Gang, **options: str) -> Gang:
-    """The gang with other annotations; those that are empty are removed."""
-    merged = dict(gang.options) | options
-    return replace(gang, options=tuple(sorted((name, value) for name, value in merged.items() if value)))
-
-
-def constrained(gang: Gang, **constraints: Any) -> Gang:
-    """The gang with other constraints in all its pod templates."""
-    classes = {id(pod.member_class): pod.member_class for pod in gang.members}  # slow to hash
-    for at, like in classes.items():
-        classes[at] = replace(like, constraints=replace(like.constraints, **constraints))
-    members = (replace(pod, member_class=classes[id(pod.member_class)]) for pod in gang.members)
-    return replace(gang, members=tuple(members))
 
 
 def committed(turn: PlaceInQueue, more: str = "") -> WaitingCause:

@@ -21,6 +21,8 @@ from extender.controllers.owners import quota_notes, said_by
 from extender.convert import daemon_set_from_json, pod_from_json, pod_group_from_json
 from scoring.feasibility.filters import ANY_IP, allowed_nodes
 from scoring.model import Constraints, Gang, HostPort, NodeSelectorTerm, Policy, Requirement, Taint, Toleration
+from scoring.model.gang import runs_of
+from scoring.model.pod import Phase, RunRef
 from scoring.plan import PlannerCache, plan
 from tests.builders import gang, node, pod, snapshot
 from tests.scoring.plan.planned import dressed
@@ -132,6 +134,10 @@ def test_no_step_of_the_loop_is_a_tenants() -> None:
         owner = step(f"{kind}: read", partial(decoded, raw(kind, 0, apiVersion=api, spec=large)))
         step(f"{kind}: asked", partial(budget, owner, members[:1]))
         step(f"{kind}: its length", partial(said_by, owner))
+    parts = [replace(pod(f"p{i}"), run=RunRef(f"u{i}", "Cluster.ray", f"c{i}")) for i in range(MANY)]
+    step("a gang of as many owners", partial(runs_of, parts, least=lambda: MANY))
+    ended = [pod(f"p{i}", phase=(Phase.FAILED, Phase.SUCCEEDED)[i % 2], created_s=0.0) for i in range(MANY)]
+    step("a gang of ended pods", partial(runs_of, [*ended, pod("lives", created_s=9.0)], least=lambda: 1))
     gc.enable()
     factor = max(reference_s() / REFERENCE_S, 1.0)
     assert {what: took_s for what, took_s in worst.items() if took_s > STEP_S * factor} == {}, (factor, worst)

@@ -190,7 +190,6 @@ async def test_a_stateful_set_under_a_queue_leaves_for_no_gang(site: Stage) -> N
     def kept(shown: Object) -> bool:
         return "Kueue manages its workload" in str((shown.get("preemption") or {}).get("blocked"))
 
-    path = f"/v1/explain/{site.namespace}/urgent"
-    await site.until_document(site.service, path, kept, "Kueue's job stays, and explain says why")
+    await site.until_document(site.service, f"/v1/explain/{site.namespace}/urgent", kept, "explain says why it stays")
     await asyncio.sleep(STILL_S)
     assert await site.running("db") == running

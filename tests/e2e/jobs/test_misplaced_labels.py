@@ -44,8 +44,7 @@ async def test_half_a_job_does_not_start_alone(site: Stage) -> None:
     await site.until_pods(refused, "all four are refused", begin="train")
     assert await site.bound("train") == {}
     assert any(advice in note for note in (await site.events("ProbableMistake")).values()), "a pod has it, too"
-    said = await document(site.service, f"/v1/explain/{site.namespace}/train")
-    assert advice in said["detail"]
+    assert advice in (await document(site.service, f"/v1/explain/{site.namespace}/train"))["detail"]
 
     began_s = time.monotonic()
     removed = {"metadata": {"labels": {GROUP_NAME_LABEL: None, MIN_AVAILABLE_LABEL: None}}}

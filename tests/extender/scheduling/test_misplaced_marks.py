@@ -94,7 +94,12 @@ async def test_the_whole_job_waits_with_one_read_and_explain_says_why() -> None:
             assert "move the labels to spec.template.metadata.labels, and create the Job again" in said, asked
         await world.settle(60.0)
         assert world.api.calls["get_object"] <= 8
-        world.delete(*names)
+        world.delete(names[0])  # of which it was read
+        await world.settle(2.0)
+        assert await answered(world, names[1]) is Reason.INVALID_GROUP
+        world.delete(*names[1:])
+        await world.settle(2.0)
+        assert world.service.verbs.owners.marked == {}, "nobody waits for it any more"
 
 
 CORRECTED: dict[str, Any] = {"no labels": job(), "a minimum of one": job(MARKS | {LEAST: "1"})}
@@ -103,20 +108,16 @@ CORRECTED: dict[str, Any] = {"no labels": job(), "a minimum of one": job(MARKS |
 @pytest.mark.parametrize("owner", CORRECTED.values(), ids=CORRECTED)
 async def test_pods_start_once_their_owner_is_corrected(owner: Any) -> None:
     async with running(*NODES, job(MARKS)) as world:
-        for name in ("train-0", "train-1"):
+        names = ["train-0", "train-1"]
+        for name in names:
             world.pod(name, owner=OWNED)
         await world.settle(0.1)
-        assert [await answered(world, name) for name in ("train-0", "train-1")] == [Reason.INVALID_GROUP] * 2
+        assert [await answered(world, name) for name in names] == [Reason.INVALID_GROUP] * 2
         assert world.refusal("train-0") is Reason.INVALID_GROUP
         world.api.add(owner)
         await world.settle(12.0)
-        nudged = [
-            name
-            for name in ("train-0", "train-1")
-            if NUDGE_ANNOTATION in world.api.pod(name)["metadata"]["annotations"]
-        ]
-        assert nudged == ["train-0", "train-1"]
-        assert [await answered(world, name) for name in nudged] == [None, None]
+        assert all(NUDGE_ANNOTATION in world.api.pod(name)["metadata"]["annotations"] for name in names)
+        assert [await answered(world, name) for name in names] == [None, None]
 
 
 UNREAD: dict[str, tuple[Exception | None, float]] = {  # what the read of the owner ends with, how long it takes

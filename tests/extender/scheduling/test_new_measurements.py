@@ -15,7 +15,6 @@ pytestmark = pytest.mark.looptime
 
 NAMES = [f"n{i}" for i in range(1, 7)]
 SLOW = {"delay_ms": 60.0}
-NOTHING_LEFT = {"loss_ratio": 1.0}
 
 
 async def measured(world: World, version: int, bad: Iterable[str] = (), link: Mapping[str, float] = SLOW) -> None:
@@ -78,7 +77,7 @@ async def test_who_is_at_bind_or_runs_keeps_its_nodes() -> None:
         first, second = await world.planned_gang("g", 2)
         [call] = await world.bind_and_settle(first)
         before = set(world.committed[key("g")].values())
-        await measured(world, 2, before, NOTHING_LEFT)
+        await measured(world, 2, before, {"loss_ratio": 1.0})
         assert call.waits
         await world.starts(second, beside=[call])
         assert set(world.bound().values()) == before

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from scoring.model import Gang, Node, Taint, Toleration
 from scoring.model.policy import Policy
 from scoring.plan import plan
-from tests.builders import gang, node, pod, snapshot
+from tests.builders import bound, gang, node, pod, snapshot
 from tests.scoring.explain.cases import CASES, ML, PS_AND_WORKERS, Case, asking, explained, refused, row, some_are
 from tests.scoring.plan.planned import LATE_S, dressed
 
@@ -57,6 +57,7 @@ def unrefused(case: Case) -> Case:
     return but(case, rest={})
 
 
+IN_PART = [bound(pod("g-0", gang="g"), "a0"), pod("g-1", gang="g"), pod("g-2", gang="g", cpu="16")]
 TWO_FULL_ZONES = [*row(1), *row(1, zone="b")]
 SMALL_SHUT = [*row(1), *(node(f"c{i}", cpu="4", unschedulable=True) for i in range(4))]
 MORE_CASES = {
@@ -82,6 +83,8 @@ MORE_CASES = {
         some_are(1, 2, unschedulable=True, taints=[ML])),
     "kube-scheduler refuses nodes, another is cordoned": Case("NodesUnavailable", (), gang("g", 3), [*row(1, cpu="1"),
         *row(3, cpu="1")[1:2], node("a2", cpu="1", unschedulable=True)], rest=refused(gang("g", 3), "a0")),
+    "some of it run, and one of the rest is too large for any node": Case("RequestTooLarge", (),
+        gang("g", members=IN_PART), row(2)),
     "no node has a zone": Case("NoAllowedZone", ("no node has zone label topology.kubernetes.io/zone",), gang("g", 1),
         row(2, zone="")),
     "what another extender counts, and too little of the rest": Case(
@@ -167,6 +170,8 @@ ADVICE: dict[str, tuple[str, *tuple[Follow, ...]]] = {  # case → what is advis
     "a ResourceClaim is missing": (CLAIM, instead(gang("g", 1))),
     "bad links that it refuses": (
         "Mend the link, or set annotation netgang.io/bad-links to avoid.", unrefused, annotated(bad_links="avoid")),
+    "some of it run, and one of the rest is too large for any node": ("Ask for at most 8 cpu a pod, or lower "
+        "min-available to 2.", instead(gang("g", members=[*IN_PART[:2], pod("g-2", gang="g", cpu="8")])), minimum(2)),
     "too few members": ("Lower min-available to 2.", minimum(2)),
     "too few members of a PodGroup": ("Lower minMember of the PodGroup to 1.", minimum(1)),
     "too few members of a job of the training operator": (

@@ -279,7 +279,7 @@ ORDER: Answers = {
 }  # fmt: skip
 LOSSY = {"loss_ratio": 0.13}
 BAD_A = mesh(TWO_ZONES, bad={"a0": LOSSY})
-REFUSES = {"bad-links": "refuse"}
+REFUSES, PACKED = {"bad-links": "refuse"}, {"bad-links": "refuse", "selection": "pack"}
 CLOSE = NetworkMatrix.from_measurements(
     [
         Measurement(EndpointId(a), EndpointId(b), metric, value, 0.0)
@@ -300,6 +300,8 @@ BAD_LINKS: Answers = {
         row(4), gang("g", 4, options=REFUSES), network=CLOSE),
     "refused also of the published selection": case(Reason.BAD_LINKS,
         row(4), gang("g", 2, options=REFUSES | {"selection": "paper"}), network=CLOSE),
+    "refused where packing takes fewest nodes, more are taken": case(["n0"] * 4 + ["n2"] * 2 + ["n3"] * 2,
+        [*row(2, cpu="4"), *(node(f"n{i}", cpu="2") for i in (2, 3))], gang("g", 8, options=PACKED), network=CLOSE),
     "refused beyond the minimum, which starts": case(["n0", "n2", "n3"],
         row(4), gang("g", 4, min_member=3, options=REFUSES), network=CLOSE),
     "it holds nobody": case(["n0", "n2"],
