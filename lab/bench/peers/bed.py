@@ -39,6 +39,7 @@ class Running(msgspec.Struct, frozen=True):
     """When the load could begin at the latest: before the last scheduler was started, or when netgang was ready."""
     times: PodTimes
     cpu: CpuMeter
+    api_cpu: CpuMeter
 
     async def settle(self) -> float:
         """Let netgang finish; the moment at which it has."""
@@ -58,13 +59,14 @@ class Bed:
     async def run(self, way: Way) -> AsyncGenerator[Running, None]:
         """Start what schedules this way; at the end everything is gone again, the pods too."""
 
-        def pid() -> int | None:
-            part = self.cluster.parts.get(OURS)
+        def pid(of: str) -> int | None:
+            part = self.cluster.parts.get(of)
             return part.pid if part is not None else None
 
         try:
-            async with pod_times(self.api, NAMESPACE) as times, cpu_meter(pid) as cpu:
-                yield Running(await self._start(way), times, cpu)
+            ours, api = cpu_meter(partial(pid, OURS)), cpu_meter(partial(pid, "kube-apiserver"))
+            async with pod_times(self.api, NAMESPACE) as times, ours as cpu, api as api_cpu:
+                yield Running(await self._start(way), times, cpu, api_cpu)
         finally:
             for name in self.cluster.parts.keys() - set(_STANDING):
                 await self.cluster.remove(name)

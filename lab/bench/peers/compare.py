@@ -40,6 +40,7 @@ async def compared(task: Task, report: Report, *, quick: bool) -> tuple[list[Fig
                 one = replace(await measured(place, workload, way), round=number)
                 halves[workload.name, way.name].append(one)
                 spent = "" if one.cpu_s is None else f", netgang {one.cpu_s / one.pods * 1e3:.2f} ms CPU per pod"
+                spent += "" if one.api_cpu_s is None else f", the API server {one.api_cpu_s / one.pods * 1e3:.2f}"
                 bound = f"{one.bound} of {one.pods} bound, {one.rate:.0f}/s"
                 partial = f", {one.partial_gangs} partial gangs" if one.partial_gangs else ""
                 report(f"{workload.name}, {way.name}: {bound}{partial}{spent}")
@@ -71,7 +72,7 @@ async def measured(place: Bed, workload: Workload, way: Way) -> Half:
         end_s = await running.settle()
         expected = dict.fromkeys(map(gang_of, names), workload.size)
         found = half(times.bound_s, expected=expected, pods=len(names))
-        return replace(found, cpu_s=running.cpu.cpu_s(begun_s, end_s))
+        return replace(found, cpu_s=running.cpu.cpu_s(begun_s, end_s), api_cpu_s=running.api_cpu.cpu_s(begun_s, end_s))
 
 
 async def _create(place: Bed, objects: Sequence[Object]) -> None:
