@@ -113,14 +113,17 @@ async def cpu_meter(pid: Callable[[], int | None]) -> AsyncGenerator[CpuMeter, N
     """Read the process fifty times a second, as soon as there is one, until the block ends."""
     meter = CpuMeter()
 
+    def read() -> None:
+        with suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
+            if (number := pid()) is not None:
+                meter.readings.append((perf_counter(), parsed_s(Path(f"/proc/{number}/stat").read_text())))
+
     async def run() -> None:
         while True:
-            with suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
-                if (number := pid()) is not None:
-                    text = Path(f"/proc/{number}/stat").read_text()  # noqa: ASYNC240 - it is in the kernel's memory
-                    meter.readings.append((perf_counter(), parsed_s(text)))
             await asyncio.sleep(_SAMPLE_S)
+            read()
 
+    read()  # of a process that ran before, only what it takes from now on counts
     async with beside(run()):
         yield meter
 
