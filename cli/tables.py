@@ -165,8 +165,7 @@ def health(console: Console, network: Network) -> RenderableType:
         links = f"{bad.kind} {bad.name or '(none)'}: {bad.metric} of {bad.bad} of {bad.of} links is bad"
         lines.append(f"{links}, the worst {worst}")
     if probe := network.probe:
-        of = probe.reporting + probe.silent.count + probe.unanswered.count
-        lines.append(f"probe: {probe.reporting} of {of} agents report and get answers")
+        lines.append(f"probe: {probe.reporting} of {probe.known} agents report and get answers")
         troubles = ((probe.silent, "silent"), (probe.unanswered, "without any answer"))
         for amiss, words in (*troubles, (probe.absent, "nodes without an agent")):
             lines += [f"probe: {amiss.count} {words}{amiss.where}"] if amiss.count else []

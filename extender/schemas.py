@@ -164,6 +164,7 @@ class Source(msgspec.Struct, frozen=True):
     error: str | None = None  # Why the last attempt failed; null: it did not.
     failures: int = 0  # Failed attempts since the last success.
     measurements: int = 0
+    since_s: float | None = None  # Unix seconds of this leader's first values.
     endpoints: int = 0
     problems: tuple[str, ...] = ()
     rejected: dict[str, int] = msgspec.field(default_factory=dict)  # why → values that were not taken.
@@ -235,6 +236,11 @@ class ProbeAgents(msgspec.Struct, frozen=True):
     absent: AgentsAmiss
     unanswered: AgentsAmiss  # Report, and none of their packets is answered.
 
+    @property
+    def known(self) -> int:
+        """How many have reported."""
+        return self.reporting + self.silent.count + self.unanswered.count
+
 
 class Network(msgspec.Struct, frozen=True):
     """Sources and mapping of the network data, and the values between some nodes."""
@@ -279,6 +285,7 @@ class LinkInFull(msgspec.Struct, frozen=True):
 
 
 MOST_LINKS = 128
+MOST_MEMORY_CHARS = 48 << 10
 _Name = Annotated[str, Meta(min_length=1, max_length=253)]
 _Count = Annotated[int, Meta(ge=0, le=1_000_000)]
 _Ms = Annotated[float, Meta(ge=0.0, le=600_000.0)]
@@ -298,24 +305,6 @@ class ProbedLink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     suspect: _Count = 0  # Packets that the agents themselves may have spoilt.
 
 
-class KnownLink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a leader answered of a link in `known`, sent back to the next one."""
-
-    peer: _Name
-    known: Annotated[list[_Ms], Meta(min_length=7, max_length=7)]  # As answered, the first with today's age.
-
-
-class KnownBurst(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A burst that ended, as a leader answers it, and as both of its agents send it back to the next one."""
-
-    id: Annotated[str, Meta(min_length=1, max_length=64)]
-    peer: _Name
-    server: bool  # Whether this agent was the server.
-    age_s: Annotated[float, Meta(ge=0.0, le=1e7)]  # Seconds since it began; as sent back, with today's age.
-    sent_bps: _Bps | None = None  # To the peer, bits a second; null: not measured.
-    received_bps: _Bps | None = None  # From the peer.
-
-
 class BurstResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the client of a burst found; taken once, from the agent that the burst was assigned to."""
 
@@ -333,8 +322,7 @@ class ProbeReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sequence: Annotated[int, Meta(ge=0, le=2**53)]  # Grows with each report of this `since_s`.
     reflector_port: Annotated[int, Meta(ge=1, le=65535)]  # UDP port at which the agent answers.
     links: Annotated[list[ProbedLink], Meta(max_length=MOST_LINKS)] = field(default_factory=list)
-    known: Annotated[list[KnownLink], Meta(max_length=MOST_LINKS)] = field(default_factory=list)  # If `resend`.
-    known_bursts: Annotated[list[KnownBurst], Meta(max_length=MOST_LINKS)] = field(default_factory=list)
+    memory: Annotated[str, Meta(max_length=MOST_MEMORY_CHARS)] = ""  # If `resend`: the last one that was answered.
     iperf3: bool | None = None  # Whether the agent can run bursts; null: netgang did not ask for it.
     burst: BurstResult | None = None
 
@@ -345,7 +333,6 @@ class ProbePeer(msgspec.Struct, frozen=True, omit_defaults=True):
     node: str
     address: str
     port: int  # UDP port of its reflector.
-    known: list[float] | None = None  # Age s, sent, lost there, lost back, answered, delay there ms, delay back ms.
 
 
 class ProbeBurst(msgspec.Struct, frozen=True):
@@ -367,10 +354,10 @@ class ProbeOrders(msgspec.Struct, frozen=True, omit_defaults=True):
     packet_interval_s: float  # Seconds between two packets to one peer.
     peers: tuple[ProbePeer, ...]
     reflect_for: tuple[str, ...]  # Addresses whose packets are answered, and no others.
-    resend: bool = False  # This leader is new: go on as before, and send links again, with what is `known`.
+    resend: bool = False  # This leader is new: go on as before, and send links again, with `memory`.
     throughput: bool = False  # Whether netgang gives out bursts: then reports say `iperf3`.
     burst: ProbeBurst | None = None  # To be run now.
-    known_bursts: tuple[KnownBurst, ...] = ()  # Of this node, that ended: to be kept for the next leader.
+    memory: str = ""  # To be kept for the next leader, signed: what is known of the node's links and bursts.
 
 
 class Watch(msgspec.Struct, frozen=True):

@@ -21,6 +21,7 @@ from extender.errors import ConfigError
 
 MOST_CHARS: Final = 4096  # Longest annotation that is read as a note, signature included; a longer one is never written
 _SCHEME: Final = "hmac1"
+_SEALED: Final = "probe"
 KEY_FILE: Final = "key"
 LEAST_BYTES: Final = 16
 _log = logging.getLogger(__name__)
@@ -76,7 +77,7 @@ class Notes(NoteReader):
 
     def write(self, kind: NoteKind, bearer: Bearer, content: str) -> str:
         """The annotation's value. ValueError: it would be too long to be read again."""
-        text = f"{content} {_SCHEME}.{_mac(self._keys[0], kind, bearer, content)}"
+        text = f"{content} {_SCHEME}.{_mac(self._keys[0], kind, bearer.namespace, bearer.uid, content)}"
         if len(text) > MOST_CHARS:
             raise ValueError(f"note {kind} is longer than {MOST_CHARS} characters")
         return text
@@ -92,10 +93,21 @@ class Notes(NoteReader):
             given = mac.encode("utf-8", "surrogatepass")  # Of texts, `compare_digest` takes ASCII only
             flaw = Flaw.FORGED if scheme == _SCHEME and mac else Flaw.UNSIGNED
             for key in self._keys if flaw is Flaw.FORGED else ():
-                if hmac.compare_digest(_mac(key, kind, bearer, content).encode(), given):
+                if hmac.compare_digest(_mac(key, kind, bearer.namespace, bearer.uid, content).encode(), given):
                     return content
         self.on_ignored(kind, bearer, flaw)
         return None
+
+    def seal(self, node: str, content: str) -> str:
+        """What the probe's agent of a node keeps for the next leader."""
+        return f"{content} {_mac(self._keys[0], _SEALED, node, content)}"
+
+    def unseal(self, node: str, text: str) -> str | None:
+        """The content; `None`: no key of ours signed it for this node."""
+        content, _, mac = text.rpartition(" ")
+        given = mac.encode("utf-8", "surrogatepass")
+        ours = any(hmac.compare_digest(_mac(key, _SEALED, node, content).encode(), given) for key in self._keys)
+        return content if ours else None
 
 
 class UncheckedNotes(NoteReader):
@@ -106,9 +118,9 @@ class UncheckedNotes(NoteReader):
         return text.rpartition(" ")[0] or None if len(text) <= MOST_CHARS else None
 
 
-def _mac(key: bytes, kind: NoteKind, bearer: Bearer, content: str) -> str:
+def _mac(key: bytes, *parts: str) -> str:
     # Names and uids have no NUL, so the parts cannot be shifted against each other.
-    signed = "\0".join((_SCHEME, kind, bearer.namespace, bearer.uid, content))
+    signed = "\0".join((_SCHEME, *parts))
     digest = hmac.digest(key, signed.encode("utf-8", "surrogatepass"), "sha256")
     return urlsafe_b64encode(digest)[:43].decode()
 

@@ -9,17 +9,17 @@ import random
 import select
 import socket
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from logging import getLogger
-from typing import Any, Final
+from typing import Final
 
 from probe import documents
 from probe.burst import BurstRunner
 from probe.documents import Assignment
 from probe.exchange import Exchange, pause_s
 from probe.prober import SPREAD, Prober
-from probe.session import BURSTS_KEPT_S, LINKS_KEPT_S, MOST_WINDOWS, LastKnown, Window, links_of
+from probe.session import MOST_WINDOWS, Window, links_of
 from probe.udp import MachineClock, UdpSocket, clock_error
 
 KEEP_S: Final = 900.0
@@ -44,9 +44,8 @@ class ProbeAgent:
         self._chance = random.Random()  # noqa: S311 - spreads agents
         self._prober = Prober(self.clock, self.answering, self.asking)
         self._unreported: deque[Mapping[str, Window]] = deque(maxlen=MOST_WINDOWS)
-        self._memory = LastKnown[Sequence[float]](LINKS_KEPT_S)
-        self._burst_memory = LastKnown[Mapping[str, Any]](BURSTS_KEPT_S)
-        self._resends = self._resends_bursts = False
+        self._memory = ""  # What netgang said last is to be kept for the next leader
+        self._resends = False
         self._throughput = False
         self._since_s = self.clock.unix_ns() / 1e9
         self._sequence = 0
@@ -65,6 +64,8 @@ class ProbeAgent:
                 return
             now_s = self.clock.monotonic_s()
             self._prober.step()
+            if self.bursts.process is not None:  # its queues are full of iperf3's packets
+                self._prober.doubt()
             self._exchanged(now_s)
             self.bursts.step(now_s)
             if now_s >= self._report_s and self.exchange.is_free:
@@ -78,10 +79,9 @@ class ProbeAgent:
         self._sequence += 1
         self._reported_s = now_s
         body = documents.report(
-            self._memory.at(now_s) if self._resends else {},
-            self._burst_memory.at(now_s) if self._resends_bursts else {},
             node=self.node, since_s=self._since_s, sequence=self._sequence, reflector_port=self.answering.port,
-            links=links_of(self._unreported), **(self.bursts.said() if self._throughput else {}),
+            links=links_of(self._unreported), **({"memory": self._memory} if self._resends else {}),
+            **(self.bursts.said() if self._throughput else {}),
         )  # fmt: skip
         self.exchange.submit(body, now_s=now_s)
 
@@ -105,7 +105,6 @@ class ProbeAgent:
         if resent or not resend:  # a new leader takes windows of links only together with what is known of them
             self._unreported.clear()  # all of it was in the report: the next is made once this one's outcome is here
         self._resends = resend
-        self._resends_bursts = resend and outcome.assignment.throughput  # which netgang without bursts would refuse
         self._failures, self._assigned_s = 0, now_s
         interval_s = outcome.assignment.interval_s
         if self._sequence == 1 or (resent and not resend):  # agents that started together shall not report together
@@ -114,8 +113,7 @@ class ProbeAgent:
         self.bursts.taken()
         if not resend:
             self._prober.assign(outcome.assignment)
-            self._memory.keep(outcome.assignment.known, now_s=now_s)
-            self._burst_memory.keep(outcome.assignment.known_bursts, now_s=now_s)
+            self._memory = outcome.assignment.memory
             self._throughput = outcome.assignment.throughput
             if outcome.assignment.burst is not None:
                 self.bursts.start(outcome.assignment.burst, now_s)

@@ -5,25 +5,19 @@ the agent neither flood a network nor grow.
 """
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Any, Final, TypeAlias, TypeVar
 
 MOST_PEERS: Final = 64
 MOST_ADDRESSES: Final = 128
-MOST_ANSWER_BYTES: Final = 64 << 10
+MOST_ANSWER_BYTES: Final = 80 << 10
+MOST_MEMORY_CHARS: Final = 48 << 10
 MOST_BURST_BYTES: Final = 10_000_000_000
-MOST_BURSTS: Final = 128
 _NAME_LENGTH: Final = 253
 _ID_LENGTH: Final = 64
-_FIGURES: Final = 7
-_MOST_FIGURE: Final = 600_000.0
-_MOST_AGE_S: Final = 1e7
-_MOST_BPS: Final = 1e15
 _Object: TypeAlias = Mapping[str, Any]
-_KnownLinks: TypeAlias = Mapping[str, tuple[float, Sequence[float]]]  # Peer → age in seconds, other figures
-_KnownBursts: TypeAlias = Mapping[str, tuple[float, _Object]]  # Id → seconds since it began, what is known
 _Limit = TypeVar("_Limit", int, float)
 
 
@@ -61,19 +55,14 @@ class Assignment:
     packet_interval_s: float = 0.1
     peers: tuple[Peer, ...] = ()
     reflect_for: tuple[str, ...] = ()
-    known: _KnownLinks = field(default_factory=dict)  # What netgang knows of them
     resend: bool = False  # A new leader: go on as before, and report again, with what the last one knew
     throughput: bool = False  # Whether reports are to say `iperf3`
     burst: Burst | None = None
-    known_bursts: _KnownBursts = field(default_factory=dict)  # Of this node, for the next leader
+    memory: str = ""  # To be kept for the next leader
 
 
-def report(known_links: _KnownLinks, known_bursts: _KnownBursts, **body: Any) -> bytes:
-    """The body of a report, with what the last leader knew if there is anything."""
-    if known_links:
-        body["known"] = [{"peer": peer, "known": [age_s, *rest]} for peer, (age_s, rest) in known_links.items()]
-    if known_bursts:
-        body["known_bursts"] = [{"id": key, "age_s": age_s, **rest} for key, (age_s, rest) in known_bursts.items()]
+def report(**body: Any) -> bytes:
+    """The body of a report."""
     return json.dumps(body, separators=(",", ":")).encode()
 
 
@@ -95,24 +84,11 @@ def read_assignment(body: bytes) -> Assignment:
         _number(given.get("packet_interval_s", 0.1), 0.05, 60.0, "packet_interval_s"),
         tuple(_peer(peer, f"peers[{i}]") for i, peer in enumerate(peers)),
         tuple(_address(address, "reflect_for") for address in _list(given, "reflect_for", MOST_ADDRESSES)),
-        dict(_known_link(peer, f"peers[{i}].known") for i, peer in enumerate(peers) if peer.get("known")),
         given.get("resend") is True,
         given.get("throughput") is True,
         None if given.get("burst") is None else _burst(_object(given["burst"], "burst")),
-        dict(map(_known_burst, _list({"known_bursts": [], **given}, "known_bursts", MOST_BURSTS))),
+        _text(given.get("memory", ""), MOST_MEMORY_CHARS, "memory", least=0),
     )
-
-
-def _known_burst(given: Any) -> tuple[str, tuple[float, _Object]]:
-    """As it is sent back: the fields that are known, each within its bounds."""
-    burst = _object(given, "known_bursts")
-    rates = {way: burst.get(way) for way in ("sent_bps", "received_bps")}
-    for bps in rates.values():
-        _number(0.0 if bps is None else bps, 0.0, _MOST_BPS, "known_bursts.rates")
-    age_s = _number(burst.get("age_s"), 0.0, _MOST_AGE_S, "known_bursts.age_s")
-    peer = _text(burst.get("peer"), _NAME_LENGTH, "known_bursts.peer")
-    rest = {"peer": peer, "server": burst.get("server") is True, **rates}
-    return _text(burst.get("id"), _ID_LENGTH, "known_bursts.id"), (age_s, rest)
 
 
 def _burst(burst: _Object) -> Burst:
@@ -134,22 +110,15 @@ def _peer(given: Any, where: str) -> Peer:
     return Peer(node, address, _number(peer.get("port"), 1, 65535, f"{where}.port"))
 
 
-def _known_link(peer: _Object, where: str) -> tuple[str, tuple[float, Sequence[float]]]:
-    if not isinstance(peer["known"], list) or len(peer["known"]) != _FIGURES:
-        raise AssignmentError(f"{where}: must be {_FIGURES} numbers")
-    age_s, *rest = (_number(figure, 0.0, _MOST_FIGURE, where) for figure in peer["known"])
-    return peer["node"], (age_s, rest)
-
-
 def _object(given: Any, where: str) -> _Object:
     if not isinstance(given, dict):
         raise AssignmentError(f"{where}: no object")
     return given
 
 
-def _text(given: Any, most: int, where: str) -> str:
-    if not isinstance(given, str) or not 0 < len(given) <= most:
-        raise AssignmentError(f"{where}: must be a text of 1 to {most} characters")
+def _text(given: Any, most: int, where: str, *, least: int = 1) -> str:
+    if not isinstance(given, str) or not least <= len(given) <= most:
+        raise AssignmentError(f"{where}: must be a text of {least} to {most} characters")
     return given
 
 

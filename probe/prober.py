@@ -84,10 +84,14 @@ class Prober:
                 target.session.take(content, received, own_error_s=self._own_error_s)
         if clock_set or self._asking.dropped != self._dropped:
             self._dropped = self._asking.dropped
-            for target in self.targets.values():  # since the socket was read last
-                target.session.doubt_since(self._taken_s - _ON_THEIR_WAY_S)
+            self.doubt()
         self._taken_s = now_s
         self._send(now_s)
+
+    def doubt(self) -> None:
+        """Let what was under way since the socket was read last, or is sent in this step, be suspect."""
+        for target in self.targets.values():
+            target.session.doubt_since(self._taken_s - _ON_THEIR_WAY_S)
 
     def close(self) -> dict[str, Window]:
         """The window of each peer (node's name), which ends now."""

@@ -1,8 +1,7 @@
-"""A sender's session with one peer, the windows and figures that it gives, and what an agent keeps of both.
+"""A sender's session with one peer, and the windows and figures that it gives.
 
 A window that netgang did not take is merged with the next; the newest `MOST_WINDOWS` of a link are kept. If netgang
-took a report and its answer was lost, windows are reported twice, which does not distort ratios and medians. As
-netgang has no database, agents keep what it knew when it answered last: of `MOST` links, and of `MOST` bursts.
+took a report and its answer was lost, windows are reported twice, which does not distort ratios and medians.
 
 A packet's fate is decided once for each window (`close`), in the order of sending:
 1. answered: counted with its round trip, without the time that it lay in the reflector;
@@ -14,10 +13,9 @@ A packet's fate is decided once for each window (`close`), in the order of sendi
 One-way loss is what the reflector's numbers say of each gap between two answers.
 """
 
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Final, Generic, TypeAlias, TypeVar
+from typing import Any, Final
 
 from probe import packets
 
@@ -62,32 +60,6 @@ def _median(values_ms: Sequence[float]) -> float | None:
 
 
 MOST_WINDOWS: Final = 6
-MOST: Final = 128
-LINKS_KEPT_S: Final = 3600.0
-BURSTS_KEPT_S: Final = 172_800.0
-_T = TypeVar("_T")
-Aged: TypeAlias = Mapping[str, tuple[float, _T]]  # Peer, or id of a burst → age in seconds, what is known of it
-
-
-class LastKnown(Generic[_T]):
-    """What netgang knows of links or of bursts. Times are monotonic."""
-
-    def __init__(self, kept_s: float) -> None:
-        self._kept_s = kept_s
-        self._known: OrderedDict[str, tuple[float, _T]] = OrderedDict()  # Key → when that was, what
-
-    def keep(self, aged: Aged[_T], *, now_s: float) -> None:
-        """Remember these as of now."""
-        for key, (age_s, what) in aged.items():
-            self._known[key] = now_s - age_s, what
-            self._known.move_to_end(key)
-        while len(self._known) > MOST:
-            self._known.popitem(last=False)
-
-    def at(self, now_s: float) -> dict[str, tuple[float, _T]]:
-        """The same with the ages that they have at `now_s`; what is older than `kept_s` is left out."""
-        aged = {key: (round(max(now_s - at_s, 0.0), 1), what) for key, (at_s, what) in self._known.items()}
-        return {key: entry for key, entry in aged.items() if entry[0] <= self._kept_s}
 
 
 def links_of(batches: Iterable[Mapping[str, Window]]) -> list[dict[str, Any]]:

@@ -145,7 +145,6 @@ def _probe(seen: Facts) -> Iterator[Finding]:
     probe = seen.answered.probe if seen.answered is not None else None
     if probe is None:
         return
-    of = probe.reporting + probe.silent.count + probe.unanswered.count
     pods = "look at the logs of these pods of DaemonSet netgang-probe: an agent says why its reports are not taken"
     passes = "let UDP 8862 pass between the agents: NetworkPolicies of their namespace, the nodes' firewall"
     for id_, amiss, trouble, fix in (
@@ -153,16 +152,18 @@ def _probe(seen: Facts) -> Iterator[Finding]:
         ("probe-unanswered", probe.unanswered, "report, and no packet of theirs is answered", passes),
     ):
         if amiss.count:
-            what = f"{amiss.count} of {of} agents {trouble}{amiss.where}"
+            what = f"{amiss.count} of {probe.known} agents {trouble}{amiss.where}"
             yield warning(id_, what, f"{fix} (docs/how-to/no-perfsonar.md)")
 
 
 def _network(seen: Facts) -> Iterator[Finding]:
+    if not seen.settings.network.sources and not seen.settings.probe.enabled:
+        yield Finding("network-unknown", words.NETWORK_UNKNOWN, "set probe.enabled, or name a source", Severity.NOTE)
     for name, problem in (seen.sources or {}).items():
         if problem is not None:
             fix = "check its url in network.sources, and that netgang's pods reach it (docs/reference/network.md)"
             yield error("source-unreachable", f"source {name} does not answer: {problem}", fix)
-    if seen.endpoints is None:
+    if seen.endpoints is None or not seen.settings.network.sources:  # the probe measures nodes at their own names
         return
     fix = "map them by network.mapping, network.rules or annotation netgang.io/endpoint (docs/reference/network.md)"
     used = {metric: counts for metric, counts in seen.endpoints.counts.items() if counts.get("mapped", 0)}

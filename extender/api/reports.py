@@ -1,14 +1,18 @@
 """The port for reports: of training jobs, POST /v1/jobs/{namespace}/{name}/metrics, and of the probe, POST /v1/probe.
 
 Why a port of its own: pods of every namespace must reach it, and none of them may reach /bind or read the queue.
-Rules: reports of jobs move the demands of jobs whose owners asked for it, within their bounds, and nothing else. The
-body is read after its sender is known (`api.auth`), within a size and a time, then taken as a whole or refused.
+Any holder of an agent's token could speak for any node: so the token's user names the pod, read once for each start of
+its agent, and only its `spec.nodeName` counts. Rules: reports of jobs move the demands of jobs whose owners asked for
+it, within their bounds, and nothing else. The body is read after its sender is known (`api.auth`), within a size and a
+time, then taken as a whole or refused.
 """
 
 import logging
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from fastapi import FastAPI, Request
@@ -19,9 +23,9 @@ from extender.api.auth import PROBE_PATH, WAY_OUT, Reporters, TokenAuth
 from extender.api.openapi import Kind, Name, answers, takes, with_schemas
 from extender.api.problems import LAST, answer_with_problems, document_response, problem_response, read_body
 from extender.controllers.elastic.reports import Reports
-from extender.errors import ApiError, ApiUnavailableError
-from extender.network.probe_agents import AgentPods, Agents
-from extender.ports import Clock
+from extender.errors import ApiError, ApiUnavailableError, NotFoundError
+from extender.network.probe_agents import AgentPod, Agents
+from extender.ports import Clock, Identity
 from extender.runtime.telemetry import Telemetry
 from extender.schemas import Accepted, ProbeOrders, ProbeReport
 
@@ -58,6 +62,49 @@ def reports_door(app: ASGIApp, reporters: Reporters, clock: Clock, telemetry: Te
             count("accepted" if status == HTTPStatus.OK else refusals.get(status, "other"))
 
     return answer
+
+
+POD_NAME: Final = "authentication.kubernetes.io/pod-name"
+POD_UID: Final = "authentication.kubernetes.io/pod-uid"
+_ACCOUNT: Final = "system:serviceaccount:"
+_MOST: Final = 16_384  # Pods remembered, about 400 bytes each
+_AGAIN_S: Final = 2.0  # A pod is read at most so often, whatever its agent says
+
+
+class AgentPods:
+    """Pods by their uid; `get_pod` is that of the ClusterApi."""
+
+    def __init__(self, get_pod: Callable[[str, str], Awaitable[bytes]], clock: Clock) -> None:
+        self._get_pod = get_pod
+        self._clock = clock
+        # uid → start of its agent, when it was read, what it was
+        self._known: OrderedDict[str, tuple[float, float, AgentPod | None]] = OrderedDict()
+
+    async def find(self, caller: Identity, *, since_s: float) -> AgentPod | None:
+        """The pod that a caller's token is of, as of its agent's start, if it runs. Errors: those of the API."""
+        extra = {key: values[0] for key, values in caller.extra if values}
+        uid, name = extra.get(POD_UID, ""), extra.get(POD_NAME, "")
+        namespace = caller.username.removeprefix(_ACCOUNT).partition(":")[0]
+        if not uid or not name or not caller.username.startswith(_ACCOUNT):
+            return None
+        now_s = self._clock.monotonic_s()
+        cached = self._known.get(uid)
+        if cached is not None:
+            # A pod keeps its uid over a reboot of its node, and may get another address: read it again.
+            began_s, read_s, pod = cached
+            if (began_s == since_s and pod is not None and pod.address) or now_s - read_s < _AGAIN_S:
+                self._known.move_to_end(uid)
+                return pod
+        pod = None
+        with suppress(NotFoundError):
+            read = msgspec.json.decode(await self._get_pod(namespace, name), type=dict[str, Any])
+            if read["metadata"]["uid"] == uid and (node := read["spec"].get("nodeName")):
+                pod = AgentPod(uid, node, read.get("status", {}).get("podIP", ""))
+        self._known[uid] = since_s, now_s, pod
+        self._known.move_to_end(uid)
+        if len(self._known) > _MOST:
+            self._known.popitem(last=False)
+        return pod
 
 
 class ProbePort(msgspec.Struct, frozen=True):

@@ -31,7 +31,7 @@ from extender.scheduling.planner_loop import Planner
 from scoring import GangKey, JobKey, NodeName
 from scoring.explain.gang import Explained, explain, wants_nodes
 from scoring.explain.queue_report import PlanInForce, Queue, QueuedGang, planned_gangs, report
-from scoring.explain.words import counted, expected_text, near_names, not_planned
+from scoring.explain.words import NETWORK_UNKNOWN, counted, expected_text, near_names, not_planned
 from scoring.model import Gang, Pod, Snapshot
 from scoring.model.gang import gang_key
 from scoring.plan import Run, begin_run, take_commitments
@@ -209,6 +209,8 @@ class Views:
         notes += self.owners.about(gang.key, gang.members)
         if wants_nodes(planner.current.waiting.get(gang.key)):
             notes += kept_notes(cache.daemon_sets.kept(), now_s=planner.now_s)
+        if self.refresh is None:
+            notes += (NETWORK_UNKNOWN,)
         explanation = await planner.ask(
             explain,
             cache.snapshot(),

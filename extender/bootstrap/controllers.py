@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
-from extender.api.reports import ProbePort
+from extender.api.reports import AgentPods, ProbePort
 from extender.bootstrap.common import Common, Feeds
 from extender.controllers.context import ControlLoop
 from extender.controllers.elastic.controller import Elastic
@@ -18,14 +18,14 @@ from extender.controllers.removal.losses import Repairs, Repins
 from extender.controllers.removal.preemptions import Preemptions
 from extender.controllers.removal.restarts import Restarts
 from extender.controllers.started_gangs import StartedGangsConfigMap
-from extender.network.probe_agents import AgentPods, Agents
+from extender.network.probe_agents import Agents
 from extender.network.probe_bursts import Bursts
 from extender.network.probe_source import LOOK_S, ProbeSource
 from extender.network.refresh import Polled
 from extender.settings.settings import StatusMode
-from scoring import NodeName, ZoneName
+from scoring import NodeName
 from scoring.model import Snapshot
-from scoring.model.policy import Policy, Preempting, gang_options
+from scoring.model.policy import Preempting
 
 
 def _elastic(common: Common, feeds: Feeds) -> Elastic:
@@ -89,11 +89,10 @@ class Probing:
             common.clock,
             common.limits.bursts,
             with_gangs=lambda: nodes_of_gangs(cache.snapshot(), foreign=True),
-            first=lambda: zones_of_waiting(cache.snapshot(), common.planner.policy),
             count=common.telemetry.probe_burst,
         )
         interval_s = common.limits.probe_interval_s
-        agents = Agents(common.clock, interval_s, bursts=bursts if chosen.throughput.enabled else None)
+        agents = Agents(common.clock, common.notes, interval_s, bursts=bursts if chosen.throughput.enabled else None)
         account = f"system:serviceaccount:{chosen.service_account.replace('/', ':')}"
         self.port = ProbePort(agents, AgentPods(common.api.get_pod, common.clock), account)
         source = ProbeSource(
@@ -106,16 +105,6 @@ class Probing:
         )
         self.polled = Polled(source, LOOK_S)
         self.agents_seen = lambda: source.seen
-
-
-def zones_of_waiting(snapshot: Snapshot, policy: Policy) -> AbstractSet[ZoneName]:
-    """Zones that gangs with pods to place may use. Cost: O(pods of gangs)."""
-    usable: set[ZoneName] = set()
-    for gang in snapshot.gangs.values():
-        if gang.actionable and gang.pending:
-            zones = gang_options(dict(gang.options), policy).zones
-            usable.update(snapshot.table.zones if zones is None else zones)
-    return usable
 
 
 def nodes_of_gangs(snapshot: Snapshot, *, foreign: bool = False) -> AbstractSet[NodeName]:

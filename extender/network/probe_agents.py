@@ -1,8 +1,6 @@
 """The agents of netgang's own probe: take their reports, answer which peers to measure and which addresses to reflect.
 
 Rules:
-- Any holder of an agent's token could speak for any node. So the token's user names the pod
-  (`authentication.kubernetes.io/pod-uid`), read once for each start of its agent, and only its `spec.nodeName` counts.
 - An agent is given a peer only after the peer's agent got the order to reflect for it, and that order stands until the
   agent got the order to stop measuring: otherwise the first and last packets of a link would look lost.
 - A report is refused whole, and counted, where it repeats an earlier one, comes too soon, begins in the future, or says
@@ -11,34 +9,29 @@ Rules:
 - A window counts once the agent at the link's other end has reported after it (`scoring.probing.links.Attendance`).
   Until that agent and this one got a first answer, a link without any has no value: a NetworkPolicy that blocks the
   probe's port is no dead network.
-- A new leader asks each agent to go on and to send again what it measured, with what the last leader knew of its links.
+- A new leader asks each agent to go on and to send again what it measured, with what the last leader gave it to keep:
+  what was known of its links and bursts, signed, so that no agent can say anything else.
 - Memory is bounded by the nodes of the cluster, each with at most `MOST_LINKS` links.
 """
 
 import math
-from collections import Counter, OrderedDict
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import suppress
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
-from extender.errors import NotFoundError
 from extender.network.probe_bursts import Bursts
-from extender.ports import Clock, Identity
-from extender.schemas import KnownLink, ProbedLink, ProbeOrders, ProbePeer, ProbeReport
+from extender.ports import Clock
+from extender.schemas import MOST_MEMORY_CHARS, ProbedLink, ProbeOrders, ProbePeer, ProbeReport
+from extender.signed_notes import Notes
 from scoring import NodeName, ZoneName
-from scoring.probing.links import SUSPECT_RATIO, Attendance, LinkState, LinkValue, LinkWindow, link_value, read_figures
+from scoring.probing.bursts import PastBurst
+from scoring.probing.links import SUSPECT_RATIO, Attendance, LinkState, LinkValue, LinkWindow, link_value
 from scoring.probing.peers import SMALL, PeerTurn
-
-POD_NAME: Final = "authentication.kubernetes.io/pod-name"
-POD_UID: Final = "authentication.kubernetes.io/pod-uid"
-_ACCOUNT: Final = "system:serviceaccount:"
-_MOST: Final = 16_384  # Pods remembered, about 400 bytes each
-_AGAIN_S: Final = 2.0  # A pod is read at most so often, whatever its agent says
 
 
 class AgentPod(msgspec.Struct, frozen=True):
@@ -47,42 +40,6 @@ class AgentPod(msgspec.Struct, frozen=True):
     uid: str
     node: str
     address: str
-
-
-class AgentPods:
-    """Pods by their uid; `get_pod` is that of the ClusterApi."""
-
-    def __init__(self, get_pod: Callable[[str, str], Awaitable[bytes]], clock: Clock) -> None:
-        self._get_pod = get_pod
-        self._clock = clock
-        # uid → start of its agent, when it was read, what it was
-        self._known: OrderedDict[str, tuple[float, float, AgentPod | None]] = OrderedDict()
-
-    async def find(self, caller: Identity, *, since_s: float) -> AgentPod | None:
-        """The pod that a caller's token is of, as of its agent's start, if it runs. Errors: those of the API."""
-        extra = {key: values[0] for key, values in caller.extra if values}
-        uid, name = extra.get(POD_UID, ""), extra.get(POD_NAME, "")
-        namespace = caller.username.removeprefix(_ACCOUNT).partition(":")[0]
-        if not uid or not name or not caller.username.startswith(_ACCOUNT):
-            return None
-        now_s = self._clock.monotonic_s()
-        cached = self._known.get(uid)
-        if cached is not None:
-            # A pod keeps its uid over a reboot of its node, and may get another address: read it again.
-            began_s, read_s, pod = cached
-            if (began_s == since_s and pod is not None and pod.address) or now_s - read_s < _AGAIN_S:
-                self._known.move_to_end(uid)
-                return pod
-        pod = None
-        with suppress(NotFoundError):
-            read = msgspec.json.decode(await self._get_pod(namespace, name), type=dict[str, Any])
-            if read["metadata"]["uid"] == uid and (node := read["spec"].get("nodeName")):
-                pod = AgentPod(uid, node, read.get("status", {}).get("podIP", ""))
-        self._known[uid] = since_s, now_s, pod
-        self._known.move_to_end(uid)
-        if len(self._known) > _MOST:
-            self._known.popitem(last=False)
-        return pod
 
 
 _AHEAD_S: Final = 60.0
@@ -108,7 +65,6 @@ class AgentState(msgspec.Struct):
     attendance: Attendance
     ended: tuple[float, ...] = ()  # `since_s` of the pod's earlier starts, of the last `_MOST_ENDED`
     resumed: bool = True  # What the last leader knew is here
-    bursts_given: tuple[int, int] = (0, 0)  # The last number of bursts in the answer before the last one, and in that
     iperf3: bool | None = None  # Whether it can run bursts; `None`: it did not say so far
     answered: bool = False  # A packet of its own was answered, by any peer
     answered_s: float = 0.0  # When that was last; before the first, when the agent began
@@ -117,6 +73,13 @@ class AgentState(msgspec.Struct):
     answers: frozenset[str] = frozenset()  # Addresses in its last order to reflect
     measured_by: set[NodeName] = set()  # Nodes that were given it as a peer
     links: dict[NodeName, LinkReports] = {}  # peer → link
+
+
+class AgentMemory(msgspec.Struct, frozen=True, array_like=True):
+    """What a leader gives an agent to keep for the next one."""
+
+    links: dict[NodeName, LinkState] = {}
+    bursts: tuple[PastBurst, ...] = ()
 
 
 class ReportRefusal(msgspec.Struct, frozen=True):
@@ -174,8 +137,11 @@ _FEW_PER_S, _MANY_PER_S = 10.0, 100.0  # Packets a second of one agent, in a lar
 class Agents:
     """All agents that report, each every `interval_s` while they are few; one writer, on the loop."""
 
-    def __init__(self, clock: Clock, interval_s: float = INTERVAL_S, *, bursts: Bursts | None = None) -> None:
+    def __init__(
+        self, clock: Clock, notes: Notes, interval_s: float = INTERVAL_S, *, bursts: Bursts | None = None
+    ) -> None:
         self._clock = clock
+        self._notes = notes
         self.bursts = bursts
         self._interval_s = interval_s
         self._agents: dict[NodeName, AgentState] = {}
@@ -212,13 +178,9 @@ class Agents:
             self._agents[node] = agent
         else:
             began_s, interval_s = agent.attendance.last_s, self.interval_s
-            disturbed = self.bursts is not None and self.bursts.disturbs(node, since_s=began_s)
             if not agent.resumed:
-                began_s = self._resume(agent, report.known, now_s=now_s)
-                if self.bursts is not None:
-                    self.bursts.resume(node, report.known_bursts)
+                began_s = self._resume(agent, report.memory, now_s=now_s)
                 interval_s = max(interval_s, now_s - began_s)  # Whether it was late since then, it says itself
-            suspect_ratio = 1.0 if disturbed else suspect_ratio
             agent.attendance = agent.attendance.after(now_s, interval_s=interval_s, suspect_ratio=suspect_ratio)
             agent.sequence, agent.port = report.sequence, report.reflector_port
             if any(link.lost < link.sent for link in report.links):
@@ -236,13 +198,14 @@ class Agents:
     ) -> tuple[Mapping[NodeName, ZoneName], PeerTurn, AbstractSet[NodeName]]:
         """Nodes whose agent can be measured, and by what peers are assigned; nodes that left go. O(agents + links)."""
         now_s = self._clock.now_s()
+        gone_s = _GONE_INTERVALS * self.interval_s
         for node in [node for node in self._agents if node not in zone_of]:
             del self._agents[node]
         for agent in self._agents.values():
             agent.measured_by &= self._agents.keys()
-            for peer in [peer for peer in agent.links if peer not in zone_of]:
+            links = agent.links.items()  # Those that are measured no more have long been read
+            for peer in [peer for peer, link in links if peer not in zone_of or link.heard_s < now_s - gone_s]:
                 del agent.links[peer]
-        gone_s = _GONE_INTERVALS * self.interval_s
         there = {node: agent for node, agent in self._agents.items() if now_s - agent.attendance.last_s < gone_s}
         at = Counter(agent.pod.address for agent in there.values())
         live = {node: zone_of[node] for node, agent in there.items() if at[agent.pod.address] == 1}
@@ -270,13 +233,6 @@ class Agents:
             if (again := link_value(far, link.state)) is not None:
                 yield peer, node, again
 
-    def tidy(self) -> None:
-        """Forget links that are measured no more; call once their values were read. Cost: O(links)."""
-        since_s = self._clock.now_s() - _GONE_INTERVALS * self.interval_s
-        for agent in self._agents.values():
-            for peer in [peer for peer, link in agent.links.items() if link.heard_s < since_s]:
-                del agent.links[peer]
-
     def in_trouble(self) -> tuple[Mapping[NodeName, float], Mapping[NodeName, float]]:
         """Nodes whose agent is silent, and whose agent gets no answers, each → since when. Cost: O(agents)."""
         since_s = self._clock.now_s() - self.silent_after_s
@@ -285,11 +241,10 @@ class Agents:
         measuring = [(node, agent) for node, agent in agents if node not in silent and agent.measured]
         return silent, {node: agent.answered_s for node, agent in measuring if agent.answered_s < since_s}
 
-    def with_iperf3(self, *, has_it: bool) -> AbstractSet[NodeName]:
-        """Nodes whose agent reports and says that it has iperf3, or that it has not. Cost: O(agents)."""
+    def with_iperf3(self) -> AbstractSet[NodeName]:
+        """Nodes whose agent reports and says that it has iperf3. Cost: O(agents)."""
         since_s = self._clock.now_s() - self.silent_after_s
-        agents = self._agents.items()
-        return {node for node, agent in agents if agent.iperf3 is has_it and agent.attendance.last_s >= since_s}
+        return {node for node, one in self._agents.items() if one.iperf3 and one.attendance.last_s >= since_s}
 
     def reset(self) -> None:
         """Forget everything: another replica leads now, or we begin to."""
@@ -314,13 +269,17 @@ class Agents:
             counts = (probed.sent, probed.lost, probed.lost_out, probed.lost_back)
             link.waiting = LinkWindow(began_s, now_s, *counts, probed.rtt_ms, probed.one_way_ms)
 
-    def _resume(self, agent: AgentState, last_links: Sequence[KnownLink], *, now_s: float) -> float:
+    def _resume(self, agent: AgentState, text: str, *, now_s: float) -> float:
         """Take what the last leader knew, once; when what the agent reports with it began, in Unix seconds."""
         agent.resumed = True
-        for last in last_links:
-            if last.known[0] <= _KNOWN_S and last.peer != agent.pod.node:
-                state = read_figures(last.known, now_s)
-                agent.links.setdefault(NodeName(last.peer), LinkReports(state, heard_s=now_s))
+        content = self._notes.unseal(agent.pod.node, text)
+        memory = msgspec.json.decode(content, type=AgentMemory) if content is not None else AgentMemory()
+        for peer, state in memory.links.items():
+            if now_s - state.at_s <= _KNOWN_S:
+                state = state._replace(at_s=min(state.at_s, now_s))  # The last leader's clock may be ahead
+                agent.links.setdefault(peer, LinkReports(state, heard_s=now_s))
+        if self.bursts is not None:
+            self.bursts.resume(memory.bursts)
         at_s = {peer: link.state.at_s for peer, link in agent.links.items() if link.state is not None}
         if not at_s:
             return agent.attendance.last_s
@@ -348,19 +307,23 @@ class Agents:
             other.measured_by.add(node)
         learning = is_new and (len(ready) < len(assigned) or not self.peers.get(node))
         per_s = _MANY_PER_S if len(self.peers) <= SMALL else _FEW_PER_S
-        states = {peer: link.state for peer, _ in ready if (link := agent.links.get(peer)) is not None}
-        figures = {peer: state.figures(now_s) for peer, state in states.items() if state is not None}
         orders = ProbeOrders(
             interval_s=often_s if learning else self.interval_s,
             packet_interval_s=max(_PACKET_S, math.ceil(1000.0 * len(ready) / per_s) / 1000.0),
-            peers=tuple(ProbePeer(peer, other.pod.address, other.port, figures.get(peer)) for peer, other in ready),
+            peers=tuple(ProbePeer(peer, other.pod.address, other.port) for peer, other in ready),
             reflect_for=tuple(sorted(agent.answers)),
+            memory=self._memory(node, agent),
         )
         if (bursts := self.bursts) is None:
             return orders
-        ended = bursts.records.since(node, agent.bursts_given[0], now_s)
-        agent.bursts_given = agent.bursts_given[1], bursts.records.number
         agents = self._agents
         burst = bursts.order(node, lambda peer: agents[peer].pod.address if peer in agents else None)
         interval_s = min(orders.interval_s, bursts.due_in_s(node) or orders.interval_s)
-        return replace(orders, interval_s=interval_s, throughput=True, burst=burst, known_bursts=ended)
+        return replace(orders, interval_s=interval_s, throughput=True, burst=burst)
+
+    def _memory(self, node: NodeName, agent: AgentState) -> str:
+        states = {peer: link.state for peer, link in agent.links.items() if link.state is not None}
+        links = {peer: LinkState(*(round(figure, 3) for figure in state)) for peer, state in states.items()}
+        memory = AgentMemory(links, self.bursts.known(node) if self.bursts is not None else ())
+        text = self._notes.seal(node, msgspec.json.encode(memory).decode())
+        return text if len(text) <= MOST_MEMORY_CHARS else ""

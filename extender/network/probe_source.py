@@ -6,7 +6,7 @@ replica that does not lead forgets.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
@@ -27,7 +27,7 @@ from scoring.probing.links import LinkValue
 from scoring.probing.peers import ZONE_PEERS, assign_peers, of_gateways
 
 LOOK_S: Final = 5.0  # Between two looks whether peers must be assigned
-_TABLE_S: Final = 30.0  # Between two tables, unless a link turned slow: each is a new matrix, and so a new plan
+_TABLE_S: Final = 30.0  # Between two tables: each is a new matrix, and so a new plan
 _KEPT_S: Final = 3600.0  # A pair that is measured no more keeps its last value so long
 _NAMED: Final = 5  # Nodes in one sentence
 _FIRST_S: Final = 60.0  # As leader, before a node counts as one whose agent has never reported
@@ -70,7 +70,7 @@ class ProbeSource:
             work = partial(assign_peers, there, turn, wanted=wanted)
             self.agents.peers = await answers.off_loop(len(there) * ZONE_PEERS, work)
         if (bursts := self.agents.bursts) is not None:
-            able = self.agents.with_iperf3(has_it=True) & asked[0].keys()
+            able = self.agents.with_iperf3() & asked[0].keys()
             question = bursts.question(zone_of, able, interval_s=self.agents.interval_s)
             bursts.assign(await answers.off_loop(*question))
         seen = self.seen = self._look(zone_of, now_s=now_s)
@@ -78,8 +78,7 @@ class ProbeSource:
         self.on_agents({"reporting": seen.reporting, "silent": silent, "unanswered": unanswered})
         gone = any(NodeName(end) not in zone_of for end in self.table.ends)
         is_new = now_s - self._leads_since_s <= _FIRST_S
-        soon = is_new or (bursts is not None and bursts.turned)
-        wait_s = 0.0 if not len(self.table) else 2.0 * LOOK_S if soon else _TABLE_S
+        wait_s = 0.0 if not len(self.table) else 2.0 * LOOK_S if is_new else _TABLE_S
         if now_s < self._table_at_s + wait_s and not gone:
             return None
         measured: list[_Row] = []
@@ -87,13 +86,12 @@ class ProbeSource:
             if number % _SLICE == 0:
                 await asyncio.sleep(0)
             measured += self.agents.values(node, since_s=self._table_at_s)
-        self.agents.tidy()
-        rates: list[Measurement] = []
-        if bursts is not None:
-            rates, bursts.turned = bursts.values(), False
+        rates = bursts.values() if bursts is not None else []
         size, inputs = len(measured) + len(rates) + len(self.table), (measured, rates, zone_of, now_s)
         self.table, self._table_at_s = await answers.off_loop(size, partial(self._tabled, *inputs)), now_s
-        return Batch(self.table, (), now_s, tuple(self._problems(seen)))
+        of, shared = len(self.agents.names), self.agents.shared
+        problem = f"{len(shared)} of {of} agents have the address of another one and are not measured: {some(shared)}"
+        return Batch(self.table, (), now_s, (problem,) if shared else ())
 
     def _look(self, zone_of: Mapping[NodeName, ZoneName], *, now_s: float) -> ProbeAgents:
         (silent, unanswered), names = self.agents.in_trouble(), set(self.agents.names)
@@ -129,15 +127,3 @@ class ProbeSource:
         table = table.renamed({end: end for end in table.ends if NodeName(end) in zone_of})
         zones = {end: zone_of[NodeName(end)] for end in table.ends}
         return of_gateways(table, zones, now_s=now_s, keep_s=self.agents.silent_after_s)
-
-    def _problems(self, seen: ProbeAgents) -> Iterator[str]:
-        of = len(self.agents.names)
-        if seen.silent.count:
-            yield f"{seen.silent.count} of {of} agents silent{seen.silent.where}"
-        if seen.unanswered.count:
-            text = f"{seen.unanswered.count} of {of} agents get no answer from any peer{seen.unanswered.where}"
-            yield f"{text}; does a NetworkPolicy or firewall block their UDP port?"
-        if shared := self.agents.shared:
-            yield f"{len(shared)} of {of} agents have the address of another one and are not measured: {some(shared)}"
-        if missing := self.agents.with_iperf3(has_it=False):
-            yield f"{len(missing)} of {of} agents have no iperf3, which throughput needs: {some(sorted(missing))}"

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, InitVar, dataclass, field
 from functools import partial
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -138,7 +139,8 @@ class NetworkRefresh:
                 state.table = state.table if table == state.table else table  # one copy of what did not change
                 state.endpoints = tuple(batch.endpoints)
                 outcome = {"last_success_s": batch.fetched_at_s, "problems": batch.problems, "rejected": batch.rejected}
-                sizes = {"measurements": len(table), "endpoints": len(state.endpoints)}
+                sizes: dict[str, Any] = {"measurements": len(table), "endpoints": len(state.endpoints)}
+                sizes["since_s"] = (state.status.since_s or batch.fetched_at_s) if len(table) else None
                 state.status = replace(state.status, **outcome, **sizes)
         self._changed.set()
         pause_s = state.polled.interval_s

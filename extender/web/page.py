@@ -160,7 +160,7 @@ def _letter(pod: Pod, held: Container[PodUid]) -> str:
 
 
 def _network(views: Views, _: Snapshot) -> Document:
-    status, fields = views.network_status(), ("name", "last_success_s", "error", "measurements")
+    status, fields = views.network_status(), ("name", "last_success_s", "error", "measurements", "since_s")
     sources = status.sources if status is not None else ()
     shown = [{**_shown(source, *fields), "problems": len(source.problems)} for source in sources]
     return {"sources": shown, "degraded": views.alarms.bad_now(), "agents": views.probe_agents()}

@@ -19,6 +19,9 @@ _BINARY: Mapping[str, int] = {"Ti": 2**40, "Gi": 2**30, "Mi": 2**20, "Ki": 2**10
 _NAMED = 3
 _SHOWN_CHARS = 80
 _COMPARED, _COMPARED_CHARS = 1000, 63  # Names that may be meant, and how long they are: it costs their product
+NETWORK_UNKNOWN: Final = (
+    "the network is unknown: the probe is off and no source is set, so nodes are chosen as if all links were alike"
+)
 _PATIENCE_S: Final = 30.0  # A scheduler that exists has mostly placed or refused a pod by then
 _NOT_KNOWN: Final[Mapping[str, str]] = {  # why it is not known when a gang starts, in words
     Unknown.NEVER: "it would not fit the empty cluster",

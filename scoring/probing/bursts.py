@@ -6,12 +6,10 @@ Why so few: a burst fills a link for seconds, and no job is to pay for that. Rul
 - A link is slow below half the median of its zone, or half the upper quartile between zones, because one slow uplink
   makes two of the three links between three zones slow; that between two zones is compared with those inside them. Its
   ends that have no other result go first, with a peer that is known to be fast: the next two bursts say which end is
-  slow. Of two zones whose link has turned slow, the newest fast link of each is measured again, to say which uplink it
-  is. A slow link itself is tried again after `SLOW_REST_S`, twice as long after each further slow burst.
+  slow. A slow link itself is tried again after `SLOW_REST_S`, twice as long after each further slow burst.
 - Then each node has a first burst, in its own zone; then each two zones have one; then nodes with the fewest peers
-  tried and those that waited longest, with a peer never tried, else the one tried longest ago. Nodes of zones that a
-  waiting gang may use go before others.
-- A measured pair rests for `REST_S`, one whose burst failed for `FAILED_REST_S`, then twice as long up to `RETRY_S`.
+  tried and those that waited longest, with a peer never tried, else the one tried longest ago.
+- A measured pair rests for `REST_S`, one whose burst failed for `FAILED_REST_S`.
 
 Pure: times are arguments, Unix seconds; ties go by name.
 """
@@ -33,12 +31,10 @@ from scoring.probing.peers import Pair
 DAY_S: Final = 86_400.0
 KEPT_S: Final = 2.0 * DAY_S  # A pair tried before that counts as never tried; a value is as long of use
 REST_S: Final = DAY_S / 2.0
-FAILED_REST_S: Final = 15.0  # After a burst that failed; twice as long after each further one …
-RETRY_S: Final = 600.0  # … up to this
+FAILED_REST_S: Final = 600.0
 SLOW_RATIO: Final = 0.5
 SLOW_REST_S: Final = 60.0
 _JUDGED: Final = 3  # Results of a zone, from which on its median says what is slow
-_MOST_DOUBLED: Final = 16
 _Name = TypeVar("_Name", NodeName, ZoneName)
 
 
@@ -48,6 +44,8 @@ class PastBurst(NamedTuple):
     pair: Pair
     at_s: float
     bps: float | None = None  # Of its slower direction; `None`: nothing was measured
+    forth_bps: float | None = None  # From the first of the pair to the second; `None`: not known
+    back_bps: float | None = None
 
 
 class History(msgspec.Struct):
@@ -55,33 +53,18 @@ class History(msgspec.Struct):
 
     used: Counter[NodeName] = msgspec.field(default_factory=Counter)  # Bursts in 24 hours
     last: dict[Pair, PastBurst] = {}
-    last_of: dict[NodeName, float] = {}
     tried: dict[NodeName, set[NodeName]] = msgspec.field(default_factory=lambda: defaultdict(set))  # In its own zone
-    failed: Counter[Pair] = msgspec.field(default_factory=Counter)  # How often in a row, up to now
-    failed_between: Counter[tuple[ZoneName, ZoneName]] = msgspec.field(default_factory=Counter)
     slow: dict[Pair, int] = {}  # Pairs that are slow → how often in a row
     slow_of: Counter[NodeName] = msgspec.field(default_factory=Counter)  # Slow links inside the zone …
     fast_of: Counter[NodeName] = msgspec.field(default_factory=Counter)  # … and others
     last_between: dict[tuple[ZoneName, ZoneName], PastBurst] = {}  # By zones, sorted
-    doubted: set[Pair] = set()  # Fast links between zones that may have turned slow since
 
     def rest_s(self, burst: PastBurst) -> float:
         """How long its pair is left alone."""
         if burst.bps is None:
-            return _retry_s(self.failed[burst.pair])
-        if burst.pair in self.doubted:
-            return 0.0
+            return FAILED_REST_S
         times = self.slow.get(burst.pair)
-        return REST_S if times is None else min(SLOW_REST_S * 2.0 ** min(times - 1, _MOST_DOUBLED), REST_S)
-
-    def rest_between_s(self, two: tuple[ZoneName, ZoneName]) -> float:
-        """How long two zones are left alone after their last burst, by whichever nodes."""
-        last = self.last_between[two]
-        return _retry_s(self.failed_between[two]) if last.bps is None else self.rest_s(last)
-
-
-def _retry_s(times: int) -> float:
-    return min(FAILED_REST_S * 2.0 ** min(times - 1, _MOST_DOUBLED), RETRY_S)
+        return REST_S if times is None else min(SLOW_REST_S * 2.0 ** (times - 1), REST_S)
 
 
 def history(zone_of: Mapping[NodeName, ZoneName], past: Iterable[PastBurst], *, now_s: float) -> History:
@@ -94,17 +77,13 @@ def history(zone_of: Mapping[NodeName, ZoneName], past: Iterable[PastBurst], *, 
         ends = [zone_of.get(node) for node in burst.pair]
         for node, peer in (burst.pair, burst.pair[::-1]):
             tally.used[node] += burst.at_s > now_s - DAY_S
-            tally.last_of[node] = burst.at_s
             if None in ends or ends[0] == ends[1]:
                 tally.tried[node].add(peer)
         if ends[0] is not None and ends[1] is not None:
             if ends[0] != ends[1]:
-                two = _sorted(ends[0], ends[1])
-                tally.last_between[two] = burst
-                tally.failed_between[two] = tally.failed_between[two] + 1 if burst.bps is None else 0
+                tally.last_between[_sorted(ends[0], ends[1])] = burst
             if burst.bps is not None:
                 results[burst.pair].append(burst.bps)
-        tally.failed[burst.pair] = tally.failed[burst.pair] + 1 if burst.bps is None else 0
     groups = defaultdict[ZoneName | None, list[float]](list)
     group_of = {(a, b): zone_of[a] if zone_of[a] == zone_of[b] else None for a, b in results}  # `None`: between zones
     for pair, rates in results.items():
@@ -122,26 +101,7 @@ def history(zone_of: Mapping[NodeName, ZoneName], past: Iterable[PastBurst], *, 
             tally.slow[pair] = times
         if group_of[pair] is not None:
             (tally.slow_of if times else tally.fast_of).update(pair)
-    tally.doubted.update(_doubted(tally))
     return tally
-
-
-def _doubted(tally: History) -> Iterator[Pair]:
-    """The newest fast link of each zone with a link that has turned slow since; of two zones, of each that may be why.
-
-    So an uplink that is narrowed between the bursts of its zone is found by one of them. Cost: O(slow · zones²).
-    """
-    results = {two: burst for two, burst in tally.last_between.items() if burst.bps is not None}
-    slow = {two: burst for two, burst in results.items() if burst.pair in tally.slow}
-    slow_of = Counter(zone for two in slow for zone in two)
-    for two, burst in slow.items():
-        if tally.slow[burst.pair] > 1:
-            continue
-        for zone, other in (two, two[::-1]):
-            fast = [result for three, result in results.items() if zone in three and three not in slow]
-            newest = max(fast, key=lambda result: result.at_s, default=burst)
-            if newest.at_s < burst.at_s and slow_of[other] == 1:
-                yield newest.pair
 
 
 class BurstReason(StrEnum):
@@ -170,7 +130,6 @@ class BurstView(msgspec.Struct, frozen=True):
 
     zone_of: Mapping[NodeName, ZoneName]  # Nodes whose agent reports and has iperf3 → their zone
     with_gangs: AbstractSet[NodeName] = frozenset()  # Gangs run there or are about to start
-    first: AbstractSet[ZoneName] = frozenset()  # Zones that waiting gangs may use
 
 
 _Wishes: TypeAlias = Iterator[tuple[Pair, BurstReason]]  # Pairs in the order in which one rule wants them
@@ -194,18 +153,17 @@ def next_burst(view: BurstView, past: Iterable[PastBurst], a_day: int, *, now_s:
         if len(nodes) < 2:
             return NextBurst(None, reason)
 
-    def order(node: NodeName) -> tuple[bool, int, float, NodeName]:
-        return view.zone_of[node] not in view.first, len(tally.tried[node]), tally.last_of.get(node, -KEPT_S), node
+    def order(node: NodeName) -> tuple[int, int, NodeName]:
+        return len(tally.tried[node]), tally.used[node], node
 
     zones: defaultdict[ZoneName, list[NodeName]] = defaultdict(list)
     queue = sorted(free, key=order)
     for node in queue:
         zones[view.zone_of[node]].append(node)
-    slow = [pair for pair in tally.slow if free >= {*pair}]
+    slow = sorted((pair for pair in tally.slow if free >= {*pair}), key=lambda pair: (tally.last[pair].at_s, pair))
     wishes = (
         _suspects(zones, tally),
-        ((pair, BurstReason.SUSPECT) for pair in sorted(tally.doubted) if free >= {*pair}),
-        ((pair, BurstReason.SLOW) for pair in sorted(slow, key=lambda pair: (tally.last[pair].at_s, pair))),
+        ((pair, BurstReason.SLOW) for pair in slow),
         ((_sorted(*nodes[:2]), BurstReason.NEW) for nodes in zones.values() if nodes[1:] and not tally.tried[nodes[0]]),
         _between(zones, tally, now_s=now_s),
         _more([(node, zones[view.zone_of[node]]) for node in queue], tally),
@@ -233,9 +191,9 @@ def _between(zones: Mapping[ZoneName, Sequence[NodeName]], tally: History, *, no
         zone: min(nodes, key=lambda node: (not tally.fast_of[node], tally.slow_of[node], tally.used[node], node))
         for zone, nodes in zones.items()
     }
-    last_s = {two: tally.last_between[two].at_s for two in tally.last_between}
-    for two in sorted(combinations(sorted(zones), 2), key=lambda two: last_s.get(two, -KEPT_S)):
-        if two not in last_s or now_s - last_s[two] >= tally.rest_between_s(two):
+    last = tally.last_between
+    for two in sorted(combinations(sorted(zones), 2), key=lambda two: last[two].at_s if two in last else -KEPT_S):
+        if two not in last or now_s - last[two].at_s >= tally.rest_s(last[two]):
             yield _sorted(gateways[two[0]], gateways[two[1]]), BurstReason.ZONES
 
 

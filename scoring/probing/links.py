@@ -11,13 +11,11 @@ Rules:
 Pure: times are arguments, Unix seconds.
 """
 
-from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 HALF_LIFE_S: Final = 40.0  # A fault that ended has a sixteenth of its weight after 160 s
 LATE_INTERVALS: Final = 2.5  # A report that comes after more intervals than this says nothing of the time between
 SUSPECT_RATIO: Final = 0.1  # Of an agent's packets: from here on the agent cannot answer for itself
-_MOST_SENT: Final = 1000.0  # More than ten packets a second add up to, with their weights
 
 
 class LinkWindow(NamedTuple):
@@ -85,30 +83,6 @@ class LinkState(NamedTuple):
             self.delay_out_ms * weight + out_ms * answered,
             self.delay_back_ms * weight + back_ms * answered,
         )
-
-    def figures(self, now_s: float) -> list[float]:
-        """What the next leader needs, short: see `read_figures`."""
-        age_s, answered = max(now_s - self.at_s, 0.0), self.answered or 1.0
-        counts = age_s, self.sent_out, self.lost_out, self.lost_back, self.answered
-        delays = self.delay_out_ms / answered, self.delay_back_ms / answered
-        return [*(round(count, 1) for count in counts), *(round(delay, 3) for delay in delays)]
-
-
-def read_figures(figures: Sequence[float], now_s: float) -> LinkState:
-    """A link from age in s, packets sent, lost there, lost back, answered, delay there and back in ms.
-
-    No figure counts for more packets than a link can have, whatever is said.
-
-    >>> read_figures([5.0, 50.0, 1.0, 0.0, 49.0, 0.25, 0.5], 105.0).figures(106.0)
-    [6.0, 50.0, 1.0, 0.0, 49.0, 0.25, 0.5]
-    """
-    age_s, sent, lost_out, lost_back, answered, out_ms, back_ms = figures
-    sent = min(sent, _MOST_SENT)
-    lost_out = min(lost_out, sent)
-    arrived = sent - lost_out
-    answered = min(answered, arrived)
-    delays = out_ms * answered, back_ms * answered
-    return LinkState(now_s - age_s, sent, lost_out, arrived, min(lost_back, arrived), answered, *delays)
 
 
 class LinkValue(NamedTuple):

@@ -156,9 +156,6 @@ def _gateway(hashes: _Hashes, used: Ints, label: str) -> int | None:
     return int(able[(hashes[able] ^ np.uint64(_hash(label))).argmin()]) if len(able) else None
 
 
-_BURSTS: Final = METRICS.index(Metric.THROUGHPUT)  # They take turns of their own, hours apart
-
-
 def of_gateways(
     table: MeasurementTable, zone_of: Mapping[EndpointId, ZoneName], *, now_s: float, keep_s: float
 ) -> MeasurementTable:
@@ -166,7 +163,7 @@ def of_gateways(
 
     Why: values of former gateways would show a fault of an uplink as long as they are kept, and would hide the next
     one. Loss and delay between two zones count for `keep_s` after those that were measured last there; what a clock
-    that was set back left in the future counts as measured now, and pushes nothing out.
+    that was set back left in the future counts as measured now, and pushes nothing out. Bursts all stay.
     """
     zones = {zone: number for number, zone in enumerate(sorted(set(zone_of.values())))}
     zone = np.array([zones[zone_of[end]] for end in table.ends], np.int64)
@@ -174,5 +171,6 @@ def of_gateways(
     groups, group = np.unique(table.keys({end: zones[zone_of[end]] for end in table.ends}), return_inverse=True)
     last_s: Floats = np.full(len(groups), -np.inf)
     np.maximum.at(last_s, group, np.minimum(table.measured_at_s, now_s))
-    stays = (source == target) | (table.metric == _BURSTS) | (table.measured_at_s >= last_s[group] - keep_s)
+    always = (source == target) | (table.metric == METRICS.index(Metric.THROUGHPUT))
+    stays = always | (table.measured_at_s >= last_s[group] - keep_s)
     return table if stays.all() else table.where(stays)

@@ -10,9 +10,8 @@ import msgspec
 import pytest
 import yaml
 
-from lab.testbed.parts.installed import installed_settings
 from scoring.model import GATE
-from tests.cli.doctor.installed import LEASE, SETTINGS, installed
+from tests.cli.doctor.installed import LEASE, SETTINGS, installed, plain_settings
 from tests.cli.world import as_json, refused, run, shown
 from tests.contract.manifests.rendered import ROOT
 from tests.fakes.api_proxy import kubeconfig
@@ -32,7 +31,7 @@ def asked(api: FakeOperatorApi, monkeypatch: pytest.MonkeyPatch) -> FakeOperator
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeOperatorApi:
     """What manifests/ installs, with a short renewal."""
-    api, settings = installed(), installed_settings() | {"lease": {"duration_s": 1}}
+    api, settings = installed(), plain_settings() | {"lease": {"duration_s": 1}}
     api.edit(SETTINGS, lambda one: one["data"].update({"netgang.yaml": yaml.safe_dump(settings)}))
     return asked(api, monkeypatch)
 
@@ -83,7 +82,7 @@ def test_a_running_netgang_alone() -> None:
 
 def test_a_file_before_it_is_installed(tmp_path: Path) -> None:
     settings = tmp_path / "settings.yaml"
-    settings.write_text(yaml.safe_dump(installed_settings()))
+    settings.write_text(yaml.safe_dump(plain_settings()))
     good = ROOT / "scheduler-config/second-scheduler.yaml"
     arguments = ("doctor", "--no-cluster", "--config", settings, "--scheduler-config")
     assert run(*arguments, good).exit_code == 0

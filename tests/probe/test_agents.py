@@ -212,20 +212,15 @@ def test_a_leader_change_costs_no_packet(token: Path) -> None:
 
 
 @pytest.mark.slow
-def test_ended_bursts_are_sent_again_to_a_leader_that_takes_bursts_and_to_no_other(token: Path) -> None:
-    """One of an earlier version, or without throughput, would refuse a report with a field that it does not know."""
-    ended = {"id": "b1", "peer": "n2", "server": True, "age_s": 5.0, "sent_bps": 1e9, "received_bps": None}
+def test_what_netgang_gave_to_keep_is_sent_to_a_new_leader_and_to_no_other(token: Path) -> None:
     with agents(token) as (served, _):
 
-        def reports_after(answered: dict[str, Any]) -> list[dict[str, Any]]:
+        def memory_after(answered: dict[str, Any]) -> list[str | None]:
             served.more, before = answered, len(served.reports("n1"))
-            return served.wait("n1", before + 3, timeout_s=LIVENESS_S)[before:]
+            return [one.get("memory") for one in served.wait("n1", before + 3, timeout_s=LIVENESS_S)[before:]]
 
-        assert not any("known_bursts" in one for one in reports_after({"throughput": True, "known_bursts": [ended]}))
-        assert not any("known_bursts" in one for one in reports_after({"resend": True}))
-        [sent] = reports_after({"resend": True, "throughput": True})[-1]["known_bursts"]
-        assert sent == {**ended, "age_s": sent["age_s"]}
-        assert sent["age_s"] > 5.0
+        assert set(memory_after({"memory": "signed"})) == {None}
+        assert memory_after({"resend": True})[-1] == "signed"
 
 
 @pytest.mark.slow

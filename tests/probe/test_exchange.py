@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probe.documents import Assignment, AssignmentError, Burst, Peer, read_assignment, report
+from probe.documents import Assignment, AssignmentError, Burst, Peer, read_assignment
 from probe.exchange import Exchange
-from probe.session import LINKS_KEPT_S, MOST_WINDOWS, LastKnown, Window, links_of
+from probe.session import MOST_WINDOWS, Window, links_of
 from tests.fakes.raw_http import CERTIFICATE, Answer, RawServer, drip, endless, ok, reset
 from tests.liveness import LIVENESS_S
 from tests.probe.assigner import Assigner, serving, token
@@ -106,29 +106,9 @@ def test_an_assignment() -> None:
     assert (found.throughput, found.burst) == (True, Burst("b1", True, "10.0.0.2", 8863, 3.0, 5, 9.0))
 
 
-def test_what_is_known_goes_to_the_next_leader_with_its_age_and_is_bounded() -> None:
-    known = [50.0, 1.0, 0.0, 49.0, 0.2, 0.2]
-    found = whole(peers=[PEER | {"known": [5.0, *known]}], resend=True)
-    assert (found.known, found.resend) == ({"n2": (5.0, known)}, True)
-    memory = LastKnown[Any](LINKS_KEPT_S)
-    memory.keep({f"m{number}": (5.0, known) for number in range(200)}, now_s=100.0)
-    memory.keep(found.known, now_s=110.0)
-    left = memory.at(120.0)
-    assert (len(left), left["n2"], left["m199"][0]) == (128, (15.0, known), 25.0)
-    assert sent(known_links={"n2": left["n2"]})["known"] == [{"peer": "n2", "known": [15.0, *known]}]
-
-
-def sent(**more: Any) -> Any:
-    fields = {"since_s": 1.0, "sequence": 2, "reflector_port": 8862, "links": [], "known_links": {}, "known_bursts": {}}
-    return json.loads(report(node="n1", **{**fields, **more}))
-
-
-ENDED = {"id": "b1", "peer": "n2", "server": True, "age_s": 5.0, "sent_bps": 1e9, "received_bps": None}
-
-
-def test_bursts_that_ended_go_to_the_next_leader() -> None:
-    found = whole(known_bursts=[{**ENDED, "more": "of a later netgang"}])
-    assert sent(known_bursts=found.known_bursts)["known_bursts"] == [ENDED]
+def test_what_is_to_be_kept_is_taken_as_it_is() -> None:
+    found = whole(memory="{} signed", resend=True)
+    assert (found.memory, found.resend, whole().memory) == ("{} signed", True, "")
 
 
 REFUSED = {  # case: (change, beginning of the error)
@@ -138,17 +118,10 @@ REFUSED = {  # case: (change, beginning of the error)
     "no peers": ({"peers": None}, "peers: must be a list"),
     "too many peers": ({"peers": [PEER] * 65}, "peers: must be a list of at most 64"),
     "a peer without a port": ({"peers": [PEER | {"port": 0}]}, "peers[0].port: "),
-    "figures that are none": ({"peers": [PEER | {"known": [1.0] * 6}]}, "peers[0].known: must be 7 numbers"),
-    "no figure": ({"peers": [PEER | {"known": [float("nan")] * 7}]}, "peers[0].known: "),
     "a name": ({"peers": [PEER | {"address": "n2"}]}, "peers[0].address: "),
     "all of a network": ({"peers": [PEER | {"address": "255.255.255.255"}]}, "peers[0].address: "),
     "a burst that is none": ({"burst": []}, "burst: no object"),
-    "an ended burst that is none": ({"known_bursts": [1]}, "known_bursts: no object"),
-    "an ended burst without an id": ({"known_bursts": [ENDED | {"id": ""}]}, "known_bursts.id: "),
-    "an ended burst of nothing": ({"known_bursts": [ENDED | {"peer": 1}]}, "known_bursts.peer: "),
-    "an ended burst of no time": ({"known_bursts": [ENDED | {"age_s": -1.0}]}, "known_bursts.age_s: "),
-    "an ended burst of no rate": ({"known_bursts": [ENDED | {"sent_bps": True}]}, "known_bursts.rates: "),
-    "too many ended bursts": ({"known_bursts": [ENDED] * 129}, "known_bursts: must be a list of at most 128"),
+    "too much to keep": ({"memory": "x" * 50_000}, "memory: must be a text of 0 to 49152"),
     "a burst without an id": ({"burst": BURST | {"id": ""}}, "burst.id: "),
     "a burst at a port of root": ({"burst": BURST | {"port": 22}}, "burst.port: "),
     "a burst without end": ({"burst": BURST | {"seconds": 11.0}}, "burst.seconds: must be 1 to 10"),

@@ -11,6 +11,22 @@
 {{- if or .Values.reports.enabled .Values.probe.enabled }}true{{ end -}}
 {{- end }}
 
+{{/* When the certificates that the chart makes for itself were made, Unix seconds: those that are there, or now if there are
+none or four of their five years are over. "": people's own, or no cluster, where each rendering would have others. */}}
+{{- define "netgang.certificatesMade" -}}
+{{- $own := and .Values.probe.enabled (not .Values.tls.enabled) (lookup "v1" "Namespace" "" "kube-system") -}}
+{{- $now := div (now | unixEpoch | int64) 600 | mul 600 -}} {{- /* the same in all templates of a rendering */}}
+{{- $made := $now -}}
+{{- range list "netgang-scheduler-tls" "netgang-tls" -}}
+{{- $secret := lookup "v1" "Secret" $.Release.Namespace . -}}
+{{- if and $secret (not (dig "metadata" "annotations" "meta.helm.sh/release-name" "" $secret)) -}}{{- $own = false -}}{{- end -}}
+{{- $made = min $made (dig "data" "made" "" $secret | b64dec | int64) -}}
+{{- end -}}
+{{- if $own -}}
+{{- ternary $made $now (gt $made (sub $now 126144000)) -}}
+{{- end -}}
+{{- end }}
+
 {{/* netgang's settings: those of the mode and of what is switched on, and what the values say on top. */}}
 {{- define "netgang.settings" -}}
 {{- mergeOverwrite (include "netgang.ownSettings" . | fromYaml) (deepCopy .Values.settings) | toYaml -}}
@@ -97,7 +113,7 @@ extenders:
 {{/* Metadata of the pods of a Deployment: dict "root" $ "name" (of the app) "checksum" (of what they read once). */}}
 {{- define "netgang.podMetadata" -}}
 labels: {{- toYaml (merge (dict "app.kubernetes.io/name" .name) .root.Values.podLabels) | nindent 2 }}
-annotations: {{- toYaml (merge (dict "checksum/settings" (sha256sum .checksum)) .root.Values.podAnnotations) | nindent 2 }}
+annotations: {{- toYaml (merge (dict "checksum/settings" (print .checksum (include "netgang.certificatesMade" .root) | sha256sum)) .root.Values.podAnnotations) | nindent 2 }}
 {{- end }}
 
 {{/* Account, place and security of the pods of a Deployment: dict "root" $ "name" (of the app). */}}
@@ -189,9 +205,6 @@ spec:
 {{- /* Not kubeVersion in Chart.yaml: without a cluster `helm template` has a version of its own, and would be refused. */ -}}
 {{- if and (lookup "v1" "Namespace" "" "kube-system") (semverCompare "<1.35.0-0" .Capabilities.KubeVersion.Version) -}}
 {{- fail (printf "netgang needs Kubernetes 1.35 or newer; this cluster has %s (helm template: say --kube-version)" .Capabilities.KubeVersion.Version) -}}
-{{- end -}}
-{{- if and .Values.probe.enabled (not $second) -}}
-{{- fail "probe.enabled: needs mode second-scheduler" -}}
 {{- end -}}
 {{- if and .Values.reports.enabled (not .Values.probe.enabled) (not (and $second (dig "elastic" "enabled" false $settings) .Values.tls.enabled)) -}}
 {{- fail "reports.enabled: needs mode second-scheduler, settings.elastic.enabled and tls.enabled; or probe.enabled" -}}

@@ -69,7 +69,8 @@ export const panels = {
     fill("sources", sources.map((source) => make("li", { class: source.error ? "bad" : "" },
       `${source.name}: ${source.error ?? (age(source) || `${big.format(source.measurements)} values`)} `,
       source.last_success_s === null ? "" : make("span", { "data-since": source.last_success_s, "data-tail": " ago" }),
-      source.problems ? `, ${source.problems} problems` : "")), "no source of measurements is set");
+      source.since_s === null ? "" : `, measured since ${new Date(source.since_s * 1000).toLocaleString()}`,
+      source.problems ? `, ${source.problems} problems` : "")), "the network is unknown: the probe is off, and no source is set");
   },
 };
 

@@ -4,8 +4,11 @@ from collections.abc import Mapping
 from itertools import count
 from typing import Any
 
+import yaml
+
 from cli.doctor.facts import Look, Where, of_files
 from lab.testbed.parts.installed import installed as installed_objects
+from lab.testbed.parts.installed import installed_settings
 from tests.contract.manifests.rendered import ROOT, gates
 from tests.fakes.operator_api import FakeOperatorApi
 
@@ -38,12 +41,20 @@ def put(api: FakeOperatorApi, path: str, document: Any) -> None:
     api.add(path, **{key: value for key, value in document.items() if key != "metadata"})
 
 
+def plain_settings() -> dict[str, Any]:
+    """With a source instead of the probe, and so without certificates."""
+    return installed_settings() | {"network": {"sources": [{"kind": "file", "path": "mesh.json"}]}}
+
+
 def installed() -> FakeOperatorApi:
-    """manifests/second-scheduler.yaml, the policy of the gate, two replicas, and one node."""
+    """manifests/second-scheduler.yaml with plain settings, the policy of the gate, two replicas, and one node."""
     api = FakeOperatorApi()
     api.server.documents["/version"] = {"gitVersion": "v1.36.3"}
     for made in installed_objects():
         put(api, path_of(made), made)
+    scheduler, settings = text("scheduler-config/second-scheduler.yaml"), yaml.safe_dump(plain_settings())
+    api.edit(CONFIG, lambda one: one["data"].update({"scheduler.yaml": scheduler}))
+    api.edit(SETTINGS, lambda one: one["data"].update({"netgang.yaml": settings}))
     api.add(LEASE, spec={"holderIdentity": "netgang-0", "renewTime": "0"})
     renewals = count(1)
 

@@ -22,15 +22,15 @@ from scoring import NO_ZONE
 from scoring.model import Taint
 from tests.builders import node
 from tests.cli.doctor.installed import SETTINGS as SETTINGS_FILE
-from tests.cli.doctor.installed import installed, look
+from tests.cli.doctor.installed import installed, look, plain_settings
 
 Seed = Callable[[Facts], Facts]
 HOST = "netgang.netgang-system.svc"
-SETTINGS = Settings(leader_election=True)
+SETTINGS = Settings().changed({**plain_settings(), "host": "127.0.0.1"})
 SERVICE = ServiceAddress("netgang", "netgang-system", 8888, "10.96.0.88")
 ROLE = "node-role.kubernetes.io"
 FILES = TlsSettings(Path("tls.crt"), Path("tls.key"), Path("ca.crt"), ("s",))
-TLS = Settings(leader_election=True, tls=FILES, health_port=8890)
+TLS = replace(SETTINGS, tls=FILES, health_port=8890)
 
 
 @pytest.fixture(scope="module", autouse=True)

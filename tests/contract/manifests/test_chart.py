@@ -3,10 +3,8 @@
 import re
 import subprocess
 import tomllib
-from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from ssl import create_default_context
 from typing import Any
 
 import pytest
@@ -42,6 +40,7 @@ NAMESPACE = "netgang-system"
 Object = dict[str, Any]
 Chart = Callable[..., list[Object]]
 ON = {"enabled": True}
+OFF = {"enabled": False}
 ELASTIC = {"elastic": ON}
 PLACED: Mapping[str, Any] = {  # where pods run, as values
     "nodeSelector": {"kubernetes.io/arch": "amd64"},
@@ -88,9 +87,8 @@ REFUSED = {  # case: (values, what the refusal names)
         "/extraVolumeMounts/0/mountPath"),
     "a label that Services select by": ({"podLabels": {"netgang.io/role": "leader"}}, "/podLabels"),
     "a label that is no text": ({"podLabels": {"team": 3}}, "/podLabels/team"),
-    "reports without certificates": ({"reports": ON, "settings": ELASTIC}, "reports.enabled: needs"),
-    "agents without a second scheduler": ({"mode": "native", "probe": ON}, "probe.enabled: needs"),
-    "the probe without agents": ({"settings": {"probe": ON}}, "settings.probe.enabled: set probe."),
+    "reports without certificates": ({"reports": ON, "probe": OFF, "settings": ELASTIC}, "reports.enabled: needs"),
+    "the probe without agents": ({"probe": OFF, "settings": {"probe": ON}}, "settings.probe.enabled: set probe."),
     "namespaces without a second scheduler": (
         {"mode": "native", "scheduler": {"namespaces": True}}, "scheduler.namespaces: "),
     "two kube-schedulers for the same pods": (
@@ -113,7 +111,7 @@ def test_settings_reach_everything_that_depends_on_them(chart: Chart, tmp_path: 
     found = {(one["kind"], one["metadata"]["name"]): one for one in made}
     config = yaml.safe_load(found["ConfigMap", "netgang-scheduler-config"]["data"]["scheduler.yaml"])
     assert [one["schedulerName"] for one in config["profiles"]] == ["gangs", "more"]
-    assert {one["urlPrefix"] for one in config["extenders"]} == {"http://netgang.elsewhere.svc:9999"}
+    assert {one["urlPrefix"] for one in config["extenders"]} == {"https://netgang.elsewhere.svc:9999"}
     assert [one["httpTimeout"] for one in config["extenders"] if "bindVerb" in one] == ["90s"]
     assert config["leaderElection"]["resourceNamespace"] == "elsewhere"
     assert mounted_settings(made, tmp_path).hold_limit_s == 50
@@ -152,14 +150,12 @@ def test_other_settings_make_other_pods(chart: Chart) -> None:
 
 EVERYTHING: Mapping[str, Any] = {
     **dict.fromkeys(("gates", "tls", "reports", "monitoring"), ON),
-    "probe": {**ON, "throughput": True},
     "scheduler": {"namespaces": True},
     "settings": ELASTIC,
 }
 EXAMINED: dict[str, Mapping[str, Any]] = {  # values with which the doctor looks at what is rendered
     "as it comes": {"gates": ON},
     "with everything": EVERYTHING,
-    "with the probe": {"gates": ON, "probe": ON},
     "another name, port and time": {
         "gates": ON,
         "scheduler": {"namespaces": True},
@@ -241,7 +237,7 @@ def certificates(objects: Sequence[Object], deployment: str) -> tuple[str, str]:
 
 def test_with_tls_both_sides_show_and_check_certificates(chart: Chart, tmp_path: Path) -> None:
     """The kubelet shows none, and probes a port of its own; without caFile kube-scheduler would check nothing."""
-    guarded = chart({"tls": ON})
+    guarded = chart({"tls": ON, "probe": OFF})
     settings = mounted_settings(guarded, tmp_path)
     name, directory = certificates(guarded, "netgang")
     paths = {f"{field}_file": Path(directory, f"{file}.crt") for field, file in (("cert", "tls"), ("client_ca", "ca"))}
@@ -294,11 +290,13 @@ HEALTH, REPORTS = (8890, None), {"http": 8888, "reports": 8891}
 SITE = [{"ipBlock": {"cidr": "10.0.0.0/24"}}]
 DOORS: dict[str, tuple[Mapping[str, Any], list[tuple[int, Any]], Mapping[str, int]]] = {
     # case: (values, port and who may connect, ports of the Service)
-    "documents": ({"documentsFrom": ["10.0.0.0/24"]}, [VERBS, (8889, SITE)], {"http": 8888, "documents": 8889}),
-    "certificates": ({"tls": ON}, [VERBS, HEALTH], {"http": 8888}),
-    "monitoring": ({"monitoring": ON}, [VERBS, HEALTH], {"http": 8888}),
+    "documents": (
+        {"probe": OFF, "documentsFrom": ["10.0.0.0/24"]}, [VERBS, (8889, SITE)], {"http": 8888, "documents": 8889}),
+    "certificates": ({"tls": ON, "probe": OFF}, [VERBS, HEALTH], {"http": 8888}),
+    "monitoring": ({"monitoring": ON, "probe": OFF}, [VERBS, HEALTH], {"http": 8888}),
     "reports": (
-        {"tls": ON, "reports": ON, "settings": ELASTIC}, [VERBS, HEALTH, (8891, [{"namespaceSelector": {}}])], REPORTS),
+        {"tls": ON, "probe": OFF, "reports": ON, "settings": ELASTIC},
+        [VERBS, HEALTH, (8891, [{"namespaceSelector": {}}])], REPORTS),
     "agents in the nodes' network": ({"probe": {**ON, "hostNetwork": True}}, [VERBS, HEALTH, (8891, None)], REPORTS),
 }  # fmt: skip
 
@@ -317,28 +315,17 @@ def test_pods_reach_health_and_reports_and_never_the_verbs(
     assert (settings.debug_host, settings.debug_open, settings.reports.port) == (*opened, served.get("reports"))
 
 
-def test_the_probe_alone_brings_its_certificates(chart: Chart, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """kube-scheduler and agents trust netgang at its Service's name, and no private key is beside the Secrets."""
-    found = chart({"probe": ON}, "ng")
-    named = {(one["kind"], one["metadata"]["name"]): one for one in found}
-    authority = named["ConfigMap", "netgang-ca"]["data"]
-    assert list(authority) == ["ca.crt"]
-    (tmp_path / "ca.crt").write_text(authority["ca.crt"])
-    pairs = {"netgang-tls": "netgang.ng.svc", "netgang-scheduler-tls": "netgang-scheduler"}
-    for secret, name in pairs.items():
-        data = {key: b64decode(text).decode() for key, text in named["Secret", secret]["data"].items()}
-        assert data.pop("ca.crt") == authority["ca.crt"]
-        for key, text in data.items():
-            (tmp_path / key).write_text(text)
-        create_default_context().load_cert_chain(tmp_path / "tls.crt", tmp_path / "tls.key")
-        checked = ["openssl", "verify", "-x509_strict", "-CAfile", "ca.crt", "-verify_hostname", name, "tls.crt"]
-        subprocess.run(checked, cwd=tmp_path, check=True, capture_output=True)
-    assert "PRIVATE KEY" not in yaml.safe_dump_all([one for one in found if one["kind"] != "Secret"])
+def test_the_probe_is_on_and_its_certificates_are_made_in_a_cluster_alone(
+    chart: Chart, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without one each rendering would have others (tests/e2e/people/test_install.py has those of a cluster)."""
+    found = chart({}, "ng")
+    assert (of_kind(found, "Secret"), "netgang-ca" in of_kind(found, "ConfigMap")) == ({}, False)
     monkeypatch.setenv("POD_NAMESPACE", "ng")  # as the downward API has it
     account, settings = of_kind(found, "ServiceAccount")["netgang-probe"], mounted_settings(found, tmp_path)
     assert settings.probe.service_account == f"ng/{account['metadata']['name']}"
     assert (settings.reports.port, settings.reports.audiences, settings.elastic.enabled) == (8891, (), False)
-    (agent,) = pod_spec(named["DaemonSet", "netgang-probe"])["containers"]
+    (agent,) = pod_spec(of_kind(found, "DaemonSet")["netgang-probe"])["containers"]
     assert {one["name"]: one.get("value") for one in agent["env"]}["NETGANG_PROBE_URL"] == "https://netgang.ng.svc:8891"
 
 

@@ -24,7 +24,8 @@ KNOWN_FIELDS = {
 def test_the_doctor_finds_nothing(name: str) -> None:
     """Beside the settings that are installed; docs/how-to/which-scheduler.md changes the name alone."""
     second = name == "second-scheduler"
-    settings = Settings().changed(installed_settings() | ({} if second else {"scheduler_names": [DEFAULT]}))
+    source = {"network": {"sources": [{"kind": "file", "path": "mesh.json"}]}}
+    settings = Settings().changed(installed_settings() | source | ({} if second else {"scheduler_names": [DEFAULT]}))
     meta, spec = (installed_object("Service")[part] for part in ("metadata", "spec"))
     port, config = spec["ports"][0]["port"], CONFIGURATIONS[name]
     service = ServiceAddress(meta["name"], meta["namespace"], port, "10.96.0.88")  # a static pod resolves no name

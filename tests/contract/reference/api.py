@@ -7,11 +7,11 @@ from functools import cache
 from typing import Any, cast
 
 from extender.api.problems import PROBES
-from extender.api.reports import ProbePort, create_reports_app
+from extender.api.reports import AgentPods, ProbePort, create_reports_app
 from extender.controllers.elastic import reports as report_body
 from extender.controllers.elastic.reports import Reports
 from extender.convert.wire import MAX_SCORE
-from extender.network.probe_agents import AgentPods, Agents
+from extender.network.probe_agents import Agents
 from extender.settings.settings import Settings
 from tests.contract.docs.demonstration import served
 from tests.contract.reference.text import code, first_paragraph, json_block, table

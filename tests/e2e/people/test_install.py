@@ -7,7 +7,7 @@ import asyncio
 import json
 import os
 import sys
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from lab.testbed.processes.credentials import service_account
 from lab.testbed.processes.network import free_ports
 from lab.testbed.programs.build import ensure_program
 from probe.exchange import Exchange
+from tests.authority import openssl
 from tests.e2e.objects import GATE, as_stored, gang, gates
 from tests.e2e.stage import say
 
@@ -59,12 +60,10 @@ async def admin(own_cluster: Cluster) -> AsyncIterator[Api]:
 async def test_from_install_to_uninstall(own_cluster: Cluster, admin: Api, helm: Path, tmp_path: Path) -> None:
     tool = Helm(helm, tmp_path, own_cluster.kubeconfig())
     values = tmp_path / "values.yaml"
-    (tmp_path / "mesh.json").write_text(json.dumps([]))
-    settings = {"network": {"sources": [{"kind": "file", "path": str(tmp_path / "mesh.json")}]}}
-    values.write_text(yaml.safe_dump({**VALUES, "settings": settings}))
+    values.write_text(yaml.safe_dump(VALUES))
     release = ("netgang", str(CHART), "--namespace", INSTALLED_IN, "--values", str(values))
     await asyncio.to_thread(tool.good, "install", *release, "--create-namespace")
-    running = await _by_hand(own_cluster, admin)
+    running = await _by_hand(own_cluster, admin, tmp_path)
     await own_cluster.add_nodes(zone_nodes({"a": 3}, cpu="4"))
 
     async def gates_given() -> list[str]:
@@ -78,7 +77,7 @@ async def test_from_install_to_uninstall(own_cluster: Cluster, admin: Api, helm:
     await asyncio.to_thread(tool.good, "upgrade", *release, "--set", "settings.spill_wait_s=7")
     assert yaml.safe_load(await mounted(admin, "netgang", "netgang.yaml"))["spill_wait_s"] == 7
     await admin.create_all(gang("second", 3, TEAM, cpu="3"))
-    clean = await _doctor(own_cluster)
+    clean = await _doctor(own_cluster, "--url", running.debug_url)
     assert (clean, clean and clean[0]) == ([], []), "a system as it should be"
 
     await running.part.stop()
@@ -101,31 +100,47 @@ async def test_from_install_to_uninstall(own_cluster: Cluster, admin: Api, helm:
 
 
 @pytest.mark.timeout(120, func_only=True)
-async def test_the_probe_alone_is_installed(own_cluster: Cluster, admin: Api, helm: Path, tmp_path: Path) -> None:
+async def test_certificates_are_made_kept_and_renewed(
+    own_cluster: Cluster, admin: Api, helm: Path, tmp_path: Path
+) -> None:
+    """By an upgrade after four years; kube-scheduler and agents trust netgang, and the former authority for a while."""
     tool = Helm(helm, tmp_path, own_cluster.kubeconfig())
-    release = ("netgang", str(CHART), "--namespace", INSTALLED_IN, "--set", "probe.enabled=true")
+    release = ("netgang", str(CHART), "--namespace", INSTALLED_IN)
     await asyncio.to_thread(tool.good, "install", *release, "--create-namespace")
+    secrets = ("netgang-tls", "netgang-scheduler-tls", "netgang-notes")
 
-    async def certificates() -> list[Object]:
-        secrets = [("Secret", f"netgang-{name}") for name in ("tls", "scheduler-tls", "notes")]
-        named = [*secrets, ("ConfigMap", "netgang-ca")]
-        return [(await admin.get(kind, name, namespace=INSTALLED_IN))["data"] for kind, name in named]
+    async def keys() -> list[Object]:
+        return [(await admin.get("Secret", name, namespace=INSTALLED_IN))["data"] for name in secrets]
 
-    made = await certificates()
-    await asyncio.to_thread(tool.good, "upgrade", *release, "--set", "settings.spill_wait_s=7")
-    assert await certificates() == made
-    for name, text in made[0].items():
-        (tmp_path / name).write_bytes(b64decode(text))
-    authority = tmp_path / "authority.crt"
-    authority.write_text(made[-1]["ca.crt"])
-    [port] = free_ports(1)
-    files = {"cert_file": "tls.crt", "key_file": "tls.key", "client_ca_file": "ca.crt"}
-    settings = yaml.safe_load(await mounted(admin, "netgang", "netgang.yaml"))
-    settings |= {"tls": {key: str(tmp_path / file) for key, file in files.items()}, "leader_election": "off"}
-    settings |= {"reports": {"port": port}, "probe": {"enabled": True}}
+    async def restarts() -> list[str]:
+        deployments = await admin.list_all("Deployment", namespace=INSTALLED_IN)
+        return [one["spec"]["template"]["metadata"]["annotations"]["checksum/settings"] for one in deployments]
+
+    made, began = await keys(), await restarts()
+    await asyncio.to_thread(tool.good, "upgrade", *release)
+    assert (await keys(), await restarts()) == (made, began)
+    for days, kept in ((1400, True), (1500, False)):
+        at_s = int(b64decode(made[0]["made"])) - days * 86400
+        for secret in secrets[:2]:
+            old = {"data": {"made": b64encode(str(at_s).encode()).decode()}}
+            await admin.patch("Secret", secret, old, namespace=INSTALLED_IN)
+        await asyncio.to_thread(tool.good, "upgrade", *release)
+        same = [new.get("tls.crt") == old.get("tls.crt") for new, old in zip(await keys(), made, strict=True)]
+        assert same == [kept, kept, True]
+        before, began = began, await restarts()
+        assert {*before}.isdisjoint(began), "what reads them once reads them again"
+    hosts = ("netgang.netgang-system.svc", "netgang-scheduler")
+    for secret, former, host in zip(secrets, made, hosts, strict=False):
+        place = await _certificates(admin, secret, tmp_path)
+        (former_file := tmp_path / "former.crt").write_bytes(b64decode(former["tls.crt"]))
+        for certificate in (place / "tls.crt", former_file):
+            checked = ("-x509_strict", "-CAfile", str(place / "ca.crt"), "-verify_hostname", host)
+            assert openssl("verify", *checked, str(certificate)).endswith(": OK\n")
+    (authority := tmp_path / "authority.crt").write_text(await mounted(admin, "netgang-ca", "ca.crt"))
+    settings = await _settings(admin, tmp_path) | {"leader_election": "off"}
     await start_netgang(own_cluster, settings, tls=True)
     (token := tmp_path / "token").write_text("of nobody")
-    agent = Exchange(f"https://127.0.0.1:{port}", token_file=token, ca_file=authority)
+    agent = Exchange(f"https://127.0.0.1:{settings['reports']['port']}", token_file=token, ca_file=authority)
     told = await asyncio.to_thread(agent.post, b"{}")
     assert told.error.startswith("401 "), told
 
@@ -152,12 +167,34 @@ async def _break(admin: Api) -> None:
     await admin.create_all(gang("late", 3, TEAM, gated=True))
 
 
-async def _by_hand(cluster: Cluster, admin: Api) -> Netgang:
+async def _certificates(admin: Api, secret: str, directory: Path) -> Path:
+    """Where the Secret's files are, as a volume."""
+    (place := directory / secret).mkdir(exist_ok=True)
+    for name, text in (await admin.get("Secret", secret, namespace=INSTALLED_IN))["data"].items():
+        (place / name).write_bytes(b64decode(text))
+    return place
+
+
+async def _settings(admin: Api, directory: Path) -> dict[str, Any]:
+    place, [port] = await _certificates(admin, "netgang-tls", directory), free_ports(1)
+    settings: dict[str, Any] = yaml.safe_load(await mounted(admin, "netgang", "netgang.yaml"))
+    files = {"cert_file": "tls.crt", "key_file": "tls.key", "client_ca_file": "ca.crt"}
+    return settings | {
+        "tls": settings["tls"] | {key: str(place / file) for key, file in files.items()},
+        "reports": {"port": port},
+    }
+
+
+async def _by_hand(cluster: Cluster, admin: Api, directory: Path) -> Netgang:
     name = "netgang-0"
     await admin.create(replica(name))
-    settings = yaml.safe_load(await mounted(admin, "netgang", "netgang.yaml"))
-    running = await start_netgang(cluster, settings, env={"POD_NAME": name, "POD_NAMESPACE": INSTALLED_IN})
+    settings, own = await _settings(admin, directory), {"POD_NAME": name, "POD_NAMESPACE": INSTALLED_IN}
+    running = await start_netgang(cluster, settings, env=own, tls=True)
+    place = await _certificates(admin, "netgang-scheduler-tls", directory)
     config = yaml.safe_load(await mounted(admin, "netgang-scheduler-config", "scheduler.yaml"))
+    for entry in config["extenders"]:
+        files = {"certFile": "tls.crt", "keyFile": "tls.key", "caFile": "ca.crt"}
+        entry["tlsConfig"] |= {key: str(place / file) for key, file in files.items()}
     await cluster.start_scheduler(config, name=NETGANG_SCHEDULER, extender=running.url, account=NETGANG_SCHEDULER)
     ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
     await admin.patch("Pod", name, ready, namespace=INSTALLED_IN, subresource="status")
@@ -168,8 +205,8 @@ async def mounted(api: Api, name: str, key: str) -> str:
     return str((await api.get("ConfigMap", name, namespace=INSTALLED_IN))["data"][key])
 
 
-async def _doctor(cluster: Cluster) -> list[dict[str, str]]:
-    argv = ("-m", "cli.main", "doctor", "--json", f"--kubeconfig={cluster.kubeconfig()}")
+async def _doctor(cluster: Cluster, *options: str) -> list[dict[str, str]]:
+    argv = ("-m", "cli.main", "doctor", "--json", f"--kubeconfig={cluster.kubeconfig()}", *options)
     pipe = asyncio.subprocess.PIPE
     done = await asyncio.create_subprocess_exec(sys.executable, *argv, stdout=pipe, stderr=pipe, env=dict(os.environ))
     out, err = await done.communicate()

@@ -15,6 +15,7 @@ from lab.testbed.errors import ControlPlaneError
 from lab.testbed.objects import namespace
 from lab.testbed.parts.helm import CHART, Helm, find_helm
 from lab.testbed.programs.build import ensure_program
+from tests.e2e.objects import kind
 
 Object = dict[str, Any]
 ON = {"enabled": True}
@@ -34,7 +35,7 @@ ALL: Mapping[str, Any] = {
 VALUES: Mapping[str, Mapping[str, Any]] = {
     "as it comes": {},
     "everything": ALL,
-    "the probe alone": {"probe": ON},
+    "without the probe": {"probe": {"enabled": False}},
     "native": {"mode": "native", "monitoring": ON},
 }
 OPERATOR = {"PodMonitor", "PrometheusRule"}  # of Prometheus Operator, which this API server does not know
@@ -67,6 +68,22 @@ async def test_what_the_chart_renders_is_accepted(cluster: Cluster, helm: Helm) 
     wrong["spec"]["template"]["spec"]["nodeSelektor"] = {}
     with pytest.raises(ControlPlaneError, match=r'unknown field "spec\.template\.spec\.nodeSelektor"'):
         await accepted(cluster, [wrong])
+
+
+async def test_an_agent_is_admitted_where_pod_security_is_restricted(cluster: Cluster, helm: Helm) -> None:
+    made = await asyncio.to_thread(helm.render, {}, namespace=INSTALLED_IN, version=cluster.version)
+    (daemon_set,) = [one for one in made if one["kind"] == "DaemonSet"]
+    template = daemon_set["spec"]["template"]
+    place = namespace("restricted")
+    place["metadata"]["labels"] = {"pod-security.kubernetes.io/enforce": "restricted"}
+    account = kind("v1", "ServiceAccount", "netgang-probe", "restricted")
+    async with cluster.api() as api:
+        await api.apply([place, account])
+    pod = {"apiVersion": "v1", "kind": "Pod", **template, "metadata": {"name": "agent", "namespace": "restricted"}}
+    assert await accepted(cluster, [pod]) == ["pod/agent"]
+    pod["spec"] = {**pod["spec"], "hostNetwork": True}
+    with pytest.raises(ControlPlaneError, match="violates PodSecurity"):
+        await accepted(cluster, [pod])
 
 
 async def test_an_older_cluster_is_refused(cluster: Cluster, helm: Helm, tmp_path: Path) -> None:

@@ -11,12 +11,21 @@ import msgspec
 import pytest
 
 from extender.api.auth import Reporters
-from extender.api.reports import MAX_BODY_BYTES, ProbePort, create_reports_app, reports_door
+from extender.api.reports import (
+    MAX_BODY_BYTES,
+    POD_NAME,
+    POD_UID,
+    AgentPods,
+    ProbePort,
+    create_reports_app,
+    reports_door,
+)
 from extender.bootstrap.serve import port_config
 from extender.errors import ApiUnavailableError, NotFoundError
-from extender.network.probe_agents import POD_NAME, POD_UID, AgentPods, Agents
+from extender.network.probe_agents import Agents
 from extender.ports import Identity
 from extender.runtime.telemetry import Telemetry
+from extender.signed_notes import Notes
 from scoring import NodeName
 from tests.example_counts import times
 from tests.extender.network.probe.probing import GOOD, report
@@ -49,7 +58,7 @@ OWNERS: dict[str, str | Identity] = {
 class Port:
     def __init__(self) -> None:
         self.clock, self.leads = FakeClock(), True
-        self.agents = Agents(self.clock)
+        self.agents = Agents(self.clock, Notes(b"of the probe's agents"))
         self.read: list[str] = []
         self.error: Exception | None = None
         self.telemetry = Telemetry()

@@ -16,6 +16,7 @@ from extender.api.routes import MOST_BYTES
 from extender.api.what_if import MOST_WAITING, BusyError, policy_with
 from extender.bootstrap import following
 from extender.settings.settings import Settings
+from scoring.explain.words import NETWORK_UNKNOWN
 from scoring.model.policy import Order, Ratios
 from scoring.what_if import WhatIf
 from tests.extender.scheduling.world import node_json, pod_json, running
@@ -42,7 +43,10 @@ async def test_what_is_said_of_a_gang_and_what_would_be_without_the_one_ahead() 
     assert (said["turn"]["state"], said["turn"]["reservation"]["kind"]) == ("STARVING", "held")
     decisions = [(one["what"], one["reason"]) for one in said["decisions"]]
     assert decisions == [("plan", "netgang: no zone has room for the whole gang now")]
-    assert [note.partition(" for it")[0] for note in said["notes"]] == ["a cluster autoscaler adds no nodes"]
+    assert [note.partition(" for it")[0] for note in said["notes"]] == [
+        "a cluster autoscaler adds no nodes",
+        NETWORK_UNKNOWN,
+    ]
     assert supposed["if"] == "default/f gone"
     [turned] = supposed["admitted"]
     assert (turned["gang"], turned["before"]["code"], turned["after"]["zone"]) == ("default/g", "NO_ROOM", "a")

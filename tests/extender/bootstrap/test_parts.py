@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from extender import bootstrap
 from extender.bootstrap.common import candidacy
-from extender.bootstrap.controllers import nodes_of_gangs, zones_of_waiting
+from extender.bootstrap.controllers import nodes_of_gangs
 from extender.bootstrap.serve import configs
 from extender.bootstrap.service import Reporting
 from extender.errors import ApiUnavailableError
@@ -26,7 +26,6 @@ from extender.schemas import Source, SourcesStatus, Watch
 from extender.settings.network import NetworkSettings
 from extender.settings.settings import MARGIN_S, Settings, longest_bind_s
 from scoring import EndpointId
-from scoring.model.policy import Policy
 from scoring.network.matrix import Metric, PairCounts
 from tests.builders import bound, gang, node, pod, snapshot
 from tests.extender.scheduling.world import node_json, unfinished
@@ -68,9 +67,6 @@ def test_gangs_of_others_count_for_bursts_alone_and_waiting_ones_name_zones_or_a
     cluster = snapshot(nodes, gangs=[running, foreign, gang("waits", 1, options={"zones": "b, c"})])
     assert nodes_of_gangs(cluster) == {"n1"}
     assert nodes_of_gangs(cluster, foreign=True) == {"n1", "n2"}
-    assert zones_of_waiting(cluster, Policy()) == {"b", "c"}
-    assert zones_of_waiting(snapshot(nodes, gangs=[gang("any", 1)]), Policy()) == {"a", "b", "c"}
-    assert not zones_of_waiting(snapshot(nodes), Policy())
 
 
 @pytest.mark.parametrize(("host", "health"), [("127.0.0.1", "0.0.0.0"), ("10.0.0.7", "10.0.0.7")])

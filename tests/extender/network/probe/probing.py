@@ -1,7 +1,7 @@
 """Agents that report in one line, for the tests of the probe: a cluster of them in virtual time."""
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -11,12 +11,13 @@ from extender.network.probe_bursts import BurstOptions, Bursts
 from extender.network.probe_source import ProbeSource
 from extender.ports import Batch
 from extender.schemas import ProbeOrders, ProbeReport
+from extender.signed_notes import Notes
 from probe.documents import read_assignment
-from probe.session import BURSTS_KEPT_S, LINKS_KEPT_S, LastKnown
 from scoring import NodeName, ZoneName
 from scoring.network.measurement import Metric
 from tests.fakes.clock import FakeClock
 
+KEY = Notes(b"the same for all leaders")
 GOOD: Mapping[str, Any] = {"sent": 50, "lost": 0, "lost_out": 0, "lost_back": 0, "rtt_ms": 1.0}
 DEAD: Mapping[str, Any] = {"sent": 50, "lost": 50, "lost_out": None, "lost_back": None, "rtt_ms": None}
 
@@ -41,9 +42,7 @@ class Mesh:
         self.with_gangs: frozenset[NodeName] = frozenset()
         self.outcomes = Counter[str]()
         self.lead()
-        self.memories = defaultdict[str, LastKnown[Sequence[float]]](lambda: LastKnown(LINKS_KEPT_S))
-        self.burst_memories = defaultdict[str, LastKnown[Mapping[str, Any]]](lambda: LastKnown(BURSTS_KEPT_S))
-        self.given = Counter[tuple[str, str]]()  # (node, id) → in how many answers an ended burst was
+        self.memories: dict[str, str] = {}  # node → what its agent keeps for the next leader
         self.resends: set[str] = set()
         self.orders: dict[str, ProbeOrders] = {}
         self.silent: set[str] = set()
@@ -62,7 +61,7 @@ class Mesh:
         if (options := self._burst_options) is not None:
             count: Callable[[str], None] = lambda outcome: self.outcomes.update([outcome])  # noqa: E731
             self.bursts = Bursts(self.clock, options, with_gangs=lambda: self.with_gangs, count=count)
-        self.agents = Agents(self.clock, self.interval_s, bursts=self.bursts)
+        self.agents = Agents(self.clock, KEY, self.interval_s, bursts=self.bursts)
         zones, wanted, acting = lambda: dict(self.zones), lambda: self.wanted, lambda: self.leads
         self.source = ProbeSource(self.agents, zones=zones, wanted=wanted, acting=acting, seed="seed")
         self.values: dict[tuple[str, str, Metric], float] = {}
@@ -121,8 +120,9 @@ class Mesh:
 
     def _report(self, node: str) -> None:
         orders = self.orders.get(node)
+        suspect = 40 if orders is not None and orders.burst is not None else self.suspect.get(node, 0)
         links = [
-            {"peer": peer.node, **self.faults.get((node, peer.node), GOOD), "suspect": self.suspect.get(node, 0)}
+            {"peer": peer.node, **self.faults.get((node, peer.node), GOOD), "suspect": suspect}
             for peer in (orders.peers if orders is not None else ())
         ]
         more: dict[str, Any] = {}
@@ -133,14 +133,11 @@ class Mesh:
                 rate = self.rates_of(node, server) if self.rates_of is not None else None
                 rates = self.rates if rate is None else {"sent_bps": rate, "received_bps": rate}
                 more["burst"] = {"id": orders.burst.id, **rates}
-        memory, bursts, now_s = self.memories[node], self.burst_memories[node], self.clock.now_s()
         if node in self.resends:
-            known, ended = memory.at(now_s).items(), bursts.at(now_s).items()
-            more["known"] = [{"peer": peer, "known": [age_s, *rest]} for peer, (age_s, rest) in known]
-            more["known_bursts"] = [{"id": key, "age_s": age_s, **rest} for key, (age_s, rest) in ended]
+            more["memory"] = self.memories.get(node, "")
         answer = self.send(report(node, self._sequence, *links, **more))
         assert isinstance(answer, ProbeOrders), answer
-        self._reported_s[node] = now_s
+        self._reported_s[node] = self.clock.now_s()
         if answer.resend:
             self.resends.add(node)
             return
@@ -148,7 +145,4 @@ class Mesh:
         if answer.burst is not None:
             self.started.append((node, answer.burst.server, self.clock.now_s()))
         self.orders[node] = answer
-        self.given.update((node, one.id) for one in answer.known_bursts)
-        given = read_assignment(msgspec.json.encode(answer))
-        bursts.keep(given.known_bursts, now_s=now_s)
-        memory.keep(given.known, now_s=now_s)
+        self.memories[node] = read_assignment(msgspec.json.encode(answer)).memory

@@ -13,7 +13,7 @@ from extender.network.probe_bursts import PORTS, BurstOptions, Bursts
 from extender.schemas import BurstResult, ProbeBurst
 from scoring import NodeName, ZoneName
 from scoring.network.measurement import Metric
-from scoring.probing.bursts import DAY_S, RETRY_S
+from scoring.probing.bursts import DAY_S, FAILED_REST_S
 from tests.extender.network.probe.probing import GOOD, Mesh
 from tests.fakes.clock import FakeClock
 
@@ -55,11 +55,10 @@ async def test_off_nothing_is_asked_or_given() -> None:
     assert {"throughput", "burst"}.isdisjoint(msgspec.to_builtins(found.orders["n1"]))
 
 
-async def test_agents_without_iperf3_are_named_and_left_out() -> None:
+async def test_agents_without_iperf3_are_left_out() -> None:
     found = mesh()
     found.without_iperf3 = {"n3"}
     await found.rounds(30)
-    assert await found.problems() == ("1 of 3 agents have no iperf3, which throughput needs: n3",)
     assert {*throughputs(found)} == {("n1", "n2"), ("n2", "n1")}
 
 
@@ -149,37 +148,26 @@ async def test_a_new_leader_has_what_was_measured_and_measures_no_pair_again() -
     assert throughputs(found) == before
     now, then = ({ends: times_s[*ends, THROUGHPUT] for ends in before} for times_s in (found.table_s, at_s))
     assert now == pytest.approx(then, abs=10.0)
-    await found.rounds(int(RETRY_S / 10.0))
+    await found.rounds(int(FAILED_REST_S / 10.0))
     assert len(found.started) == started
     found.clock.advance(DAY_S)
     await found.rounds(20)
     assert len(found.started) > started
 
 
-async def test_a_burst_that_one_agent_alone_knows_does_not_count() -> None:
-    """Its memory is gone, or it says something else, or nothing of it is true."""
-    found = mesh("n1", "n2", "n3")
-    await found.rounds(40)
-    del found.burst_memories["n1"]
-    [(age_s, first), *_] = found.burst_memories["n2"].at(found.clock.now_s()).values()
-
-    def invent(node: str, count: int, sent_bps: float) -> None:
-        invented = {f"b{number}": (age_s, {**first, "peer": "n1", "sent_bps": sent_bps}) for number in range(count)}
-        found.burst_memories[node].keep(invented, now_s=found.clock.now_s())
-
-    invent("n2", 3, 3e9)
-    invent("n3", 1, 5e9)
-    found.lead()
-    await found.rounds(2)
-    assert {*throughputs(found)} == {("n2", "n3"), ("n3", "n2")}
-    assert max(throughputs(found).values()) == 2e9
-
-
-async def test_each_ended_burst_is_in_two_answers_to_each_of_its_agents_so_that_one_may_be_lost() -> None:
-    found = mesh()
-    await found.rounds(40)
-    assert Counter(node for node, _ in found.given) == {"n1": 2, "n2": 2, "n3": 2}
-    assert {*found.given.values()} == {2}
+async def test_of_what_an_agent_says_of_bursts_only_what_a_leader_signed_for_its_node_counts() -> None:
+    """One agent's memory is enough; that of another node, or a changed one, is none."""
+    found = mesh("n1", "n2")
+    await found.rounds(25)
+    before, kept = throughputs(found), dict(found.memories)
+    assert len(before) == 2
+    told = {kept["n1"]: before, kept["n2"]: {}, kept["n1"].replace("0000", "1000"): {}}
+    for memory, expected in told.items():
+        found.lead()
+        found.memories = {"n1": memory}
+        await found.rounds(3, until=lambda: bool(found.bursts and found.bursts.values()))
+        await found.fetch()
+        assert throughputs(found) == expected
 
 
 NODES = [NodeName(f"n{i}") for i in range(5)]
