@@ -1,10 +1,12 @@
 # syntax=docker/dockerfile:1
 # Two stages: the first installs exactly what uv.lock names, the second holds Python, that and nothing else.
-FROM python:3.11-slim AS build
+# BASE has Python 3.11, pip and apt-get; `make image-test` and `make release` make one of Debian's packages.
+ARG BASE=python:3.11-slim
+FROM ${BASE} AS build
 ENV UV_COMPILE_BYTECODE=1 UV_LINK_MODE=copy UV_PROJECT_ENVIRONMENT=/opt/netgang UV_PYTHON_DOWNLOADS=never
 # For throughput of the probe, off by default: iperf3 and two libraries, 230 kB; its libcrypto is also Python's.
 RUN apt-get update \
- && apt-get install -y --no-install-recommends iperf3=3.* \
+ && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends iperf3=3.* \
  && rm -rf /var/lib/apt/lists/* \
  && mkdir -p /opt/iperf3/lib \
  && cp -L /usr/lib/*/libiperf.so.0 /usr/lib/*/libsctp.so.1 /opt/iperf3/lib/
@@ -21,7 +23,7 @@ COPY cli cli
 COPY probe probe
 RUN uv sync --frozen --no-dev --no-editable
 
-FROM python:3.11-slim
+FROM ${BASE}
 LABEL org.opencontainers.image.title="netgang" \
       org.opencontainers.image.description="kube-scheduler extender: whole gangs, one zone, best measured network" \
       org.opencontainers.image.licenses="Apache-2.0"

@@ -12,7 +12,7 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/pycache
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run cluster fmt lint test e2e nightly manifests archives bench fuzz soak chaos testbed check release clean
+.PHONY: help setup run cluster fmt lint test e2e nightly manifests archives bench fuzz soak chaos testbed check image-test release clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -55,6 +55,7 @@ e2e: setup ## the rest: real control plane, browser, slow tests, more examples; 
 nightly: setup
 	HYPOTHESIS_PROFILE=nightly $(RUN) python -m pytest -n 2 --ignore=tests/e2e --ignore=tests/browser -m "slow or hypothesis" -rfEs
 	$(RUN) python -m pytest -n 1 tests/e2e -m nightly -rfEs
+	$(MAKE) image-test
 
 # the real OpenSearch, Prometheus and Chromium that some tests run against; `make e2e` fetches what it can by itself
 archives: setup
@@ -86,7 +87,11 @@ chaos: setup
 testbed: setup
 	$(RUN) python -m lab.bench.testbed $(ARGS)
 
-check: lint test ## what CI runs first; then `make release VERSION=0.1.0` builds what is published
+check: lint test ## what CI runs first; then `make image-test` and `make release VERSION=0.1.0`
+
+# build the image without a daemon and run it read-only (Linux, root, Debian's buildah and mmdebstrap): 6 min, then 3
+image-test: setup
+	$(RUN) python -m release.image_test
 
 # wheels, chart, SBOM, checksums and image in dist/VERSION (docs/how-to/release.md); DRAFT=1: before it has a date
 release: setup

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from release.build import ROOT, build, build_image, check_clean, commit_time_s
 from release.errors import ReleaseError
+from release.image import missing_packages
 from release.versions import check
 
 
@@ -31,7 +32,7 @@ def main() -> int:
     for path in (*files, *([built] if built else [])):
         sys.stdout.write(f"{path.stat().st_size:>12,} {path.name}\n")
     if built is None:
-        sys.stdout.write("image NOT built: no buildah and no docker with buildx here (docs/how-to/release.md)\n")
+        sys.stdout.write(f"image NOT built: no {' and no '.join(missing_packages())} here (docs/how-to/release.md)\n")
     return 0
 
 

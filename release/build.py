@@ -1,20 +1,16 @@
 """The steps of a release, in order; each leaves its file in one folder."""
 
 import hashlib
-import os
 import shutil
-import subprocess
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from release import chart, image, sbom
 from release.errors import ReleaseError
+from release.process import run
 
 ROOT = Path(__file__).parents[1]
 SUMS = "SHA256SUMS"
 _CONSTRAINTS = ROOT / "release/build-constraints.txt"
-_ENGINES = {"buildah": ["buildah", "--version"], "docker": ["docker", "buildx", "version"]}
-"""Engine → a command that succeeds where it can build; docker without its plug-in buildx cannot."""
 
 
 def commit_time_s(root: Path) -> int:
@@ -45,13 +41,14 @@ def build(root: Path, version: str, target: Path, *, epoch_s: int) -> list[Path]
 
 
 def build_image(root: Path, version: str, target: Path, *, epoch_s: int) -> Path | None:
-    """Build the image with buildah or docker and add it to the checksums; `None`: neither can."""
-    engine = next((name for name, asked in _ENGINES.items() if _succeeds(asked)), None)
-    if engine is None:
+    """Build the image on a new base and add its archive to the checksums; `None`: what builds it is not here."""
+    if image.missing_packages():
         return None
     archive = target / f"netgang-{version}-image.tar"
-    for command in image.commands(engine, version, archive, epoch_s=epoch_s):
-        run(command, root)
+    builder = image.ImageBuilder(root, version)
+    builder.build(epoch_s=epoch_s, fresh_base=True)
+    builder.write(archive)
+    builder.remove()
     write_sums(target)
     return archive
 
@@ -61,21 +58,6 @@ def write_sums(target: Path) -> None:
     files = sorted(path for path in target.iterdir() if path.name != SUMS)
     lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files]
     (target / SUMS).write_text("".join(lines))
-
-
-def run(command: Sequence[str], root: Path, more: Mapping[str, str] | None = None) -> str:
-    """What a command prints. ReleaseError with its complaint if it fails."""
-    environment = {**os.environ, **(more or {})}
-    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)  # noqa: S603
-    if done.returncode != 0:
-        raise ReleaseError(f"{' '.join(command)} failed: {done.stderr.strip()}")
-    return done.stdout
-
-
-def _succeeds(command: Sequence[str]) -> bool:
-    if shutil.which(command[0]) is None:
-        return False
-    return subprocess.run(command, capture_output=True, check=False).returncode == 0  # noqa: S603
 
 
 def _uv() -> str:

@@ -17,6 +17,7 @@ import yaml
 from lab.testbed.parts.helm import CHART, Helm
 from release import build, versions
 from release.errors import ReleaseError
+from release.process import run
 from tests.liveness import LIVENESS_S
 
 pytestmark = pytest.mark.slow  # seconds each: processes, simulations or many plans
@@ -83,7 +84,7 @@ def test_the_list_names_every_package_of_the_image(twice: tuple[Path, Path]) -> 
     assert (document["bomFormat"], document["metadata"]["component"]["version"]) == ("CycloneDX", VERSION)
     listed = {f"{one['name']}=={one['version']}" for one in document["components"]}
     options = ("export", "--frozen", "--no-dev", "--no-emit-project", "--no-hashes", "--no-annotate", "--no-header")
-    wanted = build.run([str(ROOT / ".venv/bin/uv"), *options], ROOT)
+    wanted = run([str(ROOT / ".venv/bin/uv"), *options], ROOT)
     assert listed == {line.split(" ;")[0].strip() for line in wanted.splitlines()}
     assert re.fullmatch(r"urn:uuid:[0-9a-f-]{36}", document["serialNumber"])
 
@@ -129,7 +130,7 @@ def test_a_changed_tree_is_no_release(tmp_path: Path) -> None:
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org"]
     (tmp_path / "a").write_text("1")
     for words in (["init", "-q"], ["add", "a"], ["commit", "-qm", "a: first"]):
-        build.run([*git, *words], tmp_path)
+        run([*git, *words], tmp_path)
     build.check_clean(tmp_path)
     assert build.commit_time_s(tmp_path) > EPOCH_S
     (tmp_path / "a").write_text("2")

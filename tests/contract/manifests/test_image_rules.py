@@ -9,13 +9,14 @@ from lab.testbed.parts.service import ROOT
 from tests.liveness import LIVENESS_S
 
 DOCKERFILE = ROOT / "Dockerfile"
-PINNED = re.compile(r"(?P<image>[a-z0-9./-]+):(?P<tag>\d[\w.-]*)(?: AS (?P<name>[a-z]+))?")
+PINNED = re.compile(r"BASE=[a-z0-9./-]+:\d[\w.-]*")
 
 
 def steps() -> list[list[tuple[str, str]]]:
+    """What stands before the first stage, then each stage."""
     text = re.sub(r"\\\n\s*", "", DOCKERFILE.read_text())
     lines = [line.partition(" ") for line in text.splitlines() if line.strip() and not line.startswith("#")]
-    stages: list[list[tuple[str, str]]] = []
+    stages: list[list[tuple[str, str]]] = [[]]
     for instruction, _, rest in lines:
         if instruction == "FROM":
             stages.append([])
@@ -36,14 +37,16 @@ def test_hadolint_finds_nothing(tmp_path: Path) -> None:
 
 def test_both_stages_have_one_pinned_base() -> None:
     """What was compiled for one Python runs on that Python."""
-    bases = [PINNED.fullmatch(stage[0][1]) for stage in steps()]
-    assert all(bases)
-    assert len({(base["image"], base["tag"]) for base in bases if base is not None}) == 1
+    (before, build, final) = steps()
+    ((instruction, base),) = before
+    assert instruction == "ARG"
+    assert PINNED.fullmatch(base)
+    assert (build[0], final[0]) == (("FROM", "${BASE} AS build"), ("FROM", "${BASE}"))
 
 
 def test_the_image_runs_as_nobody_and_without_a_shell() -> None:
     """A numeric user, so that runAsNonRoot can be checked; nothing is run or fetched in the last stage."""
-    _, final = steps()
+    *_, final = steps()
     said = dict(final)
     assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", said["USER"])
     assert said["ENTRYPOINT"].startswith("[")
@@ -54,3 +57,9 @@ def test_the_image_runs_as_nobody_and_without_a_shell() -> None:
     assert order.index("COPY") < order.index("USER") < order.index("ENTRYPOINT")
     copied = [rest for instruction, rest in final if instruction == "COPY"]
     assert all(rest.startswith("--from=build ") for rest in copied)
+
+
+def test_the_image_s_uv_is_the_checkout_s() -> None:
+    wanted = re.search(r"uv==(\S+)", DOCKERFILE.read_text())
+    assert wanted is not None
+    assert f"UV_VERSION := {wanted[1]}\n" in (ROOT / "Makefile").read_text()
