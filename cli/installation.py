@@ -118,7 +118,8 @@ def uninstall(
         bool, typer.Option("--leave-gates", help="Delete the policies only: pods wait until netgang comes back.")
     ] = False,
     leases: Annotated[
-        bool, typer.Option("--leases", help="Delete the Leases instead: for after netgang's pods are gone.")
+        bool,
+        typer.Option("--leases", help="Leases and what is on nodes alone: for after netgang's pods are gone."),
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing; say what would be done.")] = False,
     as_json: AsJson = False,
@@ -157,6 +158,7 @@ async def _remove(kubeconfig: Path | None, namespace: str, *, gates: bool, lease
             await removal.policies()
             if gates:
                 await removal.gates()
+        await removal.marks()
         return removal.done
 
 
@@ -166,6 +168,7 @@ def _print_removed(console: Console, done: "Removed", *, would: bool) -> None:
     if count := len(done.released):
         pods = "1 pod that waits" if count == 1 else f"{count} pods that wait"
         lines.append(f"{'would let go' if would else 'let go'} {pods} at the gate")
+    lines += [f"{'would unmark' if would else 'unmarked'} node {name}" for name in done.nodes]
     for scheduler, count in sorted(Counter(done.released.values()).items()):
         if scheduler != "default-scheduler":
             named = f"{count} of them name schedulerName {scheduler}"

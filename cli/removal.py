@@ -3,7 +3,8 @@
 Rule: the admission policies go first, so that no new pod is gated; then pods that wait at the gate are released. That
 is done in rounds, because an API server may still gate for some seconds by a policy that is deleted. Pods are released
 one by one, with no promise of whole gangs: that promise ends with netgang. Leases are for after netgang is gone, and
-one that is still renewed is left. Doing it again does no harm, and a dry run changes nothing.
+one that is still renewed is left. Nodes lose netgang's condition and taint; a netgang that runs sets them again, so
+that is done with the Leases once more. Doing it again does no harm, and a dry run changes nothing.
 """
 
 import asyncio
@@ -14,10 +15,12 @@ from typing import Any, Final
 import msgspec
 
 from extender.convert import pod_from_json
+from extender.convert.patches import taints_patch
 from extender.errors import ApiError, ConflictError, NotFoundError
 from extender.kube.client import OperatorApi
 from extender.ports import Clock
 from scoring.model import GATE, Pod
+from scoring.network.node_links import NETWORK_DEGRADED
 
 POLICIES: Final = ("netgang-gate", "netgang-scheduler-name")  # Of the chart, and their bindings
 LEASES: Final = ("netgang-leader", "netgang-scheduler")
@@ -26,7 +29,7 @@ VERSIONS: Final = ("v1", "v1beta1")
 PLURALS: Final = ("mutatingadmissionpolicybindings", "mutatingadmissionpolicies")
 CALLS: Final = frozenset(  # (verb, API group, resource): the rights that all of this needs, in the chart
     {
-        *((verb, "", "pods") for verb in ("list", "get", "patch")),
+        *((verb, "", what) for what in ("pods", "nodes", "nodes/status") for verb in ("list", "get", "patch")),
         *((verb, GROUP, plural) for plural in PLURALS for verb in ("get", "delete")),
         *((verb, "coordination.k8s.io", "leases") for verb in ("get", "delete")),
     }
@@ -43,6 +46,7 @@ class Removed(msgspec.Struct):
     policies: list[str] = []
     released: dict[str, str] = {}  # namespace/name of a pod → the scheduler it names
     leases: list[str] = []
+    nodes: list[str] = []  # That lost condition or taint
     left: dict[str, str] = {}
 
 
@@ -94,6 +98,23 @@ class Removal:
                     self.done.left.setdefault(pod.key, "new pods with the gate keep coming: is it in a template?")
                 return
             await self.pause(_PAUSE_S)
+
+    async def marks(self) -> None:
+        """Take netgang's condition and taint off every node; one that its kubelet writes meanwhile is left."""
+        async for item in self.cluster.items("/api/v1/nodes"):
+            node = msgspec.json.decode(item)
+            path, untainted = f"/api/v1/nodes/{(name := node['metadata']['name'])}", taints_patch(node, None)
+            shown = any(c["type"] == NETWORK_DEGRADED for c in node.get("status", {}).get("conditions") or ())
+            try:
+                if untainted is not None and not self.dry_run:
+                    await self.cluster.patch(path, untainted)
+                if shown and not self.dry_run:
+                    gone = {"$patch": "delete", "type": NETWORK_DEGRADED}
+                    await self.cluster.patch(f"{path}/status", {"status": {"conditions": [gone]}})
+            except (ConflictError, NotFoundError) as error:
+                self.done.left[f"nodes/{name}"] = f"{error.message}: again, please"
+            else:
+                self.done.nodes += [name] if shown or untainted is not None else []
 
     async def leases(self, namespace: str) -> None:
         """Delete the Leases that are not renewed any more; one that is renewed for 90 s is left."""

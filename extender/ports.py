@@ -92,13 +92,13 @@ class ClusterApi(Protocol):
         """GET one pod, consistent (from the API server's storage), as raw JSON."""
 
     async def get_object(self, api_version: str, kind: str, namespace: str, name: str) -> bytes:
-        """GET an owner of pods, consistent, as raw JSON. ValueError: a kind that netgang has no right to read."""
+        """GET an owner of pods or a node, consistent, as raw JSON. ValueError: a kind that netgang may not read."""
 
     def labelled_owners(self, *labels: str) -> AsyncIterator[tuple[str, str, bytes]]:
         """The apiVersion, kind and raw JSON of owners, of the kinds that can be suspended, with a `name=value`."""
 
     async def patch_object(self, api_version: str, kind: str, namespace: str, name: str, patch: bytes) -> bytes:
-        """Merge patch of an owner; as it is now. ValueError: never patched; ConflictError: not the version it names."""
+        """Merge patch of an owner or node; as it is now. ValueError: never; ConflictError: not the version it names."""
 
     async def evict(self, namespace: str, name: str, uid: PodUid, *, resource_version: str = "") -> None:
         """Evict the very pod `uid`, as PodDisruptionBudgets allow; ConflictError: it has changed since the version."""
@@ -108,6 +108,9 @@ class ClusterApi(Protocol):
 
     async def patch_pod_status(self, namespace: str, name: str, uid: PodUid, patch: bytes) -> None:
         """Strategic merge patch of the status of the very pod `uid`, as our own field manager (409: replaced)."""
+
+    async def patch_node_status(self, name: str, patch: bytes) -> None:
+        """Strategic merge patch of a node's status, as our own field manager."""
 
     async def create_event(self, namespace: str, event: Mapping[str, Any]) -> None:
         """POST an events.k8s.io/v1 Event."""

@@ -109,7 +109,8 @@ def spec_of(resource: Json | None) -> Json:
 def needed(settings: Settings) -> frozenset[calls.Right]:
     """The rights that netgang needs, those in its own namespace among them."""
     leading = calls.LEADING if settings.leader_election else frozenset()
-    return calls.CALLS | calls.STARTED | leading
+    tainting = calls.TAINTING if settings.network.taint is not None else frozenset()
+    return calls.CALLS | calls.STARTED | leading | tainting
 
 
 class Where(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ from extender.controllers.elastic.controller import Elastic
 from extender.controllers.elastic.records import ElasticParts, Records
 from extender.controllers.elastic.reports import Reports
 from extender.controllers.events.mistakes import GangFaults, IgnoredNotes, ProbableMistakes, UnreadableWords
-from extender.controllers.events.nodes import NetworkAlarms, Overcommits
+from extender.controllers.events.nodes import NetworkAlarms, NodeConditions, Overcommits
 from extender.controllers.events.statuses import GroupStatuses, PodConditions
 from extender.controllers.events.waiting import ExpectedStarts, WaitingTimes, WaitReasons
 from extender.controllers.owners import FinishingJobs
@@ -62,6 +62,7 @@ class Controllers:
             ProbableMistakes(context, frozenset(settings.scheduler_names), self.owners),
             GroupStatuses(context, mode) if mode is not StatusMode.OFF else None,
             self.expected, reasons, PodConditions(context, reasons, repins, common.rng), self.overcommits, self.alarms,
+            NodeConditions(context, self.alarms, settings.network.taint),
         )  # fmt: skip
         self.loops: Sequence[ControlLoop] = [loop for loop in loops if loop is not None]
 

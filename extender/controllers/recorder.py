@@ -125,8 +125,8 @@ class Happening(StrEnum):
     """On the node (in namespace `default`). Its bound pods, ours among them, request more than it has; says how much,
     and which pods."""
     NETWORK_DEGRADED = "NetworkDegraded", "Measure"
-    """On the node, or on the first node of a zone (in namespace `default`). The node's links, those inside the zone, of
-    its uplink or to another zone have been bad for a minute; says how many, and the worst."""
+    """On the node, or on the first node of a zone (in namespace `default`). The node's links, or all inside the zone,
+    have been bad for a minute; says how many, and the worst. The node has the condition of this name, too."""
     NETWORK_RECOVERED = "NetworkRecovered", "Measure", "Normal"
     """On the same node. These links are good again, for two minutes at least."""
     JOB_RESIZED = "JobResized", "Resize", "Normal"

@@ -5,6 +5,7 @@ kube-scheduler looks at taints only and test beds often have none. A DaemonSet's
 tolerations of the controller (AddOrUpdateDaemonPodTolerations).
 """
 
+from datetime import datetime
 from sys import intern
 from typing import Final
 
@@ -15,6 +16,7 @@ from extender.convert.decode import Json, Metadata, Quantities, decode, seconds,
 from extender.convert.pod_requests import PodSpec, PodStatus, class_of
 from scoring import Namespace, NodeName, ZoneName
 from scoring.model import DaemonSet, Node, Resources, Role, Taint, Toleration
+from scoring.network.node_links import NETWORK_DEGRADED, NodeMark
 
 ZONE_LABEL = "topology.kubernetes.io/zone"
 ENDPOINT_ANNOTATIONS = "netgang.io/endpoint"  # Prefix of annotations such as netgang.io/endpoint-loss
@@ -39,6 +41,7 @@ class _Entry(Json):  # A condition, or an address
     type: str = ""
     status: str = ""
     address: str = ""
+    last_transition_time: datetime | None = None
 
 
 class _NodeStatus(Json):
@@ -70,6 +73,7 @@ def node_from_json(raw: bytes | msgspec.Raw, *, zone_label: str = ZONE_LABEL) ->
     except ValueError as error:
         raise ValueError(f"Node {meta.name}: status.{field}: {error}") from error
     taints = tuple(Taint(intern(t.key), t.value or "", t.effect) for t in spec.taints or ())
+    ours = [condition for condition in status.conditions or () if condition.type == NETWORK_DEGRADED]
     return Node(
         name=NodeName(intern(meta.name)),
         zone=ZoneName(intern(labels.get(zone_label, ""))),
@@ -82,6 +86,7 @@ def node_from_json(raw: bytes | msgspec.Raw, *, zone_label: str = ZONE_LABEL) ->
         addresses=tuple(dict.fromkeys(address.address for address in status.addresses or () if address.address)),
         annotations=tuple(sorted(pair for pair in annotations.items() if pair[0].startswith(ENDPOINT_ANNOTATIONS))),
         created_s=seconds(meta.creation_timestamp),
+        mark=NodeMark(ours[0].status == "True", seconds(ours[0].last_transition_time)) if ours else None,
     )
 
 

@@ -1,8 +1,9 @@
-"""What we write onto pods and PodGroups: the patch that opens a gate, our condition, a PodGroup's status.
+"""What we write onto pods, PodGroups and nodes: patches that open a gate, of conditions, a status, a taint.
 
-Each names the uid that was seen: an object that was replaced since is left alone. A strategic merge patch names the
-gate, or the condition, and not its place: right whatever others came or went, also twice. Rules of the API server for
-gated pods: terms of required node affinity may be added where there were none; else each must stay and may get more.
+Of pods and groups each names the uid that was seen: an object that was replaced since is left alone. A strategic merge
+patch names the gate, or the condition, and not its place: right whatever others came or went, also twice. Rules of the
+API server for gated pods: terms of required node affinity may be added where there were none; else each must stay and
+may get more.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,7 @@ from extender.signed_notes import Bearer, NoteKind, Notes
 from scoring import NO_ZONE, NodeName, PodUid
 from scoring.feasibility.filters import HOSTNAME_LABEL
 from scoring.model import GATE, GroupStatus, NodeSelectorTerm, Pod, PodGroup, Requirement
+from scoring.network.node_links import DEGRADED_TAINT, NETWORK_DEGRADED, NodeMark
 from scoring.queue.statuses import CONDITION, AdmittedCondition
 from scoring.verbs.places import Listing
 
@@ -70,6 +72,27 @@ def condition_patch(uid: PodUid, wanted: AdmittedCondition, *, at: str) -> bytes
     condition = {"type": CONDITION, "status": wanted.status, "reason": wanted.reason, "message": wanted.message}
     condition |= {"lastTransitionTime": at} if at else {}
     return msgspec.json.encode({"metadata": {"uid": uid}, "status": {"conditions": [condition]}})
+
+
+def mark_patch(mark: NodeMark, *, reason: str, message: str) -> bytes:
+    """The strategic merge patch of our condition on a node alone."""
+    at = f"{datetime.fromtimestamp(mark.since_s, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    condition = {"type": NETWORK_DEGRADED, "status": str(mark.degraded), "reason": reason, "message": message}
+    condition |= {"lastTransitionTime": at, "lastHeartbeatTime": at}
+    return msgspec.json.encode({"status": {"conditions": [condition]}})
+
+
+def taints_patch(node: Mapping[str, Any], effect: str | None) -> Fields | None:
+    """A merge patch for our taint to have this effect, `None`: to go; of the node as it was read. `None`: it is so.
+
+    It names the version that was read, because a list of taints is replaced as a whole.
+    """
+    taints = (node.get("spec") or {}).get("taints") or []
+    wanted = [taint for taint in taints if taint.get("key") != DEGRADED_TAINT]
+    wanted += [{"key": DEGRADED_TAINT, "effect": effect}] if effect is not None else []
+    if wanted == taints:
+        return None
+    return {"metadata": {"resourceVersion": node["metadata"]["resourceVersion"]}, "spec": {"taints": wanted}}
 
 
 STATUS_FIELDS = frozenset(GroupStatus.__struct_fields__)

@@ -76,6 +76,7 @@ QUOTAS = Resource("", "v1", "resourcequotas")
 JOB_SETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets")
 AUTOSCALERS = Resource("autoscaling", "v2", "horizontalpodautoscalers")
 PATCHED = {**SUSPENDED, ("jobset.x-k8s.io", "JobSet"): JOB_SETS}  # Suspended, or changed in the number of workers
+WRITTEN = {**PATCHED, ("", "Node"): NODES}
 RESIZED = {  # Jobs of which the worker count may be changed
     key: resource for key, resource in PATCHED.items() if key[1] in ("Job", "TFJob", "PyTorchJob", "MPIJob", "JobSet")
 }
@@ -93,7 +94,7 @@ CALLS: frozenset[Right] = frozenset().union(
     _rights("get patch", PODS),
     _rights("create", PODS, of="binding"),
     _rights("create", PODS, of="eviction"),
-    _rights("patch", PODS, POD_GROUPS, of="status"),
+    _rights("patch", PODS, POD_GROUPS, NODES, of="status"),
     _rights("create", EVENTS, TOKEN_REVIEWS),
     _rights("list", BUDGETS, QUOTAS),
     _rights("get", *OWNERS.values(), *RESIZED.values()),
@@ -101,6 +102,7 @@ CALLS: frozenset[Right] = frozenset().union(
     _rights("watch", *RESIZED.values()),
 )
 LEADING = _rights("get create update", LEASES)  # In a Role of the Lease's namespace
+TAINTING = _rights("get patch", NODES)  # Where a taint comes with the condition (setting `network.taint`)
 STARTED = _rights("get update", CONFIG_MAPS)  # In a Role there, for one ConfigMap: the gangs that have started
 
 

@@ -206,8 +206,8 @@ class KubeClient:
         return await self.transport.send("GET", calls.PODS.path(namespace, name), timeout_s=_REQUEST_S)
 
     async def get_object(self, api_version: str, kind: str, namespace: str, name: str) -> bytes:
-        """One owner of pods, likewise. ValueError: `calls` has no such kind."""
-        path = calls.served_as(api_version, kind, among={**calls.OWNERS, **calls.PATCHED}).path(namespace, name)
+        """One owner of pods or node, likewise. ValueError: `calls` has no such kind."""
+        path = calls.served_as(api_version, kind, among={**calls.OWNERS, **calls.WRITTEN}).path(namespace, name)
         return await self.transport.send("GET", path, timeout_s=_REQUEST_S)
 
     async def labelled_owners(self, *labels: str) -> AsyncGenerator[tuple[str, str, bytes], None]:
@@ -219,8 +219,8 @@ class KubeClient:
                     yield resource.api_version, kind, raw
 
     async def patch_object(self, api_version: str, kind: str, namespace: str, name: str, patch: bytes) -> bytes:
-        """Merge patch of an owner of pods; as it is now. ConflictError: not the version that the patch names."""
-        return await self._merge(calls.served_as(api_version, kind, among=calls.PATCHED).path(namespace, name), patch)
+        """Merge patch of an owner of pods or a node; as it is now. ConflictError: not the version that it names."""
+        return await self._merge(calls.served_as(api_version, kind, among=calls.WRITTEN).path(namespace, name), patch)
 
     async def evict(self, namespace: str, name: str, uid: PodUid, *, resource_version: str = "") -> None:
         """Evict the very pod `uid`. ApiError 429: a disruption budget forbids it; ConflictError: replaced, changed."""
@@ -238,6 +238,11 @@ class KubeClient:
         """Send a strategic merge patch of the status of the very pod `uid`; ConflictError: it was replaced."""
         path = calls.PODS.path(namespace, name, "status") + _AS_WRITER
         await self._patch_pod(path, (namespace, name, uid), patch)
+
+    async def patch_node_status(self, name: str, patch: bytes) -> None:
+        """Send a strategic merge patch of the status of a node."""
+        path = calls.NODES.path("", name, "status") + _AS_WRITER
+        await self.transport.send("PATCH", path, body=patch, content_type=_STRATEGIC, timeout_s=_REQUEST_S)
 
     async def _merge(self, path: str, patch: bytes) -> bytes:
         return await self.transport.send("PATCH", path, body=patch, content_type=_MERGE_PATCH, timeout_s=_REQUEST_S)

@@ -25,7 +25,7 @@ class EmbeddedCluster:
     async def _nothing(self, *_: Any, **__: Any) -> Any:
         raise NotFoundError(404, "a saved cluster serves nothing but its pods")
 
-    list_page = get_object = patch_object = patch_group_status = _nothing
+    list_page = get_object = patch_object = patch_group_status = patch_node_status = _nothing
 
     async def watch(self, path: str, *, resource_version: str, timeout_s: int) -> AsyncIterator[WatchEvent]:
         """There is nothing to watch."""

@@ -278,6 +278,9 @@ class NetworkSettings(Section, frozen=True):
     What is not said is at most the hard TTL."""
     hard_ttl_s: Ttl = ScorePolicy().hard_ttl_s
     """Ages in seconds from which measurements count as unknown; `null`: never. One value stands for all metrics."""
+    taint: Literal["NoSchedule", "PreferNoSchedule"] | None = None
+    """Effect of the taint `netgang.io/network-degraded` on nodes with the condition NetworkDegraded; `null`: no taint.
+    It keeps every scheduler's new pods off them, or asks it to."""
 
     def __post_init__(self) -> None:
         ages, usual = list[float | None](), ScorePolicy().soft_ttl_s

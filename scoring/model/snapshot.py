@@ -26,6 +26,7 @@ from scoring import GangKey, Namespace, NodeName, PodUid, ResourceName, ZoneName
 from scoring.model.gang import Gang
 from scoring.model.pod import CPU, MEMORY, Constraints, HostPort, MemberClass, Pod, Resources, Taint
 from scoring.network.matrix import Ints, NetworkMatrix
+from scoring.network.node_links import NodeMark
 
 RowSet: TypeAlias = int  # Rows of a table as the bits of a number: two sets of 5,000 are joined, or cut, in 0.1 µs
 _UNSCHEDULABLE: Final = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")  # As which a cordon acts
@@ -49,6 +50,7 @@ class Node(msgspec.Struct, frozen=True):
     addresses: tuple[str, ...] = ()  # Of `status.addresses`: for mapping to measurement endpoints
     annotations: tuple[tuple[str, str], ...] = ()  # Only those that name measurement endpoints
     created_s: float = 0.0
+    mark: NodeMark | None = None  # No evidence for anything: what decides is what is measured
 
     @property
     def key(self) -> str:
@@ -282,9 +284,7 @@ class Snapshot(msgspec.Struct, frozen=True):
 
     version: int
     table: NodeTable
-    used: (
-        Ints  # (nodes, resources): requests of all unfinished pods on each node or nominated to it (docs/safety.md S12)
-    )
+    used: Ints  # (nodes, resources): requests of unfinished pods on each node or nominated to it (docs/safety.md S12)
     host_ports: Mapping[NodeName, frozenset[HostPort]] = {}
     gangs: Mapping[GangKey, Gang] = {}  # Own ones; native ones, too, for their zone and score
     commitments: Mapping[GangKey, Reservation] = {}

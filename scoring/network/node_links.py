@@ -9,9 +9,11 @@ An endpoint that several nodes share (one host for a site) stands for the first 
 - What is worse than half of that is *uncertain*: like what is not measured, it changes nothing.
 - Announced is what was bad for `BAD_S`, or good for `GOOD_S`, at all looks that could decide; two announcements of one
   subject are at least `QUIET_S` apart, and only what is still so is announced then. At most `MOST` at one look.
+- What is not measured for `QUIET_S` is bad no more: a mark needs evidence, and what keeps pods away must end.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final, NamedTuple, TypeAlias
 
@@ -22,7 +24,7 @@ from numpy.typing import NDArray
 
 from scoring import NodeName, ZoneName
 from scoring.network.matrix import NetworkMatrix, group_medians
-from scoring.network.measurement import METRICS, Floats, Ints, Metric
+from scoring.network.measurement import METRICS, Floats, Ints, Metric, value_text
 
 Bools: TypeAlias = NDArray[np.bool_]
 
@@ -134,6 +136,13 @@ class DegradedLinks(msgspec.Struct, frozen=True):
         """The node or the zone."""
         return Subject(SubjectKind(self.kind), self.name)
 
+    @property
+    def words(self) -> str:
+        """How bad, in short."""
+        bound = "down to" if self.metric == Metric.THROUGHPUT else "up to"
+        worst = f"{value_text(Metric(self.metric), self.worst)} ({self.source} → {self.target})"
+        return f"{self.metric} {bound} {worst} on {self.bad} of {self.of} links"
+
 
 class LinksLook(msgspec.Struct, frozen=True):
     """What is bad, and of what anything is known."""
@@ -214,8 +223,19 @@ def _described(names: Sequence[NodeName], metric: Metric, about: Subject, bad: R
 
 BAD_S: Final = 60.0
 GOOD_S: Final = 120.0
-QUIET_S: Final = 600.0
+QUIET_S: Final = 3600.0
 MOST: Final = 10
+
+
+NETWORK_DEGRADED: Final = "NetworkDegraded"  # Condition of a node, and the taint that may come with it: netgang's own
+DEGRADED_TAINT: Final = "netgang.io/network-degraded"
+
+
+class NodeMark(msgspec.Struct, frozen=True):
+    """netgang's condition on a node, as the cluster shows it."""
+
+    degraded: bool
+    since_s: float  # When it last changed, Unix seconds
 
 
 class AlarmState(msgspec.Struct, frozen=True):
@@ -223,44 +243,60 @@ class AlarmState(msgspec.Struct, frozen=True):
 
     bad: bool
     since_s: float
+    known_s: float  # When a look last had links of it
     announced_bad: bool = False
     announced_s: float | None = None
 
 
-class Alarm(msgspec.Struct, frozen=True):
-    """Something to announce."""
+def mark_words(about: Subject, state: AlarmState, look: LinksLook) -> tuple[str, str] | None:
+    """Reason and message of what is announced; `None`: as bad, and by now it is in doubt.
 
-    about: Subject
-    since_s: float
-    degraded: tuple[DegradedLinks, ...]  # By metric; empty: it is good again
+    >>> node, loss = Subject(SubjectKind.NODE, "n1"), DegradedLinks("node", "n1", "loss", 14, 16, 0.012, "n1", "n2")
+    >>> mark_words(node, AlarmState(True, 43440.0, 43500.0, True, 43500.0), LinksLook((loss,)))
+    ('BadLinks', 'loss up to 1.2 % (n1 → n2) on 14 of 16 links since 1970-01-01 12:04 UTC')
+    """
+    since = f"since {datetime.fromtimestamp(state.since_s, UTC):%Y-%m-%d %H:%M UTC}"
+    if not state.announced_bad:
+        good = about in look.known
+        return ("GoodLinks", f"links are good {since}") if good else ("NotMeasured", "links are not measured any more")
+    bad = [links for links in look.degraded if links.about == about]
+    return ("BadLinks", f"{'; '.join(links.words for links in bad)} {since}") if bad else None
+
+
+def recalled(mark: NodeMark, *, now_s: float) -> AlarmState:
+    """The state of a node of which its condition tells what was announced last, for a leader that knows no more."""
+    at_s = min(mark.since_s, now_s)  # another machine's clock
+    return AlarmState(mark.degraded, at_s, now_s, mark.degraded, at_s)
 
 
 def step(
     states: Mapping[Subject, AlarmState], look: LinksLook, *, now_s: float
-) -> tuple[dict[Subject, AlarmState], list[Alarm]]:
+) -> tuple[dict[Subject, AlarmState], list[Subject]]:
     """The states after a look, and what to announce. Cost: O(states + degraded)."""
-    of: dict[Subject, list[DegradedLinks]] = {}
-    for links in look.degraded:
-        of.setdefault(links.about, []).append(links)
+    bad = {links.about for links in look.degraded}
     after: dict[Subject, AlarmState] = {}
-    alarms: list[Alarm] = []
-    for about in sorted({*states, *of}):
+    alarms: list[Subject] = []
+    for about in sorted({*states, *bad}):
         if about.name not in look.there:
             continue
-        bad_links = tuple(of.get(about, ()))
-        verdict = True if bad_links else None if about in look.uncertain or about not in look.known else False
+        measured = about in bad or about in look.known
+        verdict = True if about in bad else False if measured and about not in look.uncertain else None
         state = states.get(about)
         if state is None:
             if not verdict:
                 continue
-            state = AlarmState(bad=True, since_s=now_s)
+            state = AlarmState(bad=True, since_s=now_s, known_s=now_s)
+        if measured:
+            state = replace(state, known_s=now_s)
+        elif now_s - state.known_s >= QUIET_S:
+            verdict = False
         if verdict is not None and verdict is not state.bad:
             state = replace(state, bad=verdict, since_s=now_s)
         settled = now_s - state.since_s >= (BAD_S if state.bad else GOOD_S)
         quiet = state.announced_s is None or now_s - state.announced_s >= QUIET_S
         due = settled and quiet and state.bad is not state.announced_bad
         if verdict is not None and due and len(alarms) < MOST:
-            alarms.append(Alarm(about, state.since_s, bad_links))
+            alarms.append(about)
             state = replace(state, announced_bad=state.bad, announced_s=now_s)
         if state.bad or state.announced_bad or (state.announced_s is not None and now_s - state.announced_s < QUIET_S):
             after[about] = state

@@ -35,6 +35,7 @@ _RESOURCES = _OWNERS | {
 _VERBS = {  # call of the client → verb; others are below: list, labelled, watch, admit and group_status
     "bind": "bind", "evict": "evict", "annotate_pod": "patch", "get_pod": "get", "get_object": "get_object",
     "patch_object": "patch_object", "patch_pod_status": "pod_status", "create_event": "create_event",
+    "patch_node_status": "node_status",
 }  # fmt: skip
 
 

@@ -1,26 +1,32 @@
-"""Events on nodes: over-committed by two schedulers, or with a network that got bad, and that is good again."""
+"""What is said on nodes: over-committed by two schedulers (Event); with a bad network (Event, condition and taint)."""
 
+import logging
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
+import msgspec
+
 from extender.controllers.context import ControllerContext, ControlLoop
 from extender.controllers.recorder import Happening, node_subject
+from extender.convert.patches import mark_patch, taints_patch
+from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from extender.network.answers import off_loop
 from scoring import NodeName, ZoneName
 from scoring.explain.words import quantity, some, zone_text
 from scoring.feasibility.recheck import Overcommit, overcommits, suspects
 from scoring.model.policy import ScorePolicy
-from scoring.model.snapshot import Snapshot
+from scoring.model.snapshot import Node, Snapshot
 from scoring.network import node_links
-from scoring.network.measurement import METRICS, Metric, value_text
-from scoring.network.node_links import Alarm, AlarmState, DegradedLinks, LinksLook, Subject, SubjectKind
+from scoring.network.measurement import METRICS
+from scoring.network.node_links import AlarmState, DegradedLinks, LinksLook, NodeMark, Subject, SubjectKind
 
 SCAN_S: Final = 0.25  # Least time between two looks at all pods: pods that are not bound make nodes suspect, too
+MARKED_AT_ONCE: Final = 5  # Nodes that are written in one turn of 5 s: a minute has at most 60
+_REFUSED_S: Final = 60.0  # Until the next turn after a write that failed
+_log = logging.getLogger(__name__)
 _MOST_SHOWN: Final = 100  # Of what has bad links
 EVENTS_AT_ONCE: Final = 10  # Nodes that get an Event after one look; all are counted
-_NAMES: Final = {Metric.LOSS: "packet loss", Metric.DELAY: "one-way delay", Metric.THROUGHPUT: "throughput"}
 
 
 class Overcommits(ControlLoop):
@@ -81,7 +87,7 @@ class NetworkAlarms(ControlLoop):
 
     Why on nodes: people describe them when training is slow, and a zone is no object: what is about it is written on
     its first node. Rules: each new matrix is looked at once, a large one in a thread; only values within the soft TTL
-    count; only the leader writes, without memory of former terms.
+    count; only the leader writes. Of former terms it knows what the nodes' own conditions tell.
     """
 
     every_s = 5.0
@@ -89,34 +95,46 @@ class NetworkAlarms(ControlLoop):
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
-        self._look: LinksLook | None = None  # At the last matrix; `None`: there was none yet
-        self._version = 0
-        self._states: dict[Subject, AlarmState] = {}
+        self.look = LinksLook()  # At the last matrix
+        self._seen: tuple[object, ...] = ()  # Version of the matrix, and the nodes, at the last look
+        self.states: dict[Subject, AlarmState] = {}  # What is announced, and about to be
+        self.marks: dict[NodeName, NodeMark | None] = {}  # Of nodes with netgang's condition or taint
+        self._table_version = -1
 
     async def reconcile(self) -> None:
         """Look at the matrix, if it is new, and write what is due. Cost: O(m log m) for m values, if it is."""
         snapshot, now_s = self.context.cache.snapshot(), self.context.clock.now_s()
-        if snapshot.network.version != self._version:
-            self._version = snapshot.network.version
+        seen = snapshot.network.version, snapshot.table.names
+        if seen != self._seen:
+            self._seen = seen
             size = sum(snapshot.network.known_pairs(metric) for metric in METRICS)
-            self._look = await off_loop(size, partial(_look, snapshot, self.context.planner.policy.score))
-        if self._look is None or not self.context.acting():
-            self._states = {}
+            self.look = await off_loop(size, partial(_look, snapshot, self.context.planner.policy.score))
+        if not self.context.acting():
+            self.states = {}
             self.context.telemetry.network_degraded({})
             return
-        self._states, alarms = node_links.step(self._states, self._look, now_s=now_s)
-        for alarm in alarms:
-            kind, name = alarm.about
+        if snapshot.table.version != self._table_version:
+            self._table_version = snapshot.table.version
+            marked = (node for node in snapshot.table.nodes if node.mark or _tainted(node))
+            self.marks = {node.name: node.mark for node in marked}
+        marks = {Subject(SubjectKind.NODE, name): mark for name, mark in self.marks.items() if mark is not None}
+        told = {about: node_links.recalled(mark, now_s=now_s) for about, mark in marks.items()}
+        self.states, alarms = node_links.step(told | self.states, self.look, now_s=now_s)
+        for about in alarms:
+            (kind, name), state = about, self.states[about]
+            _, words = node_links.mark_words(about, state, self.look) or ("", "")
+            where = f"Node {name}" if kind is SubjectKind.NODE else f"Inside {zone_text(ZoneName(name))}"
+            more = " Gangs are placed elsewhere where they can be." if state.announced_bad else ""
             first_row = snapshot.table.zones.get(ZoneName(name), ())[:1]
             for node in [name] if kind is SubjectKind.NODE else [snapshot.table.names[row] for row in first_row]:
-                what = Happening.NETWORK_DEGRADED if alarm.degraded else Happening.NETWORK_RECOVERED
-                self.context.events.post(node_subject(node), what, _words(alarm), name)
-        bad = [about.kind for about, state in self._states.items() if state.announced_bad]
+                what = Happening.NETWORK_DEGRADED if state.announced_bad else Happening.NETWORK_RECOVERED
+                self.context.events.post(node_subject(node), what, f"{where}: {words}.{more}", name)
+        bad = [about.kind for about, state in self.states.items() if state.announced_bad]
         self.context.telemetry.network_degraded({kind.value: bad.count(kind) for kind in SubjectKind})
 
     def bad_now(self) -> tuple[DegradedLinks, ...]:
         """The first that are bad beyond doubt by the last matrix, announced or not: zones, then the larger share."""
-        bad = self._look.degraded if self._look is not None else ()
+        bad = self.look.degraded
         bad_first = sorted(bad, key=lambda links: (links.kind == SubjectKind.NODE, -links.bad / links.of, links.name))
         return tuple(bad_first[:_MOST_SHOWN])
 
@@ -126,15 +144,63 @@ def _look(snapshot: Snapshot, policy: ScorePolicy) -> LinksLook:
     return node_links.degraded(snapshot.network, {node.name: node.zone for node in snapshot.table.nodes}, ages_s=ages_s)
 
 
-def _words(alarm: Alarm) -> str:
-    kind, about = alarm.about
-    name = f"Node {about}" if kind is SubjectKind.NODE else f"Inside {zone_text(ZoneName(about))}"
-    since = datetime.fromtimestamp(alarm.since_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    if not alarm.degraded:
-        return f"{name}: links are good again since {since}."
-    links = "; ".join(
-        f"{_NAMES[Metric(degraded.metric)]} of {degraded.bad} of {degraded.of} links, "
-        f"the worst {value_text(Metric(degraded.metric), degraded.worst)} ({degraded.source} → {degraded.target})"
-        for degraded in alarm.degraded
-    )
-    return f"{name}: links are bad since {since}: {links}. Gangs are placed elsewhere where they can be."
+class NodeConditions(ControlLoop):
+    """The condition NetworkDegraded on nodes that are announced as bad, and the taint, if one is chosen.
+
+    Why: every scheduler and controller can keep off such a node, and none of them reads Events. Rules: what the cluster
+    shows is compared with what was announced, so what a turn could not write the next one does; a write only where they
+    differ; the taint follows the condition that the cluster shows.
+    """
+
+    every_s = 5.0
+
+    def __init__(self, context: ControllerContext, alarms: NetworkAlarms, effect: str | None) -> None:
+        super().__init__(context)
+        self._alarms, self._effect = alarms, effect
+
+    async def reconcile(self) -> float | None:
+        """Write at most `MARKED_AT_ONCE` nodes. Cost: O(announced + marked nodes)."""
+        table, left = self.context.cache.snapshot().table, MARKED_AT_ONCE
+        announced = {about.name for about in self._alarms.states if about.kind is SubjectKind.NODE}
+        for name in sorted(announced.union(self._alarms.marks)):
+            row = table.index.get(NodeName(name))
+            if row is None:
+                continue
+            try:
+                left -= await self._condition(table.nodes[row]) or await self._taint(table.nodes[row])
+            except (ConflictError, NotFoundError):  # it has changed, or is gone: the next turn sees that
+                left -= 1
+            except (ApiError, ApiUnavailableError) as error:
+                _log.warning("node %s is not marked: %s", name, error)
+                return _REFUSED_S
+            if not left or not self.context.acting():
+                break
+        return None
+
+    async def _condition(self, node: Node) -> bool:
+        """Whether the condition had to be written."""
+        about = Subject(SubjectKind.NODE, node.name)
+        state = self._alarms.states.get(about)
+        if state is None or state.announced_s is None or state.announced_bad is bool(node.mark and node.mark.degraded):
+            return False
+        if (words := node_links.mark_words(about, state, self._alarms.look)) is None:
+            return False
+        reason, message = words
+        mark = NodeMark(state.announced_bad, state.announced_s)
+        await self.context.api.patch_node_status(node.name, mark_patch(mark, reason=reason, message=message))
+        _log.info("node %s: condition NetworkDegraded is %s: %s", node.name, mark.degraded, message)
+        return True
+
+    async def _taint(self, node: Node) -> bool:
+        """Whether the taint had to be looked at."""
+        effect = self._effect if node.mark is not None and node.mark.degraded else None
+        if self._effect is None or _tainted(node) == ([effect] if effect else []):
+            return False
+        now = msgspec.json.decode(await self.context.api.get_object("v1", "Node", "", node.name))
+        if (patch := taints_patch(now, effect)) is not None:
+            await self.context.api.patch_object("v1", "Node", "", node.name, msgspec.json.encode(patch))
+        return True
+
+
+def _tainted(node: Node) -> list[str]:
+    return [taint.effect for taint in node.taints if taint.key == node_links.DEGRADED_TAINT]

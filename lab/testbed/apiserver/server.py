@@ -164,12 +164,12 @@ class LoopbackApi:
 
     def _patch(self, call: _Call, resource: Resource, patch: Object, content_type: str) -> Object:
         match content_type:
-            case "application/merge-patch+json":
-                return self.store.merge_patch(resource, call.namespace, call.name, patch)
             case "application/strategic-merge-patch+json" if call.path.endswith("/status"):
-                return self.store.conditions_patch(call.namespace, call.name, patch)
-            case "application/strategic-merge-patch+json":
+                return self.store.conditions_patch(resource, call.namespace, call.name, patch)
+            case "application/strategic-merge-patch+json" if call.namespace:  # a pod's
                 return self.store.admission_patch(call.namespace, call.name, patch)
+            case "application/merge-patch+json" | "application/strategic-merge-patch+json":  # of a node's taints
+                return self.store.merge_patch(resource, call.namespace, call.name, patch)
             case _:
                 raise ApiError(415, f"the body of the request was in an unknown format: {content_type}")
 

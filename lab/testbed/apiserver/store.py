@@ -352,17 +352,17 @@ class ApiStore:
         spec["schedulingGates"] = [one for one in gates if one["name"] not in gone] or None
         return self.merge_patch(PODS, namespace, name, {**patch, "spec": spec})
 
-    def conditions_patch(self, namespace: str, name: str, patch: Object) -> Object:
-        """What a strategic merge patch does to a pod's conditions, which are merged by type; as stored."""
-        pod = self.state(PODS, namespace, name).new
-        if patch["metadata"]["uid"] != pod["metadata"]["uid"]:
+    def conditions_patch(self, resource: Resource, namespace: str, name: str, patch: Object) -> Object:
+        """What a strategic merge patch does to conditions of a pod or node, which are merged by type; as stored."""
+        old = self.state(resource, namespace, name).new
+        if patch.get("metadata", old["metadata"])["uid"] != old["metadata"]["uid"]:
             raise ApiError(422, f'"{name}" is invalid: metadata.uid: Invalid value: field is immutable')
-        status = pod.get("status", {})
+        status = old.get("status", {})
         known: dict[str, Object] = {one["type"]: one for one in status.get("conditions") or ()}
         after = known | {one["type"]: known.get(one["type"], {}) | one for one in patch["status"]["conditions"]}
-        if after == known:
-            return pod
-        return self.replace(PODS, {**pod, "status": {**status, "conditions": list(after.values())}})
+        if (after := {name: one for name, one in after.items() if one.get("$patch") != "delete"}) == known:
+            return old
+        return self.replace(resource, {**old, "status": {**status, "conditions": list(after.values())}})
 
     def evict(self, namespace: str, name: str, *, uid: str = "", resource_version: str = "") -> None:
         """What POST pods/eviction does when no PodDisruptionBudget objects."""

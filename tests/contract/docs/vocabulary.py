@@ -28,6 +28,7 @@ class Form(StrEnum):
     ANNOTATION = "annotation"
     LABEL = "label"
     GATE = "scheduling gate"
+    TAINT = "taint"
 
 
 class Use(StrEnum):
@@ -166,6 +167,7 @@ _WRITTEN: Final = (
          "The last change of its worker count: from, to, when, why, for which gang."),
     Word(_own("role"), _L, "netgang's own pods", Use.OURS, "`leader`", "leader",
          "The Service leads to the pod that has it."),
+    Word(_own("network-degraded"), Form.TAINT, "node", Use.OURS, "an effect", "NoSchedule", "Its network is bad."),
 )  # fmt: skip
 
 VOCABULARY: Final = (*_GANGS, *_ASKED, *_ELASTIC, *_SITE, *_OPERATOR, *_WRITTEN)  # all of them, use by use

@@ -14,6 +14,7 @@ from extender.signed_notes import NoteKind
 from lab.testbed.processes.schedulers import load_configuration
 from scoring.model import GATE
 from scoring.model.policy import KNOWN_OPTIONS
+from scoring.network.node_links import DEGRADED_TAINT, NETWORK_DEGRADED
 from scoring.queue.statuses import CONDITION
 from tests.contract.manifests.rendered import MODES, ROOT, Object, gates, objects_of, of_kind
 
@@ -21,7 +22,7 @@ GATING: dict[str, Object] = {name: one["spec"] for name, one in of_kind(gates(),
 SECOND = objects_of("second-scheduler")
 CONFINING: dict[str, Object] = {
     name: of_kind(SECOND, "ValidatingAdmissionPolicy")[name]["spec"]
-    for name in ("netgang-pods", "netgang-pod-status", "netgang-jobs")
+    for name in ("netgang-pods", "netgang-pod-status", "netgang-nodes", "netgang-jobs")
 }
 
 
@@ -114,11 +115,11 @@ def test_a_policy_refuses_what_the_account_of_the_roles_asks_and_is_bound_everyw
 
 def test_the_policies_know_the_names_that_the_code_writes() -> None:
     """And every group with a `patch` on a whole object; the rest of the kinds may change spec.replicas alone."""
-    pods, status, jobs = (quoted(*one["variables"], *one["validations"]) for one in CONFINING.values())
+    pods, status, nodes, jobs = (quoted(*one.get("variables", ()), *one["validations"]) for one in CONFINING.values())
     assert {GATE, ROLE_LABEL, "netgang.io/"} <= pods
     assert all(text.startswith(("netgang.io/", "netgang-system")) for text in pods if "netgang" in text)
     assert {MARK.partition("=")[0], "netgang.io/"} <= jobs
-    assert CONDITION in status
+    assert (CONDITION in status, {NETWORK_DEGRADED, DEGRADED_TAINT} <= nodes) == (True, True)
     assert all(name.startswith("netgang.io/") for name in (*NoteKind, NUDGE_ANNOTATION))
     patched = {group for verb, group, resource in calls.CALLS if verb == "patch" and "/" not in resource}
     assert patched - {""} <= jobs

@@ -9,7 +9,7 @@ import pytest
 from extender.controllers.elastic.kinds import KINDS, LAST_CHANGE, resized
 from extender.controllers.removal.suspensions import HISTORY, MARK, NOTE
 from extender.convert import pod_from_json
-from extender.convert.patches import admission_patch, condition_patch, narrowed_terms
+from extender.convert.patches import admission_patch, condition_patch, mark_patch, narrowed_terms
 from extender.kube.own_objects import ROLE_LABEL
 from lab.testbed.api import Api, Object
 from lab.testbed.cluster import INSTALLED_IN, NETGANG, Cluster
@@ -17,6 +17,7 @@ from lab.testbed.errors import ApiRefused
 from lab.testbed.objects import ZONE_LABEL, node, pod, pod_group, restricted
 from scoring import NodeName, PodUid, ZoneName
 from scoring.model import GATE
+from scoring.network.node_links import DEGRADED_TAINT, NodeMark
 from scoring.queue.statuses import AdmittedCondition
 from scoring.verbs.places import Listing
 from tests.e2e.objects import kind
@@ -91,7 +92,7 @@ EXTRA = kind(  # what nothing ever should give
     "test-too-much",
     rules=[
         {"apiGroups": ["apps"], "resources": ["statefulsets"], "verbs": ["patch"]},
-        {"apiGroups": [""], "resources": ["configmaps", "nodes"], "verbs": ["patch", "delete"]},
+        {"apiGroups": [""], "resources": ["configmaps", "nodes"], "verbs": ["get", "patch", "delete"]},
     ],
 )
 BOUND = kind(
@@ -225,6 +226,10 @@ def written(ground: Ground) -> Mapping[str, Ask]:
         "evict": Ask("POST", ground.path("free", "eviction"), eviction),
         "lead": ground.noted("netgang-0", labels={ROLE_LABEL: "leader"}),
         "status of a PodGroup": Ask("PATCH", ground.path("group", "status"), {"status": {"phase": "Pending"}}, MERGE),
+        "mark a node": on_node(
+            msgspec.json.decode(mark_patch(NodeMark(True, 0.0), reason="BadLinks", message="")), "/status"
+        ),
+        "taint a node": on_node({"spec": {"taints": [{"key": DEGRADED_TAINT, "effect": "NoSchedule"}]}}),
         "Event": Ask("POST", f"/apis/events.k8s.io/v1/namespaces/{namespace}/events", event),
         "Lease": Ask("POST", home, {**lease, "metadata": {"name": "netgang-other"}}),
         "suspend a Job": ground.change("job", suspends("suspend", suspend=True)),
@@ -235,6 +240,10 @@ def written(ground: Ground) -> Mapping[str, Ask]:
         "resize a training job": ground.change("training", resizes(stored["training"], "PyTorchJob.kubeflow.org")),
         "resize a JobSet": ground.change("set", resizes(stored["set"], "JobSet.jobset.x-k8s.io")),
     }
+
+
+def on_node(change: Any, subresource: str = "") -> Ask:
+    return Ask("PATCH", f"/api/v1/nodes/n1{subresource}", change, STRATEGIC)
 
 
 async def test_what_netgang_does_is_allowed(ground: Ground) -> None:
@@ -252,7 +261,7 @@ def against_the_policy(ground: Ground) -> dict[str, Ask]:
     evil_job = {**jobs[0], "template": {"spec": {**JOB_SPEC, "backoffLimit": 99}}}
     template = {"spec": {**TEMPLATE["spec"], **image}}
     gone = [{"$patch": "delete", "name": one} for one in (FOREIGN, GATE)]
-    ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+    ready = {"conditions": [{"type": "Ready", "status": "False"}]}
 
     def status(**change: Any) -> Ask:
         return ground.strategic("free", change, "status")
@@ -299,7 +308,13 @@ def against_the_policy(ground: Ground) -> dict[str, Ask]:
         "another field of a JobSet": ground.specified("set", suspend=True),
         "the size of an object of another kind": ground.specified("other", replicas=1),
         "data of an object of another kind": ground.change("config", {"data": {"a": "c"}}),
-        "a node's taints": Ask("PATCH", "/api/v1/nodes/n1", {"spec": {"taints": None, "unschedulable": True}}, MERGE),
+        "a node's cordon": on_node({"spec": {"unschedulable": True}}),
+        "another taint of a node": on_node({"spec": {"taints": [{"key": "gpu", "effect": "NoSchedule"}]}}),
+        "a taint that evicts": on_node({"spec": {"taints": [{"key": DEGRADED_TAINT, "effect": "NoExecute"}]}}),
+        "a node's label": on_node({"metadata": {"labels": {"a": "b"}}}),
+        "another condition of a node": on_node({"status": ready}, "/status"),
+        "a node's room": on_node({"status": {"allocatable": {"cpu": "1"}}}, "/status"),
+        "a node's label with its status": on_node({"metadata": {"labels": {"a": "b"}}}, "/status"),
         "the deletion of anything": Ask("DELETE", ground.path("config")),
     }
 

@@ -36,22 +36,12 @@ CALLS = {  # case: (call of pod u1, (method, path, content type), body)
         ("POST", f"{POD_P}/binding", JSON),
         BINDING,
     ),
-    "annotations, with the uid as precondition": (
-        lambda client: client.annotate_pod("team-a", "p", U1, {"netgang.io/nudge": "1"}),
-        ("PATCH", POD_P, MERGE_PATCH),
-        {"metadata": {"uid": "u1", "annotations": {"netgang.io/nudge": "1"}}},
-    ),
-    "a label with them": (
+    "annotations and labels, with the uid as precondition": (
         lambda client: client.annotate_pod("team-a", "p", U1, {"a": "b"}, labels={"c": "d"}),
         ("PATCH", POD_P, MERGE_PATCH),
         {"metadata": {"uid": "u1", "annotations": {"a": "b"}, "labels": {"c": "d"}}},
     ),
-    "an eviction, never just a deletion": (
-        lambda client: client.evict("team-a", "p", U1),
-        ("POST", f"{POD_P}/eviction", JSON),
-        {**EVICTION, "deleteOptions": {"preconditions": {"uid": "u1"}}},
-    ),
-    "an eviction of what was read": (
+    "an eviction of what was read, never just a deletion": (
         lambda client: client.evict("team-a", "p", U1, resource_version="42"),
         ("POST", f"{POD_P}/eviction", JSON),
         {**EVICTION, "deleteOptions": {"preconditions": {"uid": "u1", "resourceVersion": "42"}}},

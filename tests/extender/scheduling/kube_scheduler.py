@@ -78,7 +78,7 @@ class KubeScheduler:
         metadata = pod["metadata"]
         said = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
         patch = {"metadata": {"uid": metadata["uid"]}, "status": {"conditions": [said]}}
-        after = world.api.store.conditions_patch(metadata["namespace"], metadata["name"], patch)
+        after = world.api.store.conditions_patch(PODS, metadata["namespace"], metadata["name"], patch)
         return str(after["metadata"]["resourceVersion"])
 
     def _try(self, world: World, uid: str, pod: dict[str, Any], pods: dict[str, Any]) -> None:

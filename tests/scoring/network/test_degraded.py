@@ -11,7 +11,7 @@ from scoring import EndpointId, NodeName, ZoneName
 from scoring.network import node_links as rules
 from scoring.network.matrix import NetworkMatrix
 from scoring.network.measurement import METRICS, Measurement, Metric
-from scoring.network.node_links import Alarm, AlarmState, DegradedLinks, LinksLook, Subject, SubjectKind
+from scoring.network.node_links import AlarmState, DegradedLinks, LinksLook, Subject, SubjectKind
 
 USUAL = {Metric.LOSS: 0.0, Metric.DELAY: 0.2, Metric.THROUGHPUT: 1e10}
 FAR = {Metric.LOSS: 0.0, Metric.DELAY: 5.0, Metric.THROUGHPUT: 1e9}  # Between zones
@@ -103,21 +103,21 @@ def announced(looks: Iterable[tuple[float, str]], *, every_s: float = 5.0) -> li
     for (now_s, state), end_s in zip(sequence, ends, strict=True):
         while now_s < end_s:
             states, alarms = rules.step(states, seen(state), now_s=now_s)
-            found += [(now_s, bool(one.degraded)) for one in alarms]
+            found += [(now_s, states[one].announced_bad) for one in alarms]
             now_s += every_s
     return found
 
 
 CASES: dict[str, tuple[list[tuple[float, str]], list[tuple[float, bool]]]] = {
-    "bad, then good": ([(0.0, "bad"), (1200.0, "good")], [(rules.BAD_S, True), (1200.0 + rules.GOOD_S, False)]),
+    "bad, then good": ([(0.0, "bad"), (5000.0, "good")], [(rules.BAD_S, True), (5000.0 + rules.GOOD_S, False)]),
     "shorter than a minute": ([(0.0, "bad"), (50.0, "good")], []),
-    "good again soon: at most one Event in ten minutes": (
+    "good again soon: at most one change an hour": (
         [(0.0, "bad"), (100.0, "good")],
         [(rules.BAD_S, True), (rules.BAD_S + rules.QUIET_S, False)],
     ),
-    "good and bad again within ten minutes": (
-        [(0.0, "bad"), (100.0, "good"), (300.0, "bad"), (2000.0, "good")],
-        [(rules.BAD_S, True), (2000.0 + rules.GOOD_S, False)],
+    "good and bad again within the hour": (
+        [(0.0, "bad"), (100.0, "good"), (300.0, "bad"), (5000.0, "good")],
+        [(rules.BAD_S, True), (5000.0 + rules.GOOD_S, False)],
     ),
     "flaps each half minute": ([(30.0 * i, "bad" if i % 2 else "good") for i in range(41)], []),
     "uncertain for long": (
@@ -125,8 +125,13 @@ CASES: dict[str, tuple[list[tuple[float, str]], list[tuple[float, bool]]]] = {
         [(rules.BAD_S, True), (5000.0 + rules.GOOD_S, False)],
     ),
     "uncertain from the start": ([(0.0, "some")], []),
-    "not measured any more": ([(0.0, "bad"), (100.0, "nothing")], [(rules.BAD_S, True)]),
+    "an hour without values": ([(0.0, "bad"), (100.0, "nothing"), (900.0, "nothing")], [(60.0, True), (3815.0, False)]),
 }
+
+
+def test_what_is_not_measured_says_so() -> None:
+    _, words = rules.mark_words(NODE, AlarmState(False, 0.0, 0.0), seen("nothing")) or ("", "")
+    assert words == "links are not measured any more"
 
 
 @pytest.mark.parametrize(("looks", "expected"), CASES.values(), ids=CASES)
@@ -140,12 +145,12 @@ def test_many_at_once_are_announced_one_after_the_other_and_all_are_forgotten() 
     found = tuple(DegradedLinks(*one, "loss", 4, 4, 0.1, "x", "y") for one in many)
     bad, good = LinksLook(found, frozenset(many), there), LinksLook((), frozenset(many), there)
     states: dict[Subject, Any] = {}
-    alarms: list[Alarm] = []
+    alarms: list[Subject] = []
     for now_s, count in ((0.0, 0), (60.0, rules.MOST), (65.0, rules.MOST), (70.0, rules.MOST), (75.0, 0)):
         states, alarms = rules.step(states, bad, now_s=now_s)
         assert len(alarms) == count
     gone, _ = rules.step(states, LinksLook(bad.degraded, bad.known, frozenset()), now_s=80.0)
     assert gone == {}
-    for now_s in (1000.0, 1200.0, 1205.0, 1210.0, 1215.0 + rules.QUIET_S):
+    for now_s in (3800.0, 4000.0, 4005.0, 4010.0, 4015.0 + rules.QUIET_S):
         states, alarms = rules.step(states, good, now_s=now_s)
     assert (states, alarms) == ({}, [])
