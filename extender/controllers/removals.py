@@ -10,7 +10,7 @@ Why one: a decision can be wrong, stale or made from a forged object. Rules (doc
 3. Nothing is removed for `QUIET_S` after start, take-over and new lists: a fresh cache may show too little (`Quiet`).
 4. What was announced and is then refused (a disruption budget, an edit in the same moment) gets an Event as well.
 
-No other module calls `evict` or `patch_object` (tests/contract/test_disruptions.py).
+No other module calls `evict`, or `patch_object` but of nodes (tests/contract/test_disruptions.py).
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence

@@ -244,7 +244,7 @@ class Agents:
     def with_iperf3(self) -> AbstractSet[NodeName]:
         """Nodes whose agent reports and says that it has iperf3. Cost: O(agents)."""
         since_s = self._clock.now_s() - self.silent_after_s
-        return {node for node, one in self._agents.items() if one.iperf3 and one.attendance.last_s >= since_s}
+        return {node for node, agent in self._agents.items() if agent.iperf3 and agent.attendance.last_s >= since_s}
 
     def reset(self) -> None:
         """Forget everything: another replica leads now, or we begin to."""

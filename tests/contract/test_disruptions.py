@@ -33,9 +33,10 @@ def called_of_the_api(tree: ast.Module) -> Iterator[str]:
 def test_pods_are_evicted_and_owners_changed_in_one_place() -> None:
     """docs/safety.md S1, S11."""
     calls = {path: {*called_of_the_api(ast.parse(text))} for path, text in PRODUCT.items() if path not in ADAPTERS}
-    for method in ("evict", "patch_object"):
-        callers = [path for path, found in calls.items() if method in found]
-        assert callers == ["extender/controllers/removals.py"]
+    removals, nodes = "extender/controllers/removals.py", "extender/controllers/events/nodes.py"
+    for method, allowed in (("evict", [removals]), ("patch_object", [nodes, removals])):
+        assert sorted(path for path, found in calls.items() if method in found) == allowed
+    assert PRODUCT[nodes].count("patch_object(") == PRODUCT[nodes].count('patch_object("v1", "Node",') > 0
 
 
 def test_nothing_of_ours_parses_http_or_certificates() -> None:

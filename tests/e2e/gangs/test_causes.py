@@ -25,8 +25,10 @@ async def cause_of(stage: Stage, gang: str, words: str) -> str:
 
 @pytest.mark.timeout(120)
 async def test_a_replacement_waits_for_the_pod_that_still_ends(site: Stage) -> None:
-    old = {"annotations": {"testbed.netgang.io/delete-after": "12s"}}
-    members = [site.pod(f"g-{i}", scheduler=OURS, labels=gang_labels("g", 2), cpu="1", **old) for i in range(2)]
+    old = {"testbed.netgang.io/delete-after": "12s"}
+    members = [
+        site.pod(f"g-{i}", scheduler=OURS, labels=gang_labels("g", 2), cpu="1", annotations=old) for i in range(2)
+    ]
     await site.api.create_all(members)
     started = await site.until_bound("g-", 2)
     await site.until_pods(lambda found: {one["status"].get("phase") for one in found} == {"Running"}, "both run")
