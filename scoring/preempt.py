@@ -34,7 +34,7 @@ from scoring.plan.demand import GangDemand
 from scoring.plan.placement import kind_of
 from scoring.plan.queue_order import QueueOrder
 from scoring.plan.result import WANTS_ROOM, Placed
-from scoring.queue.weights import hours_of, is_wide, level, level_of_waiting
+from scoring.queue.weights import hours_of, level, level_of_waiting
 
 SetKey: TypeAlias = tuple[object, ...]
 
@@ -63,9 +63,10 @@ def candidates(
 ) -> list[Candidate]:
     """Gangs that may leave for `gang`, those preferred first; `spared`: may not. `now_s`: Unix time.
 
-    They have less priority; if it is `by_level`, also those of the same priority that may be suspended, are of a higher
-    service level, and started `min_run_s` ago. `freed`: what is known by now of each gang of this snapshot. Cost:
-    O(gangs), and O(members) of those that are not in `freed`.
+    They have less priority and may be suspended, with `Preempting.GANGS` whether they may be or not; if it is
+    `by_level`, also those of the same priority that may be suspended, are of a higher service level, and started
+    `min_run_s` ago. `freed`: what is known by now of each gang of this snapshot. Cost: O(gangs), and O(members) of
+    those that are not in `freed`.
     """
     service, total = policy.service, snapshot.table.allocatable.sum(axis=0)
     mine = level_of_waiting(gang.key, snapshot, service)
@@ -79,9 +80,12 @@ def candidates(
             freed[key] = _candidate(other, snapshot.table, policy)
         if (candidate := freed[key]) is None or candidate.priority > gang.priority:
             continue
-        if candidate.priority == gang.priority:
-            suspendable = by_level and gang_options(dict(other.options), policy).suspendable
-            if not suspendable or now_s < candidate.started_s + policy.min_run_s:
+        suspendable = gang_options(dict(other.options), policy).suspendable
+        if candidate.priority < gang.priority:
+            if not suspendable and policy.preemption is not Preempting.GANGS:
+                continue
+        else:
+            if not (by_level and suspendable) or now_s < candidate.started_s + policy.min_run_s:
                 continue
             hours = hours_of(other, snapshot, now_s=now_s, total=total)
             if level(hours, service) <= mine:
@@ -89,6 +93,12 @@ def candidates(
             candidate = replace(candidate, attained_h=hours)
         leavers.append(candidate)
     return sorted(leavers, key=lambda candidate: set_key((candidate,)))
+
+
+def _any_may_leave(snapshot: Snapshot, policy: Policy) -> bool:
+    """Whether a look at all that wait is worth its time: where no gang may be suspended it is not. Cost: O(gangs)."""
+    options = (dict(gang.options) for gang in snapshot.gangs.values() if gang.placed)
+    return policy.preemption is Preempting.GANGS or any("suspendable" in some for some in options)
 
 
 def set_key(some: Iterable[Candidate]) -> SetKey:
@@ -236,11 +246,10 @@ def preemption(
     are looked at although room is claimed for them, as if it were not. `now_s`: Unix time.
     """
     cache = cache or PlannerCache()
-    if policy.preemption is Preempting.OFF:
+    if policy.preemption is Preempting.OFF or not _any_may_leave(snapshot, policy):
         return None
     run = begin_run(snapshot, policy, cache)
     order, total = QueueOrder(run, now_s=now_s), run.table.allocatable.sum(axis=0)
-    levels = policy.preemption is Preempting.LEVELS
     hopeless: set[object] = set()  # What gangs ask for, to which the answer was no
     freed: dict[GangKey, Candidate | None] = {}
     for waiting in sorted(plan.waiting.values(), key=lambda waiting: waiting.rank):
@@ -254,7 +263,7 @@ def preemption(
         if gang.key not in continued and plan.starts_in_s(gang.key, now_s=now_s) <= RESTART_S:
             continue
         ask = run.view.demand(gang)
-        by_level = levels and (order.starving(ask) or not is_wide(gang, run.table, policy.service, total=total))
+        by_level = order.takes_by_level(ask, total=total)
         standing = (gang.priority, level_of_waiting(gang.key, seen, policy.service), by_level)
         kind = (id(kind_of(run, ask)), standing, seen is snapshot or gang.key)
         if kind in hopeless:

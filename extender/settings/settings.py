@@ -1,10 +1,10 @@
 """What an operator may choose: one value, read once at start, refused as a whole when any part of it is wrong.
 
-Rules: what evicts pods of a running gang or costs money is off by default, and so are elastic jobs: a user that
-declared a minimum for another autoscaler's sake must not find the job shrunk after an upgrade. A bind call takes less
-than kube-scheduler's `httpTimeout`, for a later Binding puts the pod where it is no longer wanted. What would leave a
-port open to others, let tokens cross a network readable, or close a port to a probe that must be answered, is refused
-here, in sentences that say the way out; whether files can be used is found out at start (`extender.server.tls`).
+Rules: what stops or resizes a running gang does so by default only where the gang declares that it may. A bind call
+takes less than kube-scheduler's `httpTimeout`, for a later Binding puts the pod where it is no longer wanted. What
+would leave a port open to others, let tokens cross a network readable, or close a port to a probe that must be
+answered, is refused here, in sentences that say the way out; whether files can be used is found out at start
+(`extender.server.tls`).
 """
 
 import os
@@ -208,8 +208,8 @@ class Settings(Policy, frozen=True, kw_only=True):
     also one for each node that is offered and each gate that is removed."""
     network: NetworkSettings = NetworkSettings()
     """Where measurements come from and how long they are believed."""
-    elastic: Options = Options(enabled=False)
-    """Running jobs that give up workers for heavier gangs, and get them back."""
+    elastic: Options = Options()
+    """Running jobs that give up workers for gangs that wait, and get them back."""
     reports: ReportSettings = ReportSettings()
     """Where training jobs report how they are doing."""
     probe: ProbeSettings = ProbeSettings()

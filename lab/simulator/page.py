@@ -9,6 +9,7 @@ from pathlib import Path
 
 from lab.simulator.compare import Report, compare
 from lab.simulator.elastic import run_elastic
+from lab.simulator.installed import SHARES, run_installed
 from lab.simulator.policies import KOD2
 from lab.simulator.scenarios import load
 from lab.simulator.summary import Row
@@ -28,7 +29,7 @@ def tables() -> Iterator[tuple[str, str]]:
     means = [[f"`{row['policy']}`", _number(row, "jct_mean_s")] for row in compare(varied).more["over_all_runs"]]
     yield "kod2 sweep", _table(["policy", "JCT mean, s"], means)
     yield "pollux", workloads(compare(load("pollux")).more["over_all_runs"])
-    yield "philly", workloads(compare(load("philly")).more["over_all_runs"])
+    yield "installed", installed(run_installed())
     yield "elastic", elastic(run_elastic())
 
 
@@ -72,6 +73,21 @@ def workloads(rows: Sequence[Row]) -> str:
     ]
     heads = ["policy", "JCT mean", "p50", "p99", "waiting", "changes", "suspensions", "of `coscheduling`"]
     return _table(heads, lines)
+
+
+def installed(report: Report) -> str:
+    """Ratios to first come, first served: of the mean, and after a slash of the 99th percentile."""
+    cells: dict[object, list[str]] = {}
+    for row in report.rows:
+        cells.setdefault(row["workload"], [_number(row, "fifo_s"), f"{row['srpt_of_fifo']} / {row['srpt_p99_of_fifo']}"])
+        worst = f", at worst {row['worst']}" if row["declare"] == "half" else ""
+        cells[row["workload"]].append(f"{row['of_fifo']}{worst} / {row['p99_of_fifo']}")
+    for row in report.more["over_all_workloads"]:
+        cells.setdefault("ratio of the means", ["", f"{row['srpt_of_fifo']}"]).append(f"{row['of_fifo']}")
+        ours = f"{row['mean_of_fifo']} / {row['mean_p99_of_fifo']}"
+        cells.setdefault("mean of the ratios", ["", f"– / {row['mean_srpt_p99_of_fifo']}"]).append(ours)
+    heads = ["workload", "FIFO, s", "`srpt`", *(f"{words} declare" for words in SHARES)]
+    return _table(heads, [[str(name), *line] for name, line in cells.items()])
 
 
 def elastic(report: Report) -> str:

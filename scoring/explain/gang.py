@@ -27,7 +27,6 @@ from scoring.plan import Plan, PlannerCache, Run, Waiting, begin_run, take_commi
 from scoring.plan.demand import GangDemand
 from scoring.plan.expected_starts import ExpectedStart
 from scoring.plan.result import WANTS_ROOM
-from scoring.queue.states import JobState
 from scoring.queue.statuses import camel_case
 from scoring.queue.weights import is_wide
 from scoring.score.zone_distance import near_problem
@@ -288,12 +287,13 @@ def _no_room(
     """Too little room: with how long it waits for one zone, or why no gang leaves for it by its service level."""
     if reason is Reason.SPILL_WAIT:
         return WaitingCause(camel_case(reason), f"{cause.message} It waits for room in one zone, and {detail}.")
-    by_level = run.policy.preemption is Preempting.LEVELS and turn.state != JobState.STARVING
-    if not (by_level and is_wide(ask.gang, run.table, run.policy.service)):
+    service, waited_s = run.policy.service, turn.waited_s or 0.0
+    short = run.policy.preemption is not Preempting.OFF and waited_s < run.policy.queue.starve_limit_s + service.long_s
+    if not (short and ask.options.suspendable and is_wide(ask.gang, run.table, service)):
         return cause
     text = (
-        f"{cause.message} It asks for more than {run.policy.service.wide_share:.0%} of the cluster: before it is "
-        "STARVING no gang leaves for it by service level, and it starts with all its members or not at all."
+        f"{cause.message} It asks for more than {service.wide_share:.0%} of the cluster: before it has waited for a "
+        "day no gang leaves for it by service level, and it starts with all its members or not at all."
     )
     return replace(cause, message=text)
 

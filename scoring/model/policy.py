@@ -73,11 +73,11 @@ class ZonePolicy(StrEnum):
 
 
 class Preempting(StrEnum):
-    """Whether a waiting gang may take the place of gangs of lower priority that run."""
+    """Whether whole gangs that run leave for one that waits, as few as suffice; never a part of one."""
 
     OFF = "off"
-    GANGS = "gangs"  # Whole gangs leave for it, as few as suffice; never a part of one
-    LEVELS = "levels"  # Besides, gangs that may be suspended leave for one of the same priority that has had less
+    LEVELS = "levels"  # Gangs that may be suspended leave, also for one of the same priority that has had less
+    GANGS = "gangs"  # Besides, any gang leaves for one of higher priority, unless it says that it must not
 
 
 class Repair(StrEnum):
@@ -186,7 +186,9 @@ class ServicePolicy(msgspec.Struct, frozen=True):
 
     thresholds_h: tuple[float, ...] = (1 / 16, 1.0)  # Cluster-hours of a gang's dominant share: one level up each
     wide_share: float = 0.25
-    """Share of the cluster from which on a gang is wide: it takes no room by its level before it is STARVING."""
+    """Share of the cluster from which on a gang is wide: it takes no room by its level before it starves for long."""
+    long_s: float = 86_400.0
+    """How long that is. A gang that may be suspended then starts with its minimum, before only with all members."""
 
 
 class RepairPolicy(msgspec.Struct, frozen=True):
@@ -230,11 +232,11 @@ class Policy(msgspec.Struct, frozen=True):
     exclusion_ttl_s: float = 300.0  # How long a refusal learned from NodeNames is believed
     queue: QueuePolicy = QueuePolicy()  # The order of the queue, and how much a namespace may have.
     repair: RepairPolicy = RepairPolicy()  # Gangs that lost members after they had started.
-    preemption: Preempting = Preempting.OFF
-    """`gangs`: evict the fewest whole gangs for a waiting one of higher priority. `levels`: besides, suspend gangs of
-    the same priority that have had more of the cluster, where they may be (docs/explanation/preemption.md)."""
+    preemption: Preempting = Preempting.LEVELS
+    """`levels`: gangs that may be suspended leave for one of higher priority, or that has had less of the cluster;
+    `gangs`: besides, any gang for one of higher priority; `off`: none leaves (docs/explanation/preemption.md)."""
     min_run_s: NotNegative = 1800.0
-    """`levels`: how long a gang has run at least before it is suspended; longer than between two checkpoints."""
+    """How long a gang has run at least before it leaves by its level; longer than between two checkpoints."""
     service: ServicePolicy = ServicePolicy()
 
     def __post_init__(self) -> None:

@@ -92,7 +92,8 @@ class _Turns:
         # Gangs that ask for the same → a moment of the room, and what `_by_end_times` made of which refusal then
         self._by_ends: dict[object, tuple[object, NoPlace, NoPlace]] = {}
         # Gangs that are placed in their turn or not at all, and those about which more than room decides
-        self._never_late = {*self._before, *run.snapshot.commitments, *run.snapshot.claims, *order.aged}
+        self._never_late = {*self._before, *run.snapshot.commitments, *run.snapshot.claims}
+        self._never_late.update(d.gang.key for d in demands if d.gang.key in order.aged and self._starts_small(d))
         self._apart = {*self._never_late, *previous.admitted, *run.snapshot.backing_off_until_s}
         self._moment: object = run.capacity.room.moment  # Of the room, when one of the others was looked at last
         self.admitted: dict[GangKey, Admission] = {}
@@ -117,9 +118,8 @@ class _Turns:
             else:
                 self.room.close(whole, outcome.nodes)
             if isinstance(outcome, NoPlace) and whole is not demand:
-                run, levels = self._run, self._run.policy.preemption is Preempting.LEVELS
-                keeps_much = levels and is_wide(whole.gang, run.table, run.policy.service)
-                if not (keeps_much and could_ever_start(run, whole)):  # else it starts whole or not at all
+                by_level = self._by_level(demand) and is_wide(whole.gang, self._run.table, self._run.policy.service)
+                if not (by_level and could_ever_start(self._run, whole)):  # else it starts whole or not at all
                     return False
         if isinstance(outcome, NoPlace):
             refused, last = self._reserve(demand, outcome), self._previous.waiting.get(key)
@@ -130,6 +130,14 @@ class _Turns:
         admission = Admission(key, place + 1, outcome.zones, outcome.nodes, outcome.score, committed=held)
         self.admitted[key] = before if before is not None and before == admission else admission
         return True
+
+    def _by_level(self, demand: GangDemand) -> bool:
+        """Whether the gang takes room by its service level, and gives it back so."""
+        return demand.options.suspendable and self._run.policy.preemption is not Preempting.OFF
+
+    def _starts_small(self, demand: GangDemand) -> bool:
+        """Whether a STARVING gang starts with its minimum: room by service level comes for all members of a gang."""
+        return not self._by_level(demand) or self._order.waits_long(demand)
 
     def _refused_at_once(self, demand: GangDemand) -> NoPlace | None:
         """What no room can help: a broken gang, one that is incomplete or backs off."""

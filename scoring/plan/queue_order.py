@@ -15,12 +15,13 @@ from typing import Any, TypeAlias
 from scoring import GangKey
 from scoring.feasibility.quorum import quorum_of
 from scoring.model.policy import Order, Repair
+from scoring.network.matrix import Ints
 from scoring.plan.cache import Urgency
 from scoring.plan.demand import GangDemand
 from scoring.plan.placement import could_ever_start
 from scoring.plan.run import Run
 from scoring.queue.states import leads, period, starving_from
-from scoring.queue.weights import Scale, Weight
+from scoring.queue.weights import Scale, Weight, is_wide
 
 Turn: TypeAlias = tuple[int, float]
 """-1: others leave for it; 0: STARVING; 1: STARVING, its time is up; 2: WAITING. Then since when it starves."""
@@ -80,6 +81,15 @@ class QueueOrder:
     def starving(self, demand: GangDemand) -> bool:
         """Whether the gang is STARVING."""
         return self.turn(demand) is not _WAITS
+
+    def takes_by_level(self, demand: GangDemand, *, total: Ints | None = None) -> bool:
+        """Whether others leave or shrink for the gang by service level. `total`, cost: as of `is_wide`."""
+        wide = is_wide(demand.gang, self._run.table, self._run.policy.service, total=total)
+        return not wide or (self.waits_long(demand) and self.starving(demand))
+
+    def waits_long(self, demand: GangDemand) -> bool:
+        """Whether its clock has reached STARVELIMIT long ago."""
+        return self._now_s >= self._urgency(demand).starving_s + self._run.policy.service.long_s
 
     def may_reserve(self, demand: GangDemand) -> bool:
         """Whether the gang is STARVING and has waited for long enough that room may be reserved for it."""

@@ -118,13 +118,13 @@ class Options(msgspec.Struct, frozen=True):
     dry_run: bool = False
     """Decide and report, but change nothing."""
     cool_down_s: float = 60.0  # Least time between two changes of one job
-    decrement: Annotated[int, msgspec.Meta(ge=1)] | None = 2
+    decrement: Annotated[int, msgspec.Meta(ge=1)] | None = None
     """Most workers that one job gives up at once (l_dw); `null`: down to its minimum."""
-    increment: Annotated[int, msgspec.Meta(ge=0)] | None = 2
+    increment: Annotated[int, msgspec.Meta(ge=0)] | None = 0
     """Most workers that one job gets at once (l_iw), beside those it gave up or asks for; `null`: up to its maximum;
     0: none."""
     changes_per_hour: int | None = 12
-    condition: ElasticCondition = ElasticCondition.LIGHTER
+    condition: ElasticCondition = ElasticCondition.LEVELS
     """`lighter`: jobs shrink for the first waiting gang if they are lighter; `levels`: jobs of a higher service level,
     for the first that can then start at the size it asked for, and jobs grow only while no gang waits for room."""
     metrics: MetricOptions = MetricOptions()
@@ -207,7 +207,7 @@ class No(StrEnum):
     NO_JOB = "no elastic job may give up workers for the gang"
     NOT_ENOUGH = "the gang would not fit even if all of them gave up what they may"
     GIVEN_TO_OTHERS = "a gang ahead in the queue would take the room"
-    TOO_WIDE = "the gang asks for so much of the cluster that it gets no workers by service level before it is STARVING"
+    TOO_WIDE = "the gang asks for so much of the cluster that it gets no workers before it has waited for a day"
     # This job keeps its workers, or its size.
     UNSAFE = "the job must not be resized"
     NOT_RUNNING = "the job does not run"

@@ -30,7 +30,7 @@ from scoring.plan.demand import whole_of
 from scoring.plan.placement import kind_of
 from scoring.plan.queue_order import QueueOrder
 from scoring.plan.result import WANTS_ROOM, Placed
-from scoring.queue.weights import hours_of, is_wide, level, level_of_waiting
+from scoring.queue.weights import hours_of, level, level_of_waiting
 from scoring.scaling.job import (
     Change,
     ElasticCondition,
@@ -128,8 +128,7 @@ def _for_one(without: Without, plan: Plan, jobs: Sequence[ElasticJob], options: 
         words = f"{going} pods are going" if going else "there is room already"
         return Scaling(key, reason=No.ROOM_IS_COMING, detail=words)
     turns = QueueOrder(run, now_s=now_s)
-    by_level = options.condition is ElasticCondition.LEVELS and not turns.starving(ask)
-    if by_level and is_wide(ask.gang, run.table, run.policy.service):
+    if options.condition is ElasticCondition.LEVELS and not turns.takes_by_level(ask):
         return Scaling(key, reason=No.TOO_WIDE)
     others = sorted((job for job in jobs if job.gang != key), key=lambda job: job.key)
     total = run.table.allocatable.sum(axis=0)

@@ -6,7 +6,8 @@ relies on:
 
 - Indexed Job (Kubernetes 1.31 and later): `completions` may change only together with `parallelism` and to the same
   value (alone, the Job controller would choose): then the pods with the highest indexes go and count as no failure. The
-  gang's minimum in the pods (label `min-available`) or in a PodGroup is a limit for us, or else the minimum.
+  gang's minimum in the pods (label `min-available`) or in a PodGroup is a limit for us: how many start together says
+  nothing of how many may leave later, so without an annotation of ours such a job keeps its size.
 - JobSet (0.12 with its gate ElasticJobSet): elastic by our annotation alone, and with exactly one replicated Job of one
   replica that is not named in `netgang.io/fixed`; without the gate the patch is refused, which is then said.
 - Kubeflow's jobs (training-operator 1.8 and 1.9, mpi-operator 0.8): defaults and the spelling of roles are only in the
@@ -367,10 +368,9 @@ def _workers_of(kind: JobKind, job: Json) -> _Workers:
     unsafe = Unsafe.UNEQUAL if inner.get("completions") != inner.get("parallelism", 1) else None
     unsafe = unsafe if inner.get("completionMode") == "Indexed" else Unsafe.NOT_INDEXED
     template = inner.get("template") or {}
-    speaks = kind is not JOB_SET or annotations_of(job)
-    bounds = own_bounds(job, template) if speaks else WorkerBounds()
+    bounds = own_bounds(job, template)
     least = annotations_of(template, "labels").get("pod-group.scheduling.sigs.k8s.io/min-available")
-    label = whole_number(least, digits=63) if speaks else None
+    label = whole_number(least, digits=63) if (bounds.least or bounds.most) is not None else None
     if label is not None and (bounds.least is None or label > bounds.least):  # the least of all minimums
         bounds = replace(bounds, least=label, source="label min-available")
     return _Workers(count(inner.get("parallelism"), 1), template, spec, bounds, unsafe)

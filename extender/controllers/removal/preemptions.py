@@ -33,7 +33,6 @@ from extender.signed_notes import NoteKind, Notes
 from scoring import GangKey, NodeName, PodUid
 from scoring.feasibility.quorum import quorum_of
 from scoring.model import Gang, Pod
-from scoring.model.policy import Preempting
 from scoring.model.snapshot import Reservation
 from scoring.plan import Plan
 from scoring.preempt import Preemption, preemption
@@ -317,7 +316,7 @@ class Preemptions(ControlLoop):
             return None
         spared, passed_over = frozenset(self._spared), frozenset(claims.backing_off)
         asked = {"spared": spared, "passed_over": passed_over, "continued": claims.continued}
-        good = policy.preemption is not Preempting.LEVELS or now_s < self._answered_s + _LEVELS_S
+        good = now_s < self._answered_s + _LEVELS_S
         if good and self._answer is not None and self._answer[0] is plan and self._answer[1] == asked:
             return self._answer[2]
         answer: Preemption | None = await planner.ask(preemption, snapshot, plan, policy, now_s=now_s, **asked)

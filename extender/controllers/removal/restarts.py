@@ -149,7 +149,7 @@ class Restarts(ControlLoop):
         return tuple(sorted({at_s for uid, at_s in self._history if uid in owners}))
 
     async def _resume_noted(self) -> None:
-        notes, levels = self.context.notes, self.context.planner.policy.preemption is Preempting.LEVELS
+        notes, levels = self.context.notes, self.context.planner.policy.preemption is not Preempting.OFF
         noted: dict[GangKey, list[Controller]] = {}
         recalled: dict[tuple[GangKey, str], float] = {}
         unreadable = 0
@@ -183,7 +183,8 @@ class Restarts(ControlLoop):
         begun, refused, attained = list[Controller](), None, None
         key, snapshot = case.gang.key, self.context.cache.snapshot()
         gang = snapshot.gangs.get(key)
-        if gang is not None and self.context.planner.policy.preemption is Preempting.LEVELS:
+        levels = self.context.planner.policy.preemption is not Preempting.OFF
+        if levels and gang is not None and "suspendable" in dict(gang.options):
             had_h = hours_of(gang, snapshot, now_s=self.context.clock.now_s())
             attained = AttainedNote(key.partition("/")[2], round(had_h, 6))
         for owner in case.owners:

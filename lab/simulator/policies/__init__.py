@@ -7,8 +7,8 @@
 - `paper-n`: gangs in one zone, nodes by the greedy method of PAPERS N3 on the published score.
 - `kod2-literal`: KOD2's Algorithms 1 to 3 as published. What the paper gives no number for may be said after it:
   `kod2-literal STARVELIMIT=600`, `kod2-literal l=1` (l_dw and l_iw; 0: no limit).
-- `netgang`: netgang's planner and queue, every setting as installed. With settings after it, such as `netgang
-  queue.order=fifo`, it differs in these (`SETTINGS`).
+- `netgang`: netgang's planner, queue and scaling, every setting as installed. With settings after it, such as
+  `netgang queue.order=fifo`, it differs in these (`SETTINGS`).
 """
 
 from collections.abc import Callable, Mapping
@@ -27,10 +27,11 @@ from scoring.scaling.job import ElasticCondition, Options
 NETGANG, KOD2 = "netgang", "kod2-literal"
 SETTINGS: Mapping[str, tuple[str, ...]] = {
     "queue.order": (Order.WEIGHT, Order.FIFO),
-    "preemption": (Preempting.OFF, Preempting.LEVELS),
+    "preemption": (Preempting.LEVELS, Preempting.OFF),
+    "elastic.enabled": ("true", "false"),
     "elastic.condition": (ElasticCondition.LEVELS, ElasticCondition.LIGHTER),
 }
-"""setting of netgang that may be varied → its values; `elastic.condition` switches elastic jobs on"""
+"""setting of netgang that may be varied → its values"""
 
 
 POLICIES: Mapping[str, Callable[[int], Deciding]] = {
@@ -41,19 +42,19 @@ POLICIES: Mapping[str, Callable[[int], Deciding]] = {
     "srpt": lambda _: Preemptive("srpt", by_remaining),
     "paper-n": lambda _: PaperN(),
     KOD2: lambda _: Kod2(KOD2),
-    NETGANG: lambda _: Planned(NETGANG, Policy()),
+    NETGANG: lambda _: Planned(NETGANG, Policy(), Options()),
 }
 
 
 def made(text: str, seed: int = 0) -> Deciding:
     """A fresh policy of this name, perhaps with settings. ValueError says what is known.
 
-    >>> made("netgang preemption=levels").name
-    'netgang preemption=levels'
+    >>> made("netgang preemption=off").name
+    'netgang preemption=off'
     >>> made("netgang preemption=gangs")
     Traceback (most recent call last):
     ...
-    ValueError: preemption is one of off, levels, not 'gangs'
+    ValueError: preemption is one of levels, off, not 'gangs'
     """
     name, *changes = text.split()
     if name not in POLICIES:
@@ -73,9 +74,9 @@ def made(text: str, seed: int = 0) -> Deciding:
     policy = Policy()
     queue = replace(policy.queue, order=Order(values.get("queue.order", policy.queue.order)))
     preemption = Preempting(values.get("preemption", policy.preemption))
-    condition = values.get("elastic.condition")
-    scaling = Options(condition=ElasticCondition(condition)) if condition else None
-    return Planned(text, replace(policy, queue=queue, preemption=preemption), scaling)
+    scaling = Options(condition=ElasticCondition(values.get("elastic.condition", ElasticCondition.LEVELS)))
+    scaled = values.get("elastic.enabled") != "false"
+    return Planned(text, replace(policy, queue=queue, preemption=preemption), scaling if scaled else None)
 
 
 __all__ = ["NETGANG", "POLICIES", "SETTINGS", "Deciding", "made"]

@@ -62,8 +62,6 @@ class Planned(Deciding):
             rigid = not running and not load and all(one is not None and not one.elastic for one in started)
             return Advice(actions, settled=rigid, wake_s=self._wake_s(state))
         elastic = [elastic_job(one) for one in running]
-        if not elastic:
-            return Advice((), wake_s=self._wake_s(state))
         wishes = self.wishes(state, running)
         given, grown = adjust(
             snapshot, self._plan, elastic, wishes, self._policy, self._scaling, now_s=now_s, cache=self._cache
@@ -97,7 +95,9 @@ class Planned(Deciding):
         """The next moment at which something is possible that is not now, though nothing happens."""
         now_s, cool_s = state.now_s, self._scaling.cool_down_s if self._scaling is not None else 0.0
         found = [one.changed_s + cool_s for one in state.elastic.values() if one.changed_s is not None]
-        found += [one.job.arrival_s + self._policy.queue.starve_limit_s for one in state.waiting.values()]
+        starve_s = self._policy.queue.starve_limit_s
+        for one in state.waiting.values():
+            found += [one.asked_s + starve_s, one.asked_s + starve_s + self._policy.service.long_s]
         if state.waiting and self._policy.preemption is Preempting.LEVELS:
             found += self._next_levels(state)
         return min((at_s for at_s in found if at_s > now_s), default=None)
@@ -121,7 +121,8 @@ class PaperN(Planned):
     """
 
     def __init__(self) -> None:
-        super().__init__("paper-n", Policy(selection=Selection.PAPER, queue=QueuePolicy(order=Order.FIFO)))
+        queue = QueuePolicy(order=Order.FIFO)
+        super().__init__("paper-n", Policy(selection=Selection.PAPER, queue=queue, preemption=Preempting.OFF))
 
     def decide(self, state: State) -> Advice:
         """As the planner does, with the scores of the network that is there."""

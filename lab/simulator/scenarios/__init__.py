@@ -34,7 +34,7 @@ def load(name: str, *, changes: Mapping[str, Any] | None = None) -> ScenarioFile
         except (OSError, UnicodeDecodeError) as error:
             raise ScenarioError(f"{name}: {getattr(error, 'strerror', None) or error}") from error
     else:
-        known = ", ".join(sorted((*builtin_names(), "elastic")))
+        known = ", ".join(sorted((*builtin_names(), "elastic", "installed")))
         raise ScenarioError(f"no scenario is named {name!r}: use {known}, or a path to a .yaml file")
     return parse(text, name=name, changes=changes)
 

@@ -137,8 +137,8 @@ class RecordedJobs(Part):
     """Least workers of a job, as a share of those asked for."""
     max_ratio: Annotated[float, Field(ge=1.0, allow_inf_nan=False)] = 1.0
     """Most workers."""
-    suspendable: Share = 0.0
-    """Share of the jobs that may be suspended as a whole, drawn from the seed."""
+    declaring: Share = 0.0
+    """Share of the jobs, drawn from the seed, that declare so and may be suspended; others keep their size."""
     worker: Pods = Pods(cpu=8, memory="32Gi", gpu=1)
     loads: tuple[Positive, ...] = ()
     """One run for each: as many nodes as make the files' GPU hours this share of a week's. Empty: nodes as given."""

@@ -53,7 +53,7 @@ def jobs_of(name: str, given: RecordedJobs, *, steps: Steps, seed: int) -> tuple
         gpus, batch = int(_number(name, line, row, "gpus")), int(row.get("batch_size") or 0)
         known = steps.get((row.get("application", ""), batch), {})
         known = known if gpus in known else {gpus: 1.0}
-        chance = Random(f"{seed} {row['job']}")  # noqa: S311 - drawn workloads, no secrets
+        declares = Random(f"{seed} {row['job']}").random() < given.declaring  # noqa: S311 - drawn workloads, no secrets
         jobs.append(
             SimJob(
                 name=row["job"],
@@ -67,9 +67,9 @@ def jobs_of(name: str, given: RecordedJobs, *, steps: Steps, seed: int) -> tuple
                 ),
                 worker=worker,
                 workers=gpus,
-                min_workers=max(ceil(gpus * given.min_ratio), min(known)),
-                max_workers=min(floor(gpus * given.max_ratio), max(known)),
-                suspendable=chance.random() < given.suspendable,
+                min_workers=max(ceil(gpus * given.min_ratio), min(known)) if declares else gpus,
+                max_workers=min(floor(gpus * given.max_ratio), max(known)) if declares else gpus,
+                suspendable=declares,
             )
         )
     if not jobs:

@@ -87,7 +87,7 @@ REFUSED = {  # case: (values, what the refusal names)
         "/extraVolumeMounts/0/mountPath"),
     "a label that Services select by": ({"podLabels": {"netgang.io/role": "leader"}}, "/podLabels"),
     "a label that is no text": ({"podLabels": {"team": 3}}, "/podLabels/team"),
-    "reports without certificates": ({"reports": ON, "probe": OFF, "settings": ELASTIC}, "reports.enabled: needs"),
+    "reports without certificates": ({"reports": ON, "probe": OFF}, "reports.enabled: needs"),
     "the probe without agents": ({"probe": OFF, "settings": {"probe": ON}}, "settings.probe.enabled: set probe."),
     "namespaces without a second scheduler": (
         {"mode": "native", "scheduler": {"namespaces": True}}, "scheduler.namespaces: "),
@@ -295,8 +295,7 @@ DOORS: dict[str, tuple[Mapping[str, Any], list[tuple[int, Any]], Mapping[str, in
     "certificates": ({"tls": ON, "probe": OFF}, [VERBS, HEALTH], {"http": 8888}),
     "monitoring": ({"monitoring": ON, "probe": OFF}, [VERBS, HEALTH], {"http": 8888}),
     "reports": (
-        {"tls": ON, "probe": OFF, "reports": ON, "settings": ELASTIC},
-        [VERBS, HEALTH, (8891, [{"namespaceSelector": {}}])], REPORTS),
+        {"tls": ON, "probe": OFF, "reports": ON}, [VERBS, HEALTH, (8891, [{"namespaceSelector": {}}])], REPORTS),
     "agents in the nodes' network": ({"probe": {**ON, "hostNetwork": True}}, [VERBS, HEALTH, (8891, None)], REPORTS),
 }  # fmt: skip
 
@@ -324,7 +323,7 @@ def test_the_probe_is_on_and_its_certificates_are_made_in_a_cluster_alone(
     monkeypatch.setenv("POD_NAMESPACE", "ng")  # as the downward API has it
     account, settings = of_kind(found, "ServiceAccount")["netgang-probe"], mounted_settings(found, tmp_path)
     assert settings.probe.service_account == f"ng/{account['metadata']['name']}"
-    assert (settings.reports.port, settings.reports.audiences, settings.elastic.enabled) == (8891, (), False)
+    assert (settings.reports.port, settings.reports.audiences, settings.elastic.enabled) == (8891, (), True)
     (agent,) = pod_spec(of_kind(found, "DaemonSet")["netgang-probe"])["containers"]
     assert {one["name"]: one.get("value") for one in agent["env"]}["NETGANG_PROBE_URL"] == "https://netgang.ng.svc:8891"
 

@@ -19,7 +19,7 @@ from tests.e2e.stage import Stage, say
 pytestmark = pytest.mark.timeout(240)
 
 LIMIT_S = 90.0
-SETTINGS = {"elastic": {"enabled": True, "cool_down_s": 2, "decrement": None, "increment": None}}
+SETTINGS = {"elastic": {"condition": "lighter", "cool_down_s": 2, "increment": None}}
 JOBS = ("Job", "TFJob")
 lasting, site = lasting_site_on(zone_nodes({"a": 2}, cpu="4", prefix="n"), SETTINGS, kinds=JOBS)
 
@@ -149,7 +149,8 @@ async def test_a_job_gives_way_and_grows_back(site: Stage, pair: Pair) -> None:
 
 
 def job(name: str, namespace: str, workers: int, *, least: int) -> Object:
-    return indexed_job(name, namespace, workers, least=least, gated=False, ends_after="1s")
+    said = {"netgang.io/min-workers": str(least)}
+    return indexed_job(name, namespace, workers, least=least, gated=False, ends_after="1s", annotations=said)
 
 
 def _short(one: Object) -> str:

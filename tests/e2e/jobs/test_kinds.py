@@ -16,7 +16,7 @@ from tests.e2e.site import controlled_site
 from tests.e2e.stage import Stage
 
 EXAMPLES = ROOT / "examples/kinds"
-SETTINGS = {"elastic": {"enabled": True, "cool_down_s": 2, "increment": None}}
+SETTINGS = {"elastic": {"condition": "lighter", "decrement": 2, "cool_down_s": 2, "increment": None}}
 
 
 @pytest.fixture

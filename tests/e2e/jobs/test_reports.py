@@ -35,7 +35,7 @@ async def test_a_pod_s_own_token_reports_for_its_namespace(
 ) -> None:
     [port] = free_ports(1)
     reports = {"port": port, "audiences": list(audiences)}
-    netgang = await stage.start_netgang({"elastic": {"enabled": True}, "reports": reports})
+    netgang = await stage.start_netgang({"reports": reports})
     other = f"{stage.namespace}-b"
     await stage.api.create(namespace_object(other))
     template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "none"}]}}

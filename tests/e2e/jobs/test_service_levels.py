@@ -12,9 +12,8 @@ from tests.e2e.site import lasting_site_on
 from tests.e2e.stage import Stage
 
 SETTINGS = {
-    "preemption": "levels",
     "wide_share": 1,
-    "elastic": {"enabled": True, "condition": "levels", "cool_down_s": 2, "decrement": None, "increment": None},
+    "elastic": {"cool_down_s": 2, "increment": None},
 }
 SUSPENDABLE = {"netgang.io/suspendable": "true"}
 LONG_AGO = "2020-01-01T00:00:00Z"
@@ -32,7 +31,8 @@ class Long(msgspec.Struct, frozen=True):
             for replicas in job["spec"]["tfReplicaSpecs"].values():
                 replicas["template"].setdefault("metadata", {}).setdefault("annotations", {}).update(SUSPENDABLE)
             return job
-        return indexed_job("long", namespace, 7, least=4, gated=False, ends_after="1s", annotations=SUSPENDABLE)
+        said = {**SUSPENDABLE, "netgang.io/min-workers": "4"}
+        return indexed_job("long", namespace, 7, least=4, gated=False, ends_after="1s", annotations=said)
 
 
 LONG = {"Indexed Job": Long("Job", 7, 4), "TFJob": Long("TFJob", 6, 3)}

@@ -127,6 +127,10 @@ WRONG: dict[str, tuple[Make, tuple[str, ...]]] = {  # job or pod → words of th
     "an unknown option": (
         batch(pod={"labels": labels(4), "annotations": {"netgang.io/zonez": "D"}}), ("netgang.io/zonez",)),
     "a scheduler that is not ours": (batch(scheduler="net-gang"), ("schedulerName net-gang",)),
+    "more workers at least than at most": (
+        batch(metadata={"annotations": {**WORKERS, "netgang.io/max-workers": "1"}}), ("max-workers is 1", "is 2")),
+    "a pod that may be suspended": (
+        plain(scheduler="netgang", annotations={"netgang.io/suspendable": "true"}), ("pods cannot be suspended",)),
     "no scheduler": (plain(labels=labels(1, "g")), ("default-scheduler",)),
     "a PyTorchJob of less than its minimum": (
         training(policy={"minAvailable": 9}), (MINIMUM, "replicas of all roles are 4 together", "never start")),

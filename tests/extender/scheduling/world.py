@@ -366,7 +366,7 @@ async def unfinished(
     for one in objects:
         api.add(one)
     clock = LoopClock()
-    settings, given = split(settings)
+    settings, given = split({"elastic": {"enabled": False}, **settings})  # jobs are of no kind that is followed here
     (chosen, limits), rng = with_limits(Settings().changed(settings), given), random.Random(0)
     notes = notes_of_a_former_process()
     service = following(

@@ -222,12 +222,11 @@ def test_the_policy_carries_every_choice() -> None:
     assert given.keys() == set(QueuePolicy.__struct_fields__) - QueuePolicy.fixed
 
 
-OFF = (Preempting.OFF, False)
 WRITTEN = {  # case: (a line of the settings file; preemption and election that it means)
-    "nothing": ("", OFF),
-    "preemption off": ("preemption: off", OFF),
-    "election on": ("leader_election: on", (Preempting.OFF, True)),
-    "election true": ("leader_election: true", (Preempting.OFF, True)),
+    "nothing": ("", (Preempting.LEVELS, False)),
+    "preemption off": ("preemption: off", (Preempting.OFF, False)),
+    "election on": ("leader_election: on", (Preempting.LEVELS, True)),
+    "election true": ("leader_election: true", (Preempting.LEVELS, True)),
 }
 
 

@@ -130,12 +130,12 @@ def test_notes() -> None:
 
 
 def test_a_wide_gang_takes_no_room_by_its_level() -> None:
-    """Of eight CPUs two are a quarter; once it is STARVING it may."""
+    """Of eight CPUs two are a quarter; a day after it is STARVING it may."""
     nodes = [node("a0", zone="a", cpu="4"), node("a1", zone="a", cpu="4")]
     running = gang("runs", members=[bound(pod(f"r{i}", gang="runs", cpu="4"), f"a{i}") for i in range(2)])
-    policy = Policy(preemption=Preempting.LEVELS)
-    for size, now_s, said in ((3, 1.0, True), (3, 601.0, False), (2, 1.0, False)):
-        found = explained(gang("g", size, cpu="1"), running, nodes=nodes, policy=policy, now_s=now_s)
+    policy = Policy()
+    for size, now_s, said in ((3, 1.0, True), (3, 87_001.0, False), (2, 1.0, False)):
+        found = explained(gang("g", size, cpu="1", options={"suspendable": "true"}), running, nodes=nodes, policy=policy, now_s=now_s)
         assert found.cause is not None
         assert found.cause.reason == CauseReason.NO_ROOM
         assert ("by service level" in found.cause.message) is said

@@ -239,8 +239,8 @@ def test_looks(
 
 
 def test_every_setting_reaches_its_option() -> None:
-    """Nested names, null for no limit, and `off` as YAML reads it; by default nobody's job is resized."""
-    assert Settings().elastic == Options(enabled=False)
+    """Nested names, null for no limit, and `off` as YAML reads it; jobs that declare so are resized by default."""
+    assert Settings().elastic == Options()
     chosen = {"enabled": True, "dry_run": True, "decrement": None, "increment": 5}
     nested = {"elastic.metrics.default": False, "elastic.condition": "levels"}
     found = Settings.load(overrides={"elastic": chosen, **nested}).elastic

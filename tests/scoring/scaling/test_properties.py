@@ -12,12 +12,12 @@ from scoring.model import Gang, Phase, Pod, Role
 from scoring.model.snapshot import Snapshot
 from scoring.plan import Plan, PlannerCache, plan
 from scoring.scaling.grow import adjust, scale_out
-from scoring.scaling.job import Change, ElasticJob, No, Options, Scaling, newcomers, steps_down
+from scoring.scaling.job import Change, ElasticCondition, ElasticJob, No, Options, Scaling, newcomers, steps_down
 from scoring.scaling.shrink import scale_in
 from tests.builders import node, snapshot
 from tests.scoring.scaling.cases import TRUSTING, elastic, waiting, workers
 
-FREE = Options(decrement=None, increment=None, cool_down_s=0.0, changes_per_hour=None)
+FREE = Options(decrement=None, increment=None, cool_down_s=0.0, changes_per_hour=None, condition=ElasticCondition.LIGHTER)
 NODES = ("a1", "a2", "b1")
 CPU = {"a1": 4, "a2": 3, "b1": 3}
 

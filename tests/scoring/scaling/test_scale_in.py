@@ -20,7 +20,7 @@ from scoring.scaling.shrink import MOST_KINDS, scale_in
 from tests.builders import bound, gang, mesh, node, pod, snapshot
 from tests.scoring.scaling.cases import TRUSTING, elastic, machines, waiting, workers
 
-GENEROUS = Options(decrement=None, cool_down_s=0.0, changes_per_hour=None)
+GENEROUS = Options(decrement=None, cool_down_s=0.0, changes_per_hour=None, condition=ElasticCondition.LIGHTER)
 
 
 def decide(
@@ -302,15 +302,15 @@ def test_who_shrinks(want: dict[str, int], gangs: list[Gang], how: dict[str, Any
     assert after(one_pass("4", gangs, elastic(gangs[0], least=1), **how)) == want
 
 
-def test_no_job_shrinks_for_a_wide_gang_before_it_is_starving() -> None:
+def test_no_job_shrinks_for_a_wide_gang_before_it_starves_for_a_day() -> None:
     """Of four CPUs a quarter is one."""
     policy = replace(POLICY, service=ServicePolicy())
     found = {
         (size, now_s): one_pass("4", [QUAD, waiting("new", size)], elastic(QUAD, least=1), now_s=now_s, policy=policy)
-        for size, now_s in ((1, 500.0), (2, 500.0), (2, 601.0))
+        for size, now_s in ((1, 500.0), (2, 601.0), (2, 87_001.0))
     }
     assert [after(one) for one in found.values()] == [{"four": 3}, {}, {"four": 2}]
-    assert found[2, 500.0][0].reason is No.TOO_WIDE
+    assert found[2, 601.0][0].reason is No.TOO_WIDE
 
 
 def test_the_one_that_had_most_shrinks_first() -> None:

@@ -13,11 +13,11 @@ from scoring.model.policy import Policy
 from scoring.model.snapshot import NodeTable, Reservation
 from scoring.plan import PlannerCache, plan
 from scoring.scaling.grow import adjust, scale_out
-from scoring.scaling.job import ElasticJob, No, Options, Scaling
+from scoring.scaling.job import ElasticCondition, ElasticJob, No, Options, Scaling
 from tests.builders import mesh, node, pod, snapshot
 from tests.scoring.scaling.cases import TRUSTING, elastic, machines, waiting, workers
 
-UNBOUNDED = Options(increment=None, cool_down_s=0.0, changes_per_hour=None)
+UNBOUNDED = Options(increment=None, cool_down_s=0.0, changes_per_hour=None, condition=ElasticCondition.LIGHTER)
 
 
 def decide(

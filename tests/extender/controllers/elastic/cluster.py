@@ -25,7 +25,7 @@ from tests.fakes.cluster_api import FakeClusterApi
 
 JOBS = OWNERS["batch", "Job"]
 ENDS_S = 2.0  # how long a pod takes to end
-ELASTIC: dict[str, Any] = {"enabled": True, "cool_down_s": 0.0, "decrement": None, "increment": None}
+ELASTIC: dict[str, Any] = {"enabled": True, "condition": "lighter", "cool_down_s": 0.0, "increment": None}
 CPUS = 4  # of a node; each pod asks for one
 LEAK_S = 5.0  # longest time for which room may be kept for who needs none any more
 NAME, INDEX = "batch.kubernetes.io/job-name", "batch.kubernetes.io/job-completion-index"
@@ -46,7 +46,8 @@ class Site(msgspec.Struct):
 
     def create(self, name: str, workers: int, *, least: int, annotations: dict[str, str] | None = None) -> None:
         labels = pod_json(name, gang=name, size=least)["metadata"]["labels"]
-        metadata = {"name": name, "annotations": annotations or {}, "creationTimestamp": "2023-11-14T00:00:00Z"}
+        annotations = {"netgang.io/min-workers": str(least), **(annotations or {})}
+        metadata = {"name": name, "annotations": annotations, "creationTimestamp": "2023-11-14T00:00:00Z"}
         counts = {"completionMode": "Indexed", "parallelism": workers, "completions": workers}
         spec = {**counts, "template": {"metadata": {"labels": labels}}}
         self.api.add({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec})

@@ -85,7 +85,7 @@ COUNTS = {  # case: ((workers, least, most), job)
         job(MPI, {"mpiReplicaSpecs": {"Launcher": {}, "Worker": {"replicas": 5}}}, annotations={MIN_WORKERS: "2"}),
     ),
     "Job": ((6, 2, None), job(JOB, indexed(), annotations={MIN_WORKERS: "2"})),
-    "Job, the pods' label is the minimum": ((6, 3, None), job(JOB, indexed(labels=LABELLED))),
+    "Job, the pods' label says nothing": ((6, None, None), job(JOB, indexed(labels=LABELLED))),
     "Job, never below the pods' label": (
         (6, 3, None), job(JOB, indexed(labels=LABELLED), annotations={MIN_WORKERS: "2"}),
     ),

@@ -100,7 +100,7 @@ async def test_the_smallest_sufficient_gang_leaves_and_nobody_else(kind: str) ->
 
 
 NOTHING: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {  # case: (how those that run are, the settings)
-    "switched off, which is the default": ({}, OFF),
+    "by default, as none says that it may be suspended": ({}, OFF),
     "they are protected": ({"annotations": {"netgang.io/preemptible": "false"}}, ON),
     "nobody would make their pods again": ({"spec": {"managedBy": "example.com/other"}}, ON),
     "Kueue manages them": ({"kind": "StatefulSet", "labels": {"kueue.x-k8s.io/queue-name": "team-a"}}, ON),

@@ -107,7 +107,7 @@ async def test_without_the_right_it_is_said_which_manifest_gives_it() -> None:
         assert "helm upgrade gives it" in world.explained("g").repair
 
 
-@pytest.mark.parametrize(("error", "asked"), [(ApiUnavailableError("refused"), 11), (ApiError(403, "forbidden"), 1)])
+@pytest.mark.parametrize(("error", "asked"), [(ApiUnavailableError("refused"), 19), (ApiError(403, "forbidden"), 1)])
 async def test_notes_are_looked_for_until_they_can_be_read(error: Exception, asked: int) -> None:
     """In eight collections; without the right none was suspended."""
     async with running(*NODES) as world:
