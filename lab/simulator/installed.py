@@ -65,6 +65,8 @@ def _over(rows: list[Row]) -> Row:
     """Ratios of the means over all workloads, and means of their ratios."""
     fifo_s, srpt_s, ours_s = (fmean(row[f"{name}_s"] for row in rows) for name in ("fifo", "srpt", "netgang"))
     of = {"of_fifo": ours_s / fifo_s, "of_srpt": ours_s / srpt_s, "srpt_of_fifo": srpt_s / fifo_s}
-    means = {f"mean_{name}": fmean(row[name] for row in rows) for name in ("of_fifo", "p99_of_fifo", "srpt_p99_of_fifo")}
+    means = {
+        f"mean_{name}": fmean(row[name] for row in rows) for name in ("of_fifo", "p99_of_fifo", "srpt_p99_of_fifo")
+    }
     worst = {"worst": max(row["worst"] for row in rows), "worst_p99": max(row["p99_of_fifo"] for row in rows)}
     return {"declare": rows[0]["declare"], **{name: round(value, 3) for name, value in (of | means | worst).items()}}

@@ -79,7 +79,9 @@ def installed(report: Report) -> str:
     """Ratios to first come, first served: of the mean, and after a slash of the 99th percentile."""
     cells: dict[object, list[str]] = {}
     for row in report.rows:
-        cells.setdefault(row["workload"], [_number(row, "fifo_s"), f"{row['srpt_of_fifo']} / {row['srpt_p99_of_fifo']}"])
+        cells.setdefault(
+            row["workload"], [_number(row, "fifo_s"), f"{row['srpt_of_fifo']} / {row['srpt_p99_of_fifo']}"]
+        )
         worst = f", at worst {row['worst']}" if row["declare"] == "half" else ""
         cells[row["workload"]].append(f"{row['of_fifo']}{worst} / {row['p99_of_fifo']}")
     for row in report.more["over_all_workloads"]:

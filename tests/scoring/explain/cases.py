@@ -12,7 +12,7 @@ from scoring import NodeName, ResourceName
 from scoring.explain.gang import Explained, explain
 from scoring.model import Gang, GangSource, HostPort, Node, NodeSelectorTerm, Pod, Reason, Resources, Role
 from scoring.model.pod import Controller, Requirement, RunRef, Taint, Toleration
-from scoring.model.policy import Policy, Preempting, ServicePolicy
+from scoring.model.policy import Policy
 from scoring.model.reasons import CauseReason
 from scoring.model.snapshot import Reservation, Snapshot
 from scoring.plan import Plan, plan

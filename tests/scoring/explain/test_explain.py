@@ -15,7 +15,7 @@ from scoring.explain.gang import Explained, explain, why_it_waits
 from scoring.explain.queue_report import KeptForGang, report
 from scoring.explain.zones import GangNetwork, WorstLink, ZoneVerdict, gang_network
 from scoring.model import Gang, HostPort, Node, Phase, Pod, Resources, Role
-from scoring.model.policy import Policy, Preempting, ScorePolicy, Ttl
+from scoring.model.policy import Policy, ScorePolicy, Ttl
 from scoring.model.reasons import CauseReason, Reason
 from scoring.model.snapshot import Reservation, Snapshot
 from scoring.network.matrix import METRICS, Measurement, MeasurementTable, Metric, NetworkMatrix
@@ -135,7 +135,9 @@ def test_a_wide_gang_takes_no_room_by_its_level() -> None:
     running = gang("runs", members=[bound(pod(f"r{i}", gang="runs", cpu="4"), f"a{i}") for i in range(2)])
     policy = Policy()
     for size, now_s, said in ((3, 1.0, True), (3, 87_001.0, False), (2, 1.0, False)):
-        found = explained(gang("g", size, cpu="1", options={"suspendable": "true"}), running, nodes=nodes, policy=policy, now_s=now_s)
+        found = explained(
+            gang("g", size, cpu="1", options={"suspendable": "true"}), running, nodes=nodes, policy=policy, now_s=now_s
+        )
         assert found.cause is not None
         assert found.cause.reason == CauseReason.NO_ROOM
         assert ("by service level" in found.cause.message) is said

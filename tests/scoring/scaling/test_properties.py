@@ -17,7 +17,9 @@ from scoring.scaling.shrink import scale_in
 from tests.builders import node, snapshot
 from tests.scoring.scaling.cases import TRUSTING, elastic, waiting, workers
 
-FREE = Options(decrement=None, increment=None, cool_down_s=0.0, changes_per_hour=None, condition=ElasticCondition.LIGHTER)
+FREE = Options(
+    decrement=None, increment=None, cool_down_s=0.0, changes_per_hour=None, condition=ElasticCondition.LIGHTER
+)
 NODES = ("a1", "a2", "b1")
 CPU = {"a1": 4, "a2": 3, "b1": 3}
 
