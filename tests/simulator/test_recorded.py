@@ -32,10 +32,7 @@ workload: {{kind: recorded, files: ["{file}"], {ratios}}}
 
 BROKEN = {
     "no number": ("a,0,x,1", "line 2: gpus is 'x'"),
-    "no time": ("a,0,1,0", "line 2: run_s is '0'"),
-    "infinite": ("a,inf,1,1", "line 2: submit_s is 'inf'"),
     "twice": ("a,0,1,1\na,0,1,1", "two jobs have the same name"),
-    "too short": ("a,0,1", "line 2: run_s is None"),
     "nothing": ("", "no jobs"),
 }
 
@@ -44,13 +41,6 @@ BROKEN = {
 def test_what_is_wrong_in_a_file_is_named(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(ScenarioError, match=said):
         scenario(tmp_path, text)
-
-
-def test_a_missing_column_or_file_is_named(tmp_path: Path) -> None:
-    (tmp_path / "jobs.csv").write_text("job,gpus\na,1\n")
-    for name, said in (("jobs.csv", "column submit_s is missing"), ("none.csv", "No such file")):
-        with pytest.raises(ScenarioError, match=said):
-            read(tmp_path / name)
 
 
 def test_an_undisturbed_job_takes_what_was_recorded(tmp_path: Path) -> None:

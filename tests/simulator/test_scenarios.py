@@ -25,22 +25,12 @@ workload:
 LSTM = "work: {model: resnet50, batch: 1, samples: 1}"
 
 BAD = {  # case: (what is replaced, by what, what the error names)
-    "unknown field": ("name: mine", "name: mine\ncolour: red", "colour"),
     "unknown policy": ("[coscheduling, netgang]", "[best]", "policy 'best' is not one of default, coscheduling"),
     "unknown model": ("vgg16", "alexnet", "workload.list.jobs.0.work.model: Value error, model 'alexnet' is not one"),
-    "no nodes": ("count: 4", "count: 0", "nodes.0.count"),
     "workers out of order": ("min_workers: 2", "min_workers: 5", "min_workers <= workers <= max_workers"),
-    "negative samples": ("samples: 1000", "samples: -1", "samples"),
-    "not finite": ("samples: 1000", "samples: .inf", "samples"),
-    "not a quantity": ("cpu: 8", "cpu: many", "'many' is not a quantity"),
-    "no such node": ("delay_ms: 1", "impaired: [{node: n9}]", "no node is named n9"),
     "a setting of another policy": ("[coscheduling, netgang]", "[srpt preemption=levels]", "no settings of srpt"),
     "no such setting": ("[coscheduling, netgang]", "[netgang luck=1]", "setting 'luck' is not one of queue.order"),
-    "too many links": ("count: 4", "count: 2000", "at most 500 nodes a zone"),
-    "same prefix": ("nodes: [", "nodes: [{count: 1, cpu: 1, memory: 1Gi}, ", "different prefixes"),
-    "another kind": ("kind: list", "kind: magic", "periodic"),
     "not a mapping": (GOOD, "- 1", "a scenario is a mapping"),
-    "not YAML": (GOOD, "a: [", "not YAML"),
     "same name twice": ("  jobs:\n", f"  jobs:\n    - {{name: a, workers: 1, {LSTM}}}\n", "two jobs are named a"),
 }  # fmt: skip
 

@@ -1,1 +1,0 @@
-"""What the benchmarks compute, without a control plane."""
