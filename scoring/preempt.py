@@ -63,10 +63,9 @@ def candidates(
 ) -> list[Candidate]:
     """Gangs that may leave for `gang`, those preferred first; `spared`: may not. `now_s`: Unix time.
 
-    They have less priority and may be suspended, with `Preempting.GANGS` whether they may be or not; if it is
-    `by_level`, also those of the same priority that may be suspended, are of a higher service level, and started
-    `min_run_s` ago. `freed`: what is known by now of each gang of this snapshot. Cost: O(gangs), and O(members) of
-    those that are not in `freed`.
+    They have less priority and may be suspended (with `Preempting.GANGS`: or not); if it is `by_level`, also those of
+    the same priority that may be, are of a higher service level, and started `min_run_s` ago. `freed`: what is known
+    by now of each gang of this snapshot. Cost: O(gangs), and O(members) of those that are not in `freed`.
     """
     service, total = policy.service, snapshot.table.allocatable.sum(axis=0)
     mine = level_of_waiting(gang.key, snapshot, service)
@@ -81,11 +80,10 @@ def candidates(
         if (candidate := freed[key]) is None or candidate.priority > gang.priority:
             continue
         suspendable = gang_options(dict(other.options), policy).suspendable
-        if candidate.priority < gang.priority:
-            if not suspendable and policy.preemption is not Preempting.GANGS:
-                continue
-        else:
-            if not (by_level and suspendable) or now_s < candidate.started_s + policy.min_run_s:
+        if not suspendable and (candidate.priority == gang.priority or policy.preemption is not Preempting.GANGS):
+            continue
+        if candidate.priority == gang.priority:
+            if not by_level or now_s < candidate.started_s + policy.min_run_s:
                 continue
             hours = hours_of(other, snapshot, now_s=now_s, total=total)
             if level(hours, service) <= mine:
@@ -93,12 +91,6 @@ def candidates(
             candidate = replace(candidate, attained_h=hours)
         leavers.append(candidate)
     return sorted(leavers, key=lambda candidate: set_key((candidate,)))
-
-
-def _any_may_leave(snapshot: Snapshot, policy: Policy) -> bool:
-    """Whether a look at all that wait is worth its time: where no gang may be suspended it is not. Cost: O(gangs)."""
-    options = (dict(gang.options) for gang in snapshot.gangs.values() if gang.placed)
-    return policy.preemption is Preempting.GANGS or any("suspendable" in some for some in options)
 
 
 def set_key(some: Iterable[Candidate]) -> SetKey:
@@ -246,7 +238,11 @@ def preemption(
     are looked at although room is claimed for them, as if it were not. `now_s`: Unix time.
     """
     cache = cache or PlannerCache()
-    if policy.preemption is Preempting.OFF or not _any_may_leave(snapshot, policy):
+    if policy.preemption is Preempting.OFF:
+        return None
+    if policy.preemption is Preempting.LEVELS and not any(
+        "suspendable" in dict(g.options) for g in snapshot.gangs.values()
+    ):
         return None
     run = begin_run(snapshot, policy, cache)
     order, total = QueueOrder(run, now_s=now_s), run.table.allocatable.sum(axis=0)

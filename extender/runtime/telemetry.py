@@ -55,7 +55,7 @@ _TEXTS: Final = {  # metric → what it says
     "leader": "Whether this replica acts: 1 or 0",
     "notes_ignored": "Notes on tenants' objects that are not netgang's, each time one is read; kind: the annotation's "
     "name",
-    "resizes": "Changes of worker counts; direction: in or out; outcome: done, given back, overruled, dry-run",
+    "resizes": "Changes of worker counts; direction: in or out; outcome: done, given back, overruled",
     "reports": "Reports of training jobs; outcome: accepted, or why not",
     "probe_reports": "Reports of the probe's agents; outcome: accepted, or why not",
     "probe_agents": "Agents of the probe; state: reporting, silent, or unanswered (by all peers)",

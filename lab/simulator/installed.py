@@ -6,6 +6,7 @@ suspended. First come, first served and the shortest remaining time take no noti
 
 from collections.abc import Iterator
 from statistics import fmean
+from typing import Any
 
 from lab.simulator.compare import Report
 from lab.simulator.model import Scenario
@@ -23,7 +24,8 @@ _LOADS = {"pollux": (), "philly": (0.9,)}
 
 def run_installed(*, seed: int = 1) -> Report:
     """A row for each workload and share, and one for each share over all workloads."""
-    rows = [_row(words, number, seed, bounds) for number, bounds in enumerate(_bounds(seed)) for words in SHARES]
+    bounds = [[row_of(run(jobs, made(name))) for name in ("coscheduling", "srpt")] for _, jobs in _runs(0.0, seed)]
+    rows = [_row(words, number, seed, *both) for number, both in enumerate(bounds) for words in SHARES]
     rows.sort(key=lambda row: list(SHARES).index(str(row["declare"])))
     over = tuple(_over([row for row in rows if row["declare"] == words]) for words in SHARES)
     return Report("installed", seed, ABOUT, tuple(rows), {"over_all_workloads": over})
@@ -37,15 +39,10 @@ def _runs(share: float, seed: int) -> Iterator[tuple[str, Scenario]]:
             yield str(labels["workload"]), scenario
 
 
-def _bounds(seed: int) -> Iterator[tuple[Row, Row]]:
-    for _, scenario in _runs(0.0, seed):
-        yield row_of(run(scenario, made("coscheduling"))), row_of(run(scenario, made("srpt")))
-
-
-def _row(words: str, number: int, seed: int, bounds: tuple[Row, Row]) -> Row:
-    (share, draws), (fifo, srpt) = SHARES[words], bounds
+def _row(words: str, number: int, seed: int, fifo: Any, srpt: Any) -> Row:
+    share, draws = SHARES[words]
     drawn = [list(_runs(share, seed + draw))[number] for draw in range(draws)]
-    ours = [row_of(run(scenario, made(NETGANG))) for _, scenario in drawn]
+    ours: list[Any] = [row_of(run(scenario, made(NETGANG))) for _, scenario in drawn]
     means, p99s = ([float(row[column]) for row in ours] for column in ("jct_mean_s", "jct_p99_s"))
     return {
         "declare": words,
@@ -61,7 +58,7 @@ def _row(words: str, number: int, seed: int, bounds: tuple[Row, Row]) -> Row:
     }
 
 
-def _over(rows: list[Row]) -> Row:
+def _over(rows: list[Any]) -> Row:
     """Ratios of the means over all workloads, and means of their ratios."""
     fifo_s, srpt_s, ours_s = (fmean(row[f"{name}_s"] for row in rows) for name in ("fifo", "srpt", "netgang"))
     of = {"of_fifo": ours_s / fifo_s, "of_srpt": ours_s / srpt_s, "srpt_of_fifo": srpt_s / fifo_s}

@@ -10,14 +10,11 @@ from pathlib import Path
 from lab.simulator.compare import Report, compare
 from lab.simulator.elastic import run_elastic
 from lab.simulator.installed import SHARES, run_installed
-from lab.simulator.policies import KOD2
 from lab.simulator.scenarios import load
 from lab.simulator.summary import Row
 
 PAGE = Path(__file__).parents[2] / "docs" / "research" / "simulator.md"
 SEEDS = 20
-VARIED = ("STARVELIMIT=600", "STARVELIMIT=7200", "l=1", "l=0")
-"""What the paper gives no number for"""
 
 
 def tables() -> Iterator[tuple[str, str]]:
@@ -25,9 +22,6 @@ def tables() -> Iterator[tuple[str, str]]:
     kod2 = compare(load("kod2"), seeds=SEEDS)
     yield "kod2", cells(kod2)
     yield "kod2 over all", over_all(kod2.more["over_all_runs"], runs=20)
-    varied = load("kod2", changes={"policies": (KOD2, *(f"{KOD2} {change}" for change in VARIED))})
-    means = [[f"`{row['policy']}`", _number(row, "jct_mean_s")] for row in compare(varied).more["over_all_runs"]]
-    yield "kod2 sweep", _table(["policy", "JCT mean, s"], means)
     yield "pollux", workloads(compare(load("pollux")).more["over_all_runs"])
     yield "installed", installed(run_installed())
     yield "elastic", elastic(run_elastic())

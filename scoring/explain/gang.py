@@ -21,14 +21,13 @@ from scoring.explain.words import counted, gangs_seen_from, shown, some, two_run
 from scoring.explain.zones import GangNetwork, ZoneVerdict, gang_network, verdicts
 from scoring.model import GATE, Gang, HostPort, NodeTable, Pod, Policy, Reason, Snapshot
 from scoring.model.pod import DEVICE_CLAIMS
-from scoring.model.policy import LIKE_VALUE, Preempting, nearest
+from scoring.model.policy import LIKE_VALUE, nearest
 from scoring.model.reasons import CauseReason, WaitingCause
 from scoring.plan import Plan, PlannerCache, Run, Waiting, begin_run, take_commitments
 from scoring.plan.demand import GangDemand
 from scoring.plan.expected_starts import ExpectedStart
 from scoring.plan.result import WANTS_ROOM
 from scoring.queue.statuses import camel_case
-from scoring.queue.weights import is_wide
 from scoring.score.zone_distance import near_problem
 
 _GANGS_NAMED: Final = 2
@@ -267,7 +266,10 @@ def cause_of(
             return WaitingCause(camel_case(reason), f"It may use no zone: {detail}{hint}.", advice)
         case Reason.BEHIND | Reason.NO_ROOM | Reason.SPILL_WAIT | Reason.IMPOSSIBLE | Reason.RESERVED:
             if (cause := node_cause(run, ask, zones, turn, reason)) is not None:
-                return _no_room(run, ask, turn, cause, reason, detail) if cause.reason == CauseReason.NO_ROOM else cause
+                if cause.reason == CauseReason.NO_ROOM and reason is Reason.SPILL_WAIT:
+                    text = f"{cause.message} It waits for room in one zone, and {detail}."
+                    return WaitingCause(camel_case(reason), text)
+                return cause
             if reason is not Reason.RESERVED:
                 return _behind(turn)
         case Reason.SURPLUS if ask.more:
@@ -279,23 +281,6 @@ def cause_of(
     refuses = reason is Reason.BAD_LINKS  # with the other value it starts over the link that its detail names
     advice = "Mend the link, or set annotation netgang.io/bad-links to avoid." if refuses else ""
     return WaitingCause(camel_case(reason), f"{text[0].upper()}{text[1:]}{own}.", advice)
-
-
-def _no_room(
-    run: Run, ask: GangDemand, turn: PlaceInQueue, cause: WaitingCause, reason: Reason, detail: str
-) -> WaitingCause:
-    """Too little room: with how long it waits for one zone, or why no gang leaves for it by its service level."""
-    if reason is Reason.SPILL_WAIT:
-        return WaitingCause(camel_case(reason), f"{cause.message} It waits for room in one zone, and {detail}.")
-    service, waited_s = run.policy.service, turn.waited_s or 0.0
-    short = run.policy.preemption is not Preempting.OFF and waited_s < run.policy.queue.starve_limit_s + service.long_s
-    if not (short and ask.options.suspendable and is_wide(ask.gang, run.table, service)):
-        return cause
-    text = (
-        f"{cause.message} It asks for more than {service.wide_share:.0%} of the cluster: before it has waited for a "
-        "day no gang leaves for it by service level, and it starts with all its members or not at all."
-    )
-    return replace(cause, message=text)
 
 
 def _behind(turn: PlaceInQueue) -> WaitingCause:

@@ -93,7 +93,9 @@ class _Turns:
         self._by_ends: dict[object, tuple[object, NoPlace, NoPlace]] = {}
         # Gangs that are placed in their turn or not at all, and those about which more than room decides
         self._never_late = {*self._before, *run.snapshot.commitments, *run.snapshot.claims}
-        self._never_late.update(d.gang.key for d in demands if d.gang.key in order.aged and self._starts_small(d))
+        # A gang that takes room by its service level takes it for all its members, for longer
+        aged = [demand for demand in demands if demand.gang.key in order.aged]
+        self._never_late.update(d.gang.key for d in aged if not self._by_level(d) or order.waits_long(d))
         self._apart = {*self._never_late, *previous.admitted, *run.snapshot.backing_off_until_s}
         self._moment: object = run.capacity.room.moment  # Of the room, when one of the others was looked at last
         self.admitted: dict[GangKey, Admission] = {}
@@ -134,10 +136,6 @@ class _Turns:
     def _by_level(self, demand: GangDemand) -> bool:
         """Whether the gang takes room by its service level, and gives it back so."""
         return demand.options.suspendable and self._run.policy.preemption is not Preempting.OFF
-
-    def _starts_small(self, demand: GangDemand) -> bool:
-        """Whether a STARVING gang starts with its minimum: room by service level comes for all members of a gang."""
-        return not self._by_level(demand) or self._order.waits_long(demand)
 
     def _refused_at_once(self, demand: GangDemand) -> NoPlace | None:
         """What no room can help: a broken gang, one that is incomplete or backs off."""

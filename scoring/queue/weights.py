@@ -183,11 +183,6 @@ def is_wide(gang: Gang, table: NodeTable, policy: ServicePolicy, *, total: Ints 
 
     A wide gang is at the others' level within minutes, and each then keeps the other from ending: it waits for room as
     in a queue without levels, and starts whole. `total`, cost: as for `hours_of`.
-
-    >>> from tests.builders import gang, node, snapshot
-    >>> cluster = snapshot([node("n1", cpu="8"), node("n2", cpu="8")]).table
-    >>> [is_wide(gang("g", size, cpu="2"), cluster, ServicePolicy()) for size in (1, 2, 3)]
-    [False, False, True]
     """
     asked = np.zeros(len(table.axis), np.int64)
     for member_class, count in Counter([pod.member_class for pod in gang.members if not pod.terminal]).items():

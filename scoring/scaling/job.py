@@ -115,8 +115,6 @@ class Options(msgspec.Struct, frozen=True):
 
     enabled: bool = True
     """Change worker counts of jobs that declare a minimum and a maximum."""
-    dry_run: bool = False
-    """Decide and report, but change nothing."""
     cool_down_s: float = 60.0  # Least time between two changes of one job
     decrement: Annotated[int, msgspec.Meta(ge=1)] | None = None
     """Most workers that one job gives up at once (l_dw); `null`: down to its minimum."""

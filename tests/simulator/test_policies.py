@@ -14,7 +14,7 @@ from lab.simulator.world import run
 from tests.example_counts import FEW
 from tests.simulator.simulated import Watched, assert_accounts_agree, job, scenario
 
-VARIED = ("queue.order=fifo", "preemption=levels", "elastic.condition=levels", "elastic.condition=lighter")
+VARIED = ("queue.order=fifo", "preemption=off", "elastic.enabled=false", "elastic.condition=lighter")
 EVERY = (*POLICIES, *(f"{NETGANG} {change}" for change in VARIED))
 
 

@@ -28,7 +28,7 @@ BAD = {  # case: (what is replaced, by what, what the error names)
     "unknown policy": ("[coscheduling, netgang]", "[best]", "policy 'best' is not one of default, coscheduling"),
     "unknown model": ("vgg16", "alexnet", "workload.list.jobs.0.work.model: Value error, model 'alexnet' is not one"),
     "workers out of order": ("min_workers: 2", "min_workers: 5", "min_workers <= workers <= max_workers"),
-    "a setting of another policy": ("[coscheduling, netgang]", "[srpt preemption=levels]", "no settings of srpt"),
+    "a setting of another policy": ("[coscheduling, netgang]", "[srpt preemption=off]", "no settings of srpt"),
     "no such setting": ("[coscheduling, netgang]", "[netgang luck=1]", "setting 'luck' is not one of queue.order"),
     "not a mapping": (GOOD, "- 1", "a scenario is a mapping"),
     "same name twice": ("  jobs:\n", f"  jobs:\n    - {{name: a, workers: 1, {LSTM}}}\n", "two jobs are named a"),
@@ -57,7 +57,7 @@ def test_names_and_files(tmp_path: Path) -> None:
     path.write_text(GOOD)
     assert load(str(path), changes={"seed": 7}).seed == 7
     assert builtin_names() == ("kod2", "philly", "pollux")
-    with pytest.raises(ScenarioError, match="elastic, kod2, philly, pollux"):
+    with pytest.raises(ScenarioError, match="elastic, installed, kod2, philly, pollux"):
         load("nothing")
     with pytest.raises(ScenarioError, match="No such file"):
         load("nothing.yaml")

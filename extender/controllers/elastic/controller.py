@@ -56,13 +56,11 @@ _CHANGED = "another client has changed it meanwhile"
 
 
 async def prepare(parts: ElasticParts, changes: Sequence[Change], cause: ResizeCause) -> Sequence[Prepared]:
-    """All changes, ready to be sent, or none if not all of them can be made or a dry run makes none."""
+    """All changes, ready to be sent, or none if not all of them can be made."""
     prepared: list[Prepared] = []
     for change in changes:
         try:
-            if parts.options.dry_run:
-                _would(parts, change, cause)
-            elif (ready := await _prepare(parts, change, cause)) is not None:
+            if (ready := await _prepare(parts, change, cause)) is not None:
                 prepared.append(ready)
         except _NotSentError as error:
             _failed(parts, change, error)
@@ -175,18 +173,6 @@ def _failed(parts: ElasticParts, decided: Change, error: _NotSentError) -> None:
     if error.refused:
         view.failed(now_s=parts.context.clock.monotonic_s(), rng=parts.rng)
         parts.post_job_event(view.seen, Happening.JOB_NOT_RESIZED, f"The change from {note}")
-
-
-def _would(parts: ElasticParts, decided: Change, cause: ResizeCause) -> None:
-    last = next((change.intent for change in reversed(parts.records.changes_of(decided.uid))), None)
-    before, after, at_s = decided.before, decided.after, parts.context.clock.now_s()
-    if last is not None and (last.before, last.after, last.beneficiary) == (before, after, cause.beneficiary):
-        return
-    intent = next_intent(None, cause=cause, before=before, after=after, at_s=at_s)
-    parts.record(Resize(decided.job, decided.uid, intent, Stage.DRY_RUN))
-    if (seen := parts.jobs.get(decided.job)) is not None:
-        note = f"Dry run: from {before} to {after} workers: {cause.why}"
-        parts.post_job_event(seen, Happening.JOB_RESIZED, note)
 
 
 _OTHERS_EVERY_S = 30.0

@@ -113,7 +113,6 @@ def target_from_json(raw: bytes) -> tuple[str, JobKey]:
 class Stage(StrEnum):
     """How far a change has come."""
 
-    DRY_RUN = "dry-run"  # It would have been made
     REMOVING = "removing"  # The job is patched; the removed pods are not all gone
     FREED = "freed"  # They are gone; their room is reserved for the beneficiary
     GROWING = "growing"  # The job is patched; the new workers are not all bound
@@ -198,7 +197,7 @@ class Records:
             elif len(self._changes) >= self._most:
                 self._changes.popitem(last=False)
         self._changes[key] = change
-        ended = change.stage is Stage.DRY_RUN or change.ended_s is not None  # a former process's has no moment
+        ended = change.ended_s is not None  # a former process's has no moment
         if ended and (before is None or before.stage is not change.stage):
             self._telemetry.resized(change.job.kind, "in" if change.shrinks else "out", change.stage.value)
 

@@ -36,22 +36,12 @@ class NodeGroup(Part):
         return [f"{self.prefix}-{number:0{digits}}" for number in range(self.count)]
 
 
-class Impaired(Part):
-    """A node all of whose links differ."""
-
-    node: str
-    loss_ratio: Share | None = None
-    delay_ms: NotNegative | None = None
-    throughput_bps: Positive | None = None
-
-
 class Mesh(Part):
     """Equal links between all nodes of a zone, measured as netgang would see them; links between zones are unknown."""
 
     throughput_bps: Positive = 1e9
     delay_ms: NotNegative = 0.1
     loss_ratio: Share = 0.0
-    impaired: tuple[Impaired, ...] = ()
 
 
 class ScenarioFile(Part):
@@ -71,13 +61,8 @@ class ScenarioFile(Part):
         prefixes = [group.prefix for group in self.nodes]
         if len(set(prefixes)) < len(prefixes):
             raise ValueError("groups of nodes need different prefixes")
-        if self.network is not None:
-            if any(group.count > _MOST_MEASURED * group.zones for group in self.nodes):
-                raise ValueError(f"with a network at most {_MOST_MEASURED} nodes a zone: every pair is measured")
-            names = {name for group in self.nodes for name in group.names()}
-            unknown = sorted({one.node for one in self.network.impaired} - names)
-            if unknown:
-                raise ValueError(f"network.impaired: no node is named {', '.join(unknown)}")
+        if self.network is not None and any(group.count > _MOST_MEASURED * group.zones for group in self.nodes):
+            raise ValueError(f"with a network at most {_MOST_MEASURED} nodes a zone: every pair is measured")
         return self
 
     @field_validator("policies")

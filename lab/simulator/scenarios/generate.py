@@ -71,15 +71,11 @@ def nodes_of(group: NodeGroup) -> Iterator[Node]:
 def mesh(nodes: tuple[Node, ...], network: Mesh) -> NetworkMatrix:
     """Measurements of all links inside each zone. Cost: O(nodes of a zone²) for each."""
     fields = {Metric.LOSS: "loss_ratio", Metric.DELAY: "delay_ms", Metric.THROUGHPUT: "throughput_bps"}
-    worse = {one.node: one for one in network.impaired}
     found: list[Measurement] = []
     for metric, field in fields.items():
-        usual, worst = getattr(network, field), min if metric is Metric.THROUGHPUT else max
-        given = {node.name: getattr(worse.get(node.name), field, None) for node in nodes}
-        at = {name: usual if value is None else value for name, value in given.items()}
         for a, b in permutations(nodes, 2):
             if a.zone == b.zone:
-                value = worst(at[a.name], at[b.name])
+                value = getattr(network, field)
                 found.append(Measurement(EndpointId(a.name), EndpointId(b.name), metric, value, 0.0))
     ends = {node.name: EndpointId(node.name) for node in nodes}
     return NetworkMatrix.from_measurements(found, endpoint_of=dict.fromkeys(fields, ends), now_s=0.0)

@@ -128,9 +128,9 @@ WRONG: dict[str, tuple[Make, tuple[str, ...]]] = {  # job or pod → words of th
         batch(pod={"labels": labels(4), "annotations": {"netgang.io/zonez": "D"}}), ("netgang.io/zonez",)),
     "a scheduler that is not ours": (batch(scheduler="net-gang"), ("schedulerName net-gang",)),
     "more workers at least than at most": (
-        batch(metadata={"annotations": {**WORKERS, "netgang.io/max-workers": "1"}}), ("max-workers is 1", "is 2")),
+        batch(metadata={"annotations": {**WORKERS, "netgang.io/max-workers": "1"}}), ("is below min-workers",)),
     "a pod that may be suspended": (
-        plain(scheduler="netgang", annotations={"netgang.io/suspendable": "true"}), ("pods cannot be suspended",)),
+        plain(scheduler="netgang", annotations={"netgang.io/suspendable": "true"}), ("suspendable has no effect",)),
     "no scheduler": (plain(labels=labels(1, "g")), ("default-scheduler",)),
     "a PyTorchJob of less than its minimum": (
         training(policy={"minAvailable": 9}), (MINIMUM, "replicas of all roles are 4 together", "never start")),
@@ -152,8 +152,6 @@ WRONG: dict[str, tuple[Make, tuple[str, ...]]] = {  # job or pod → words of th
         training(policy=LEAST, metadata={"annotations": ZONES}), ("annotation netgang.io/zones", "of pods")),
     "a JobSet of which one role names netgang": (
         job_set(part("driver"), part("node", 2, scheduler="")), ("Role node has no schedulerName netgang",)),
-    "a priority class of the policy": (
-        training(policy={**LEAST, "priorityClass": "high"}), ("schedulingPolicy.priorityClass", "priorityClassName")),
     "a time limit": (
         training(policy={**LEAST, "scheduleTimeoutSeconds": 60}), ("schedulingPolicy.scheduleTimeoutSeconds",)),
     "a JobSet in order": (
@@ -173,7 +171,6 @@ WRONG: dict[str, tuple[Make, tuple[str, ...]]] = {  # job or pod → words of th
     "min-workers on a TrainJob": (
         train_job(metadata={"annotations": WORKERS}), ("a job of this kind keeps its size",)),
     "a Job that stays suspended": (batch(suspend=True), ("suspend: true",)),
-    "a Job without replicas": (batch(parallelism=0), ("makes no pods",)),
     "requests of one role": (
         training(policy=LEAST, Master=role(cpu=""), Worker=role(3)), ("Role Master requests no resources", "Worker")),
 }  # fmt: skip

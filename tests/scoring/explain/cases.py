@@ -174,9 +174,6 @@ CASES: dict[str, Case] = {
     "running pods take the room, and one node is cordoned besides": Case(
         CauseReason.NO_ROOM, ("3 more cpu would do; 1 of 2 nodes of zone a is cordoned",),
         gang("g", 4), [*row(1), node("a1", cpu="1", unschedulable=True)], pods=BUSY),
-    "no gang leaves for one so wide": Case(
-        CauseReason.NO_ROOM, ("Too little room is free", "no gang leaves for it by service level"),
-        gang("g", 8, options={"suspendable": "true"}), row(1), pods=BUSY, policy=Policy()),
     "gangs ahead were given the room": Case(CauseReason.AHEAD, ("1 gang ahead of it in the queue was given that room",),
         gang("g", 1, cpu="8", created_s=9.0), row(1), [gang("f", 1, cpu="8", priority=1)]),
     "the room is committed to a gang that starts": Case(CauseReason.AHEAD, ("committed to 1 gang that is starting",),

@@ -16,7 +16,7 @@ from scoring.explain.queue_report import KeptForGang, report
 from scoring.explain.zones import GangNetwork, WorstLink, ZoneVerdict, gang_network
 from scoring.model import Gang, HostPort, Node, Phase, Pod, Resources, Role
 from scoring.model.policy import Policy, ScorePolicy, Ttl
-from scoring.model.reasons import CauseReason, Reason
+from scoring.model.reasons import Reason
 from scoring.model.snapshot import Reservation, Snapshot
 from scoring.network.matrix import METRICS, Measurement, MeasurementTable, Metric, NetworkMatrix
 from scoring.plan import Plan, PlannerCache, begin_run, plan
@@ -127,20 +127,6 @@ def test_notes() -> None:
     assert unseen.startswith("a cluster autoscaler adds no nodes for it: its pods wait at a scheduling gate")
     assert (words, soon) == ("kube-scheduler, of 2 pods: no", "soon")
     assert explained(gang("g", 1, min_member=2)).notes == ()
-
-
-def test_a_wide_gang_takes_no_room_by_its_level() -> None:
-    """Of eight CPUs two are a quarter; a day after it is STARVING it may."""
-    nodes = [node("a0", zone="a", cpu="4"), node("a1", zone="a", cpu="4")]
-    running = gang("runs", members=[bound(pod(f"r{i}", gang="runs", cpu="4"), f"a{i}") for i in range(2)])
-    policy = Policy()
-    for size, now_s, said in ((3, 1.0, True), (3, 87_001.0, False), (2, 1.0, False)):
-        found = explained(
-            gang("g", size, cpu="1", options={"suspendable": "true"}), running, nodes=nodes, policy=policy, now_s=now_s
-        )
-        assert found.cause is not None
-        assert found.cause.reason == CauseReason.NO_ROOM
-        assert ("by service level" in found.cause.message) is said
 
 
 NEAR = {  # case: (problems, near, configured distances)

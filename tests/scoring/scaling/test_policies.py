@@ -241,7 +241,7 @@ def test_looks(
 def test_every_setting_reaches_its_option() -> None:
     """Nested names, null for no limit, and `off` as YAML reads it; jobs that declare so are resized by default."""
     assert Settings().elastic == Options()
-    chosen = {"enabled": True, "dry_run": True, "decrement": None, "increment": 5}
+    chosen = {"enabled": False, "decrement": None, "increment": 5}
     nested = {"elastic.metrics.default": False, "elastic.condition": "levels"}
     found = Settings.load(overrides={"elastic": chosen, **nested}).elastic
     assert {name: getattr(found, name) for name in chosen} == chosen

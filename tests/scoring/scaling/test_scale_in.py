@@ -20,7 +20,7 @@ from scoring.scaling.shrink import MOST_KINDS, scale_in
 from tests.builders import bound, gang, mesh, node, pod, snapshot
 from tests.scoring.scaling.cases import TRUSTING, elastic, machines, waiting, workers
 
-GENEROUS = Options(decrement=None, cool_down_s=0.0, changes_per_hour=None, condition=ElasticCondition.LIGHTER)
+GENEROUS = Options(increment=2, cool_down_s=0.0, changes_per_hour=None, condition=ElasticCondition.LIGHTER)
 
 
 def decide(

@@ -97,14 +97,6 @@ async def test_nothing_is_patched_and_the_reason_is_visible() -> None:
         assert f"1 job: {No.NOT_LIGHTER}" in note
 
 
-async def test_a_dry_run_changes_nothing() -> None:
-    async with full(elastic={"dry_run": True}) as here:
-        here.create("heavy", 5, least=5)
-        await here.world.settle(20.0)
-        assert (here.workers("low"), here.claims, here.api.calls["patch_object"]) == (6, {}, 0)
-        assert here.world.told("JobResized") == ["Dry run: from 6 to 3 workers: room for default/heavy"]
-
-
 async def two_lows(here: Site) -> None:
     """Two jobs of three workers, one of which suffices each: both must give all for heavy, a gang of six."""
     for name in ("low-a", "low-b"):

@@ -201,5 +201,3 @@ def test_the_end_of_a_change_is_counted_once(stage: Stage) -> None:
     for _ in range(3):
         records.put(replace(SHRINK, stage=stage, ended_s=104.0))
         assert count("in", stage) == 1.0
-    records.put(replace(GROW, stage=Stage.DRY_RUN))
-    assert count("out", Stage.DRY_RUN) == 1.0

@@ -162,7 +162,6 @@ def test_no_jobs_are_no_table() -> None:
 
 
 DOORS: dict[str, tuple[dict[str, Any], str]] = {
-    "without elastic jobs": ({"reports": {"port": 1}}, "reports.port needs elastic.enabled"),
     "a probe without its port": ({"probe": {"enabled": True}}, "probe.enabled needs reports.port"),
     "a port that is taken": ({"reports": {"port": 8888}}, "must differ from port"),
     "a saved cluster": ({"reports": {"port": 1}, "snapshot": "c.json"}, "reports.port needs a live cluster"),

@@ -95,7 +95,7 @@ NOTED = {  # case: (the claims that are made, what is different from a note that
     "it is too old": ({}, {"at_s": WALL_S - 700.0}),
     "it is of the future": ({}, {"at_s": WALL_S + 700.0}),
     "the gang has its nodes": ({}, {"node": "n3"}),
-    "not switched on": ({}, {"settings": {}}),
+    "switched off": ({}, {"settings": {"preemption": "off"}}),
 }
 
 

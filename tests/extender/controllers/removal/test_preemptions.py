@@ -120,7 +120,7 @@ async def test_nothing_happens(runs: dict[str, Any], settings: dict[str, Any]) -
 
 
 async def test_the_same_plan_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is looked at each second: the answer to the same question about the same plan is remembered."""
+    """Whatever is looked at each second: an answer about the same plan is good for five."""
     plans: list[object] = []
 
     def counted(*asked: Any, **more: Any) -> Any:
@@ -130,7 +130,7 @@ async def test_the_same_plan_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(preemptions, "preemption", counted)
     async with full(("a", 2), annotations={"netgang.io/preemptible": "false"}) as (world, stack, _):
         await arrives(world, stack, 2, for_s=30.0)
-        assert len(plans) == len({id(one) for one in plans}) < 15
+        assert len(plans) < 15
 
 
 async def test_nobody_leaves_in_the_quiet_time() -> None:
