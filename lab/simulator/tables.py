@@ -10,26 +10,13 @@ from lab.simulator.compare import Report
 from lab.simulator.summary import Row
 
 _LEFT_OUT = ("jobs", "stalled_s", "seeds")
-"""Columns that only JSON has."""
 _SHORT = {
     # column → what its head says
-    "completed": "done",
-    "deadlocks": "deadl.",
     "jct_mean_s": "JCT mean",
     "jct_p50_s": "p50",
     "jct_p99_s": "p99",
-    "makespan_s": "makespan",
     "cpu_utilisation_ratio": "CPU",
-    "cpu_median_ratio": "CPU",
     "wait_p99_largest_tenth_s": "wait p99, largest",
-    "run_time_s": "run time",
-    "worker_hours": "worker h",
-    "every_steps": "k",
-    "jct_median_s": "JCT median",
-    "jct_least_s": "least",
-    "jct_most_s": "most",
-    "beside_gangs_ratio": "of gangs",
-    "beside_kod2_ratio": "of KOD2",
 }
 
 

@@ -20,8 +20,8 @@ def scenario(tmp_path: Path, *lines: str, nodes: int = 2, gpus: int = 4) -> Scen
 
 
 def read(file: Path, *, nodes: int = 1, gpus: int = 1) -> Scenario:
-    """Jobs that may have from half to twice what they ask for, half of them suspendable."""
-    ratios = "min_ratio: 0.5, max_ratio: 2, suspendable: 0.5"
+    """Jobs that may have from half to twice what they ask for, and half of them may be suspended."""
+    ratios = "min_ratio: 0.5, max_ratio: 2, declaring: 0.5"
     text = f"""name: recorded
 nodes: [{{count: {nodes}, cpu: {12 * gpus}, memory: {48 * gpus}Gi, gpu: {gpus}}}]
 workload: {{kind: recorded, files: ["{file}"], {ratios}}}
