@@ -30,7 +30,7 @@ QUEUE = "kueue.x-k8s.io/queue-name"
 KUEUES = "kueue.x-k8s.io/admission"
 SIZE = 4  # pods of a job, as the page shows it, and nodes of a zone
 EVERYTHING_ON = {
-    "preemption": "levels",
+    "preemption": "gangs",
     "wide_share": 1,
     "elastic": {"enabled": True, "cool_down_s": 2, "decrement": None, "increment": None},
     "writes_per_s": 4.0,  # so that something can happen between two patches
