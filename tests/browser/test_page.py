@@ -116,7 +116,7 @@ AGENTS = """async () => {
 
 def test_silent_agents_are_shown_with_time_and_zone(shown: Page) -> None:
     """The demonstration has no agents: their lines are drawn from a section as the service sends it."""
-    expect(shown.locator("#degraded-list")).to_contain_text("node35")
+    expect(shown.locator("#degraded-list")).to_contain_text("node35", timeout=20_000)  # looked at each 5 s
     shown.evaluate(AGENTS)
     expect(shown.locator("#degraded-of")).to_have_text("17 agents silent or blocked")
     expect(shown.locator("#agents li").first).to_have_text("probe: 19 of 36 agents report and get answers")

@@ -83,7 +83,9 @@ async def test_a_rollout_and_a_drain_of_the_leader_s_node_finish(site: Site) -> 
     first = await site.leader()
     pod = await site.api.get("Pod", first, namespace=INSTALLED_IN)
     began_s = monotonic()
-    await site.cluster.kubectl("drain", pod["spec"]["nodeName"], "--delete-emptydir-data", "--force", "--timeout=120s")
+    await site.cluster.kubectl(
+        "drain", pod["spec"]["nodeName"], "--delete-emptydir-data", "--force", "--timeout=120s", "--ignore-daemonsets"
+    )
     say(f"drain of the leader's node: {monotonic() - began_s:.1f} s")
     assert await site.leader() != first
     took_s.append(await site.a_gang_starts("between"))

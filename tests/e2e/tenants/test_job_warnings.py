@@ -152,8 +152,6 @@ WRONG: dict[str, tuple[Make, tuple[str, ...]]] = {  # job or pod → words of th
         training(policy=LEAST, metadata={"annotations": ZONES}), ("annotation netgang.io/zones", "of pods")),
     "a JobSet of which one role names netgang": (
         job_set(part("driver"), part("node", 2, scheduler="")), ("Role node has no schedulerName netgang",)),
-    "a time limit": (
-        training(policy={**LEAST, "scheduleTimeoutSeconds": 60}), ("schedulingPolicy.scheduleTimeoutSeconds",)),
     "a JobSet in order": (
         job_set(part("driver", labels=labels(3)), part("node", 2, labels=labels(3)),
             startupPolicy={"startupPolicyOrder": "InOrder"}),
