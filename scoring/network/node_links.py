@@ -6,12 +6,14 @@ An endpoint that several nodes share (one host for a site) stands for the first 
 - A zone is meant where three quarters of its inner links are bad (that is half of its nodes); else the nodes that
   explain the bad links (a greedy vertex cover): one after the other, each time the one with most bad links that are
   left, if these are half of its links, and at least three.
-- What is worse than half of that is *uncertain*: like what is not measured, it changes nothing.
+- What is worse than half of that is *uncertain*, and so is a node in a bad zone: it changes nothing.
 - Announced is what was bad for `BAD_S`, or good for `GOOD_S`, at all looks that could decide; two announcements of one
   subject are at least `QUIET_S` apart, and only what is still so is announced then. At most `MOST` at one look.
-- What is not measured for `QUIET_S` is bad no more: a mark needs evidence, and what keeps pods away must end.
+- Good is only what is measured by the metrics that were bad. What is not for `QUIET_S` is bad no more: a mark needs
+  evidence, and what keeps pods away must end.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -145,10 +147,10 @@ class DegradedLinks(msgspec.Struct, frozen=True):
 
 
 class LinksLook(msgspec.Struct, frozen=True):
-    """What is bad, and of what anything is known."""
+    """What is bad, and by which metrics anything is known of whom."""
 
     degraded: tuple[DegradedLinks, ...] = ()  # Without doubt
-    known: frozenset[Subject] = frozenset()
+    known: Mapping[Subject, frozenset[str]] = {}
     there: frozenset[str] = frozenset()  # Nodes and zones of the cluster
     uncertain: frozenset[Subject] = frozenset()
 
@@ -164,24 +166,32 @@ def degraded(
     index, number = {name: i for i, name in enumerate(names)}, {zone: i for i, zone in enumerate(zones)}
     zone_of_row = np.array([number[zone_of[name]] for name in names], np.int64)
     findings: list[tuple[DegradedLinks, bool]] = []  # And whether it is certain
-    subjects: set[Subject] = set()
+    known: defaultdict[Subject, set[str]] = defaultdict(set)
+    unclear: set[Subject] = set()  # Nodes in bad zones: whose fault their links are nobody can tell
     for metric in METRICS:
         inner = _inner(matrix, rows_of_ends(matrix, index, metric), zone_of_row, metric, ages_s[metric])
         zone = zone_of_row[inner.source]
         bad = _bad(inner.value, zone, metric)
         of, count = (np.bincount(some, minlength=len(zones)) for some in (zone, zone[bad]))
-        subjects.update(Subject(SubjectKind.ZONE, zones[at]) for at in np.flatnonzero(of).tolist())
+        for at in np.flatnonzero(of).tolist():
+            known[Subject(SubjectKind.ZONE, zones[at])].add(metric)
         for at in np.flatnonzero((count >= _SOME * _ZONE_SHARE * of) & (count > 0)).tolist():
             about = Subject(SubjectKind.ZONE, zones[at])
             described = _described(names, metric, about, inner.where(bad & (zone == at)), of[at])
             findings.append((described, bool(count[at] >= _ZONE_SHARE * of[at])))
         others = (count < _ZONE_SHARE * of)[zone]
+        for row in np.union1d(inner.source, inner.target).tolist():
+            known[about := Subject(SubjectKind.NODE, names[row])].add(metric)
+            if count[zone_of_row[row]] >= _ZONE_SHARE * of[zone_of_row[row]]:
+                unclear.add(about)
         inner, bad = inner.where(others), bad[others]
-        ends = np.union1d(inner.source, inner.target)
-        subjects.update(Subject(SubjectKind.NODE, names[row]) for row in ends.tolist())
         findings += _nodes(names, metric, inner, inner.where(bad))
-    there, doubted = frozenset({*names, *zones}), frozenset(links.about for links, certain in findings if not certain)
-    return LinksLook(tuple(links for links, certain in findings if certain), frozenset(subjects), there, doubted)
+    there, doubted = (
+        frozenset({*names, *zones}),
+        unclear.union(links.about for links, certain in findings if not certain),
+    )
+    certain = tuple(links for links, certain in findings if certain)
+    return LinksLook(certain, {about: frozenset(of) for about, of in known.items()}, there, frozenset(doubted))
 
 
 def _inner(matrix: NetworkMatrix, row_of: Ints, zone_of_row: Ints, metric: Metric, age_s: float | None) -> Rows:
@@ -243,9 +253,10 @@ class AlarmState(msgspec.Struct, frozen=True):
 
     bad: bool
     since_s: float
-    known_s: float  # When a look last had links of it
+    known_s: float  # When a look last had links of it, by each of the metrics
     announced_bad: bool = False
     announced_s: float | None = None
+    metrics: frozenset[str] = frozenset()  # Which were bad; empty: a former leader knew
 
 
 def mark_words(about: Subject, state: AlarmState, look: LinksLook) -> tuple[str, str] | None:
@@ -255,12 +266,14 @@ def mark_words(about: Subject, state: AlarmState, look: LinksLook) -> tuple[str,
     >>> mark_words(node, AlarmState(True, 43440.0, 43500.0, True, 43500.0), LinksLook((loss,)))
     ('BadLinks', 'loss up to 1.2 % (n1 → n2) on 14 of 16 links since 1970-01-01 12:04 UTC')
     """
-    since = f"since {datetime.fromtimestamp(state.since_s, UTC):%Y-%m-%d %H:%M UTC}"
+    since = f" since {datetime.fromtimestamp(state.since_s, UTC):%Y-%m-%d %H:%M UTC}"
     if not state.announced_bad:
-        good = about in look.known
-        return ("GoodLinks", f"links are good {since}") if good else ("NotMeasured", "links are not measured any more")
+        known = look.known.get(about, frozenset())
+        if not known or not state.metrics <= known:
+            return "NotMeasured", "links are not measured any more"
+        return "GoodLinks", f"links are good{'' if state.bad else since}"
     bad = [links for links in look.degraded if links.about == about]
-    return ("BadLinks", f"{'; '.join(links.words for links in bad)} {since}") if bad else None
+    return ("BadLinks", f"{'; '.join(links.words for links in bad)}{since}") if bad else None
 
 
 def recalled(mark: NodeMark, *, now_s: float) -> AlarmState:
@@ -273,19 +286,22 @@ def step(
     states: Mapping[Subject, AlarmState], look: LinksLook, *, now_s: float
 ) -> tuple[dict[Subject, AlarmState], list[Subject]]:
     """The states after a look, and what to announce. Cost: O(states + degraded)."""
-    bad = {links.about for links in look.degraded}
+    bad: defaultdict[Subject, set[str]] = defaultdict(set)
+    for links in look.degraded:
+        bad[links.about].add(links.metric)
     after: dict[Subject, AlarmState] = {}
     alarms: list[Subject] = []
     for about in sorted({*states, *bad}):
         if about.name not in look.there:
             continue
-        measured = about in bad or about in look.known
+        state, known = states.get(about), look.known.get(about, frozenset())
+        if state is None and about not in bad:
+            continue
+        state = state or AlarmState(bad=True, since_s=now_s, known_s=now_s)
+        measured = about in bad or (bool(known) and state.metrics <= known)
         verdict = True if about in bad else False if measured and about not in look.uncertain else None
-        state = states.get(about)
-        if state is None:
-            if not verdict:
-                continue
-            state = AlarmState(bad=True, since_s=now_s, known_s=now_s)
+        if verdict:
+            state = replace(state, metrics=frozenset(bad[about]))
         if measured:
             state = replace(state, known_s=now_s)
         elif now_s - state.known_s >= QUIET_S:

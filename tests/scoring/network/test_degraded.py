@@ -88,10 +88,11 @@ NODE = Subject(SubjectKind.NODE, "n1")
 
 
 def seen(state: str) -> LinksLook:
-    """What a look says of n1: bad, some (uncertain), good, or nothing."""
+    """What a look says of n1: bad, some (uncertain), good, delay (good, and loss is not measured), or nothing."""
     found = (DegradedLinks(*NODE, "loss", 4, 4, 0.1, "n1", "n2"),) if state == "bad" else ()
-    known = frozenset({NODE}) if state != "nothing" else frozenset()
-    return LinksLook(found, known, frozenset({"n1"}), known if state == "some" else frozenset())
+    metrics = {"nothing": set[str](), "delay": {"delay"}}.get(state, {"loss", "delay"})
+    doubted = frozenset({NODE} if state == "some" else ())
+    return LinksLook(found, {NODE: frozenset(metrics)}, frozenset({"n1"}), doubted)
 
 
 def announced(looks: Iterable[tuple[float, str]], *, every_s: float = 5.0) -> list[tuple[float, bool]]:
@@ -125,6 +126,7 @@ CASES: dict[str, tuple[list[tuple[float, str]], list[tuple[float, bool]]]] = {
         [(rules.BAD_S, True), (5000.0 + rules.GOOD_S, False)],
     ),
     "uncertain from the start": ([(0.0, "some")], []),
+    "only what was not bad is measured for an hour": ([(0.0, "bad"), (100.0, "delay")], [(60.0, True)]),
     "an hour without values": ([(0.0, "bad"), (100.0, "nothing"), (900.0, "nothing")], [(60.0, True), (3815.0, False)]),
 }
 
@@ -132,6 +134,17 @@ CASES: dict[str, tuple[list[tuple[float, str]], list[tuple[float, bool]]]] = {
 def test_what_is_not_measured_says_so() -> None:
     _, words = rules.mark_words(NODE, AlarmState(False, 0.0, 0.0), seen("nothing")) or ("", "")
     assert words == "links are not measured any more"
+    lossy = AlarmState(False, 0.0, 0.0, metrics=frozenset({"loss"}))
+    assert [(rules.mark_words(NODE, lossy, seen(state)) or ("",))[0] for state in ("delay", "good")] == [
+        "NotMeasured",
+        "GoodLinks",
+    ]
+
+
+def test_a_bad_zone_hides_its_nodes() -> None:
+    """Then nobody can tell whether a node that was bad by itself is so still."""
+    found = look(zones(2, 6), {"a": (Metric.LOSS, 0.01)})
+    assert {about.name for about in found.uncertain} == {f"a{i}" for i in range(6)}
 
 
 @pytest.mark.parametrize(("looks", "expected"), CASES.values(), ids=CASES)
@@ -143,7 +156,8 @@ def test_many_at_once_are_announced_one_after_the_other_and_all_are_forgotten() 
     many = [Subject(SubjectKind.NODE, f"n{i:03}") for i in range(3 * rules.MOST)]
     there = frozenset(one.name for one in many)
     found = tuple(DegradedLinks(*one, "loss", 4, 4, 0.1, "x", "y") for one in many)
-    bad, good = LinksLook(found, frozenset(many), there), LinksLook((), frozenset(many), there)
+    known = dict.fromkeys(many, frozenset({"loss"}))
+    bad, good = LinksLook(found, known, there), LinksLook((), known, there)
     states: dict[Subject, Any] = {}
     alarms: list[Subject] = []
     for now_s, count in ((0.0, 0), (60.0, rules.MOST), (65.0, rules.MOST), (70.0, rules.MOST), (75.0, 0)):
