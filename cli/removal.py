@@ -29,7 +29,8 @@ VERSIONS: Final = ("v1", "v1beta1")
 PLURALS: Final = ("mutatingadmissionpolicybindings", "mutatingadmissionpolicies")
 CALLS: Final = frozenset(  # (verb, API group, resource): the rights that all of this needs, in the chart
     {
-        *((verb, "", what) for what in ("pods", "nodes", "nodes/status") for verb in ("list", "get", "patch")),
+        *((verb, "", "pods") for verb in ("list", "get", "patch")),
+        *(("list", "", "nodes"), ("patch", "", "nodes"), ("patch", "", "nodes/status")),
         *((verb, GROUP, plural) for plural in PLURALS for verb in ("get", "delete")),
         *((verb, "coordination.k8s.io", "leases") for verb in ("get", "delete")),
     }

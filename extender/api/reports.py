@@ -29,7 +29,8 @@ from extender.ports import Clock, Identity
 from extender.runtime.telemetry import Telemetry
 from extender.schemas import Accepted, ProbeOrders, ProbeReport
 
-MAX_BODY_BYTES: Final = 64 * 2**10  # Several times the 256 points of a report, twice the most links of an agent's
+MAX_BODY_BYTES: Final = 64 * 2**10  # Several times the 256 points of a job's report
+MAX_PROBE_BYTES: Final = 128 * 2**10  # Twice the most links of an agent's report, and the most memory
 _REFUSALS: Final[Mapping[int, str]] = {  # status → what is counted
     400: "bad report", 401: "no token", 403: "other namespace", 404: "unknown job", 405: "bad report", 408: "too slow",
     409: "step goes back", 413: "too large", 429: "too many", 503: "unavailable",
@@ -126,8 +127,8 @@ def create_reports_app(
     app = with_schemas(FastAPI(title="netgang reports", openapi_url=None))
     answer_with_problems(app)
 
-    async def body_of(request: Request, advice: str = "") -> bytes | Response:
-        body = await read_body(request, MAX_BODY_BYTES, body_timeout_s, advice=advice)
+    async def body_of(request: Request, most_bytes: int, advice: str = "") -> bytes | Response:
+        body = await read_body(request, most_bytes, body_timeout_s, advice=advice)
         if isinstance(body, bytes) and not acting():
             why = "this replica does not lead; the Service netgang leads to the one that does"
             return problem_response(HTTPStatus.SERVICE_UNAVAILABLE, why, retry_after_s=1.0, headers=LAST)
@@ -144,7 +145,7 @@ def create_reports_app(
         responses=answers(Accepted, _REFUSALS),
     )
     async def report(request: Request, namespace: Name, name: Name, kind: Kind = None) -> Response:
-        body = await body_of(request, "; report more often, with fewer points each")
+        body = await body_of(request, MAX_BODY_BYTES, "; report more often, with fewer points each")
         if isinstance(body, Response):
             return body
         answer = reports.take(namespace, name, body, kind=kind)
@@ -155,7 +156,7 @@ def create_reports_app(
     return app
 
 
-def _add_probe(app: FastAPI, port: ProbePort, body_of: Callable[[Request], Awaitable[bytes | Response]]) -> None:
+def _add_probe(app: FastAPI, port: ProbePort, body_of: Callable[[Request, int], Awaitable[bytes | Response]]) -> None:
     decoder = msgspec.json.Decoder(ProbeReport)
 
     @app.post(
@@ -165,7 +166,7 @@ def _add_probe(app: FastAPI, port: ProbePort, body_of: Callable[[Request], Await
         openapi_extra=takes(ProbeReport),
     )
     async def probe(request: Request) -> Response:
-        body = await body_of(request)
+        body = await body_of(request, MAX_PROBE_BYTES)
         if isinstance(body, Response):
             return body
         try:

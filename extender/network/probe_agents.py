@@ -18,6 +18,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Final
 
@@ -273,7 +274,10 @@ class Agents:
         """Take what the last leader knew, once; when what the agent reports with it began, in Unix seconds."""
         agent.resumed = True
         content = self._notes.unseal(agent.pod.node, text)
-        memory = msgspec.json.decode(content, type=AgentMemory) if content is not None else AgentMemory()
+        memory = AgentMemory()
+        if content is not None:
+            with suppress(msgspec.ValidationError):  # of another version of netgang
+                memory = msgspec.json.decode(content, type=AgentMemory)
         for peer, state in memory.links.items():
             if now_s - state.at_s <= _KNOWN_S:
                 state = state._replace(at_s=min(state.at_s, now_s))  # The last leader's clock may be ahead

@@ -108,6 +108,7 @@ class Bursts:
             ends: value for ends, value in self._values.items() if value[1] > since_s and zone_of.keys() >= {*ends}
         }
         self._free = {node: at_s for node, at_s in self._free.items() if at_s >= now_s}
+        self._awake = {node: at_s for node, at_s in self._awake.items() if at_s > now_s - _AWAKE_S}
         view = BurstView({node: zone_of[node] for node in able if node in zone_of}, self.with_gangs())
         idle, late_s = view.zone_of.keys() - view.with_gangs, now_s - _LATE_INTERVALS * interval_s
         self._coming = [turn for turn in self._coming if turn.since_s > late_s and idle >= {*turn.pair}]

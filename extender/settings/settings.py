@@ -261,6 +261,11 @@ class Settings(Policy, frozen=True, kw_only=True):
             return
         if reports.port and reports.port in (self.port, self.debug_port, self.health_port):
             yield "reports.port must differ from port, debug_port and health_port, or be 0 or null"
+        if not self.elastic.enabled and not self.probe.enabled:
+            yield (
+                "reports.port needs elastic.enabled: true or probe.enabled: true: without them neither a job nor an "
+                "agent is known that could report"
+            )
         if self.snapshot is not None:
             yield "reports.port needs a live cluster: in a saved one (snapshot) no job runs that could report"
         if self.tls.cert_file is None and not is_loopback(self.host):

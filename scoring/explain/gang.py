@@ -21,13 +21,14 @@ from scoring.explain.words import counted, gangs_seen_from, shown, some, two_run
 from scoring.explain.zones import GangNetwork, ZoneVerdict, gang_network, verdicts
 from scoring.model import GATE, Gang, HostPort, NodeTable, Pod, Policy, Reason, Snapshot
 from scoring.model.pod import DEVICE_CLAIMS
-from scoring.model.policy import LIKE_VALUE, nearest
+from scoring.model.policy import LIKE_VALUE, Preempting, nearest
 from scoring.model.reasons import CauseReason, WaitingCause
 from scoring.plan import Plan, PlannerCache, Run, Waiting, begin_run, take_commitments
 from scoring.plan.demand import GangDemand
 from scoring.plan.expected_starts import ExpectedStart
 from scoring.plan.result import WANTS_ROOM
 from scoring.queue.statuses import camel_case
+from scoring.queue.weights import is_wide
 from scoring.score.zone_distance import near_problem
 
 _GANGS_NAMED: Final = 2
@@ -242,6 +243,27 @@ def cause_of(
     if (waiting := plan.waiting.get(ask.gang.key)) is None:
         later = ask.gang.later
         return WaitingCause(camel_case(Reason.OTHER_RUN), f"{two_runs(ask.gang)}.") if later else None
+    cause, policy = _cause(run, waiting, ask, zones, turn, refusals, notes), run.policy
+    by_level = ask.options.suspendable and policy.preemption is not Preempting.OFF
+    if waiting.reason not in WANTS_ROOM or not (by_level and ask.need and ask.more):
+        return cause
+    wide = is_wide(ask.gang, run.table, policy.service)
+    less = "not with its minimum" if wide else "with its minimum only in room that no other gang can use"
+    text = (
+        f"{cause.message} It may be suspended: until it has been STARVING for a day it starts with all members, {less}."
+    )
+    return replace(cause, message=text)
+
+
+def _cause(
+    run: Run,
+    waiting: Waiting,
+    ask: GangDemand,
+    zones: Sequence[ZoneVerdict],
+    turn: PlaceInQueue,
+    refusals: Mapping[PodUid, str],
+    notes: Sequence[str],
+) -> WaitingCause:
     reason, detail = waiting.reason, waiting.detail[:_DETAIL_CHARS]
     match reason:
         case Reason.INCOMPLETE:

@@ -166,7 +166,7 @@ def degraded(
     index, number = {name: i for i, name in enumerate(names)}, {zone: i for i, zone in enumerate(zones)}
     zone_of_row = np.array([number[zone_of[name]] for name in names], np.int64)
     findings: list[tuple[DegradedLinks, bool]] = []  # And whether it is certain
-    known: defaultdict[Subject, set[str]] = defaultdict(set)
+    measured: defaultdict[Subject, set[str]] = defaultdict(set)  # By which metrics
     unclear: set[Subject] = set()  # Nodes in bad zones: whose fault their links are nobody can tell
     for metric in METRICS:
         inner = _inner(matrix, rows_of_ends(matrix, index, metric), zone_of_row, metric, ages_s[metric])
@@ -174,14 +174,14 @@ def degraded(
         bad = _bad(inner.value, zone, metric)
         of, count = (np.bincount(some, minlength=len(zones)) for some in (zone, zone[bad]))
         for at in np.flatnonzero(of).tolist():
-            known[Subject(SubjectKind.ZONE, zones[at])].add(metric)
+            measured[Subject(SubjectKind.ZONE, zones[at])].add(metric)
         for at in np.flatnonzero((count >= _SOME * _ZONE_SHARE * of) & (count > 0)).tolist():
             about = Subject(SubjectKind.ZONE, zones[at])
             described = _described(names, metric, about, inner.where(bad & (zone == at)), of[at])
             findings.append((described, bool(count[at] >= _ZONE_SHARE * of[at])))
         others = (count < _ZONE_SHARE * of)[zone]
         for row in np.union1d(inner.source, inner.target).tolist():
-            known[about := Subject(SubjectKind.NODE, names[row])].add(metric)
+            measured[about := Subject(SubjectKind.NODE, names[row])].add(metric)
             if count[zone_of_row[row]] >= _ZONE_SHARE * of[zone_of_row[row]]:
                 unclear.add(about)
         inner, bad = inner.where(others), bad[others]
@@ -191,7 +191,7 @@ def degraded(
         unclear.union(links.about for links, certain in findings if not certain),
     )
     certain = tuple(links for links, certain in findings if certain)
-    return LinksLook(certain, {about: frozenset(of) for about, of in known.items()}, there, frozenset(doubted))
+    return LinksLook(certain, {about: frozenset(of) for about, of in measured.items()}, there, frozenset(doubted))
 
 
 def _inner(matrix: NetworkMatrix, row_of: Ints, zone_of_row: Ints, metric: Metric, age_s: float | None) -> Rows:
@@ -268,8 +268,8 @@ def mark_words(about: Subject, state: AlarmState, look: LinksLook) -> tuple[str,
     """
     since = f" since {datetime.fromtimestamp(state.since_s, UTC):%Y-%m-%d %H:%M UTC}"
     if not state.announced_bad:
-        known = look.known.get(about, frozenset())
-        if not known or not state.metrics <= known:
+        measured = look.known.get(about, frozenset())
+        if not measured or not state.metrics <= measured:
             return "NotMeasured", "links are not measured any more"
         return "GoodLinks", f"links are good{'' if state.bad else since}"
     bad = [links for links in look.degraded if links.about == about]
@@ -294,11 +294,11 @@ def step(
     for about in sorted({*states, *bad}):
         if about.name not in look.there:
             continue
-        state, known = states.get(about), look.known.get(about, frozenset())
+        state, metrics = states.get(about), look.known.get(about, frozenset())
         if state is None and about not in bad:
             continue
         state = state or AlarmState(bad=True, since_s=now_s, known_s=now_s)
-        measured = about in bad or (bool(known) and state.metrics <= known)
+        measured = about in bad or (bool(metrics) and state.metrics <= metrics)
         verdict = True if about in bad else False if measured and about not in look.uncertain else None
         if verdict:
             state = replace(state, metrics=frozenset(bad[about]))

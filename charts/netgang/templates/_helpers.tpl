@@ -206,8 +206,8 @@ spec:
 {{- if and (lookup "v1" "Namespace" "" "kube-system") (semverCompare "<1.35.0-0" .Capabilities.KubeVersion.Version) -}}
 {{- fail (printf "netgang needs Kubernetes 1.35 or newer; this cluster has %s (helm template: say --kube-version)" .Capabilities.KubeVersion.Version) -}}
 {{- end -}}
-{{- if and .Values.reports.enabled (not .Values.probe.enabled) (not (and $second .Values.tls.enabled)) -}}
-{{- fail "reports.enabled: needs mode second-scheduler, and tls.enabled; or probe.enabled" -}}
+{{- if and .Values.reports.enabled (not .Values.probe.enabled) (not (and $second (dig "elastic" "enabled" true $settings) .Values.tls.enabled)) -}}
+{{- fail "reports.enabled: needs mode second-scheduler, tls.enabled and elastic jobs; or probe.enabled" -}}
 {{- end -}}
 {{- if and .Values.scheduler.namespaces (not $second) -}}
 {{- fail "scheduler.namespaces: only with mode second-scheduler: elsewhere pods go to the cluster's own scheduler already" -}}

@@ -406,15 +406,13 @@ def _by_roles(kind: JobKind, job: Json, spec: Json) -> _Workers:
 
 
 def own_bounds(job: Json, template: Json) -> WorkerBounds:
-    """What our annotations say, and Kueue's for the minimum, on the job or else on its workers' template."""
+    """What our annotations say, on the job or else on its workers' template."""
     annotations = {**annotations_of(template), **annotations_of(job)}
-    name = MIN_WORKERS if MIN_WORKERS in annotations else "kueue.x-k8s.io/job-min-parallelism"
-    least, most = annotations.get(name), annotations.get(MAX_WORKERS)
+    least, most = annotations.get(MIN_WORKERS), annotations.get(MAX_WORKERS)
     least_n, most_n = (whole_number(text, digits=6) or None for text in (least, most))
     bad = (least is not None and least_n is None) or (most is not None and most_n is None)
     bad = bad or (least_n is not None and most_n is not None and least_n > most_n)
-    asked = least_n if name == MIN_WORKERS else None
-    return WorkerBounds(least_n, most_n, f"annotation {name}" if least is not None else "", bad, asked)
+    return WorkerBounds(least_n, most_n, f"annotation {MIN_WORKERS}" if least is not None else "", bad, least_n)
 
 
 def _unsafe(kind: JobKind, job: Json, workers: _Workers) -> Unsafe | None:

@@ -118,17 +118,18 @@ class NetworkAlarms(ControlLoop):
             marked = (node for node in snapshot.table.nodes if node.mark or _tainted(node))
             self.marks = {node.name: node.mark for node in marked}
         marks = {Subject(SubjectKind.NODE, name): mark for name, mark in self.marks.items() if mark is not None}
-        told = {about: node_links.recalled(mark, now_s=now_s) for about, mark in marks.items()}
-        self.states, alarms = node_links.step(told | self.states, self.look, now_s=now_s)
+        recalled = {about: node_links.recalled(mark, now_s=now_s) for about, mark in marks.items()}
+        self.states, alarms = node_links.step(recalled | self.states, self.look, now_s=now_s)
         for about in alarms:
             (kind, name), state = about, self.states[about]
-            _, words = node_links.mark_words(about, state, self.look) or ("", "")
+            told = node_links.mark_words(about, state, self.look)
+            assert told is not None, "what is announced as bad is bad at this look"
             where = f"Node {name}" if kind is SubjectKind.NODE else f"Inside {zone_text(ZoneName(name))}"
             more = " Gangs are placed elsewhere where they can be." if state.announced_bad else ""
             first_row = snapshot.table.zones.get(ZoneName(name), ())[:1]
             for node in [name] if kind is SubjectKind.NODE else [snapshot.table.names[row] for row in first_row]:
                 what = Happening.NETWORK_DEGRADED if state.announced_bad else Happening.NETWORK_RECOVERED
-                self.context.events.post(node_subject(node), what, f"{where}: {words}.{more}", name)
+                self.context.events.post(node_subject(node), what, f"{where}: {told[1]}.{more}", name)
         bad = [about.kind for about, state in self.states.items() if state.announced_bad]
         self.context.telemetry.network_degraded({kind.value: bad.count(kind) for kind in SubjectKind})
 
@@ -157,25 +158,31 @@ class NodeConditions(ControlLoop):
     def __init__(self, context: ControllerContext, alarms: NetworkAlarms, effect: str | None) -> None:
         super().__init__(context)
         self._alarms, self._effect = alarms, effect
+        self._refused: set[NodeName] = set()  # At their last try: others go first
 
     async def reconcile(self) -> float | None:
         """Write at most `MARKED_AT_ONCE` nodes. Cost: O(announced + marked nodes)."""
-        table, left = self.context.cache.snapshot().table, MARKED_AT_ONCE
-        announced = {about.name for about in self._alarms.states if about.kind is SubjectKind.NODE}
-        for name in sorted(announced.union(self._alarms.marks)):
-            row = table.index.get(NodeName(name))
-            if row is None:
-                continue
+        table, left, pause_s = self.context.cache.snapshot().table, MARKED_AT_ONCE, None
+        announced = {NodeName(about.name) for about in self._alarms.states if about.kind is SubjectKind.NODE}
+        concerned = announced.union(self._alarms.marks) & table.index.keys()
+        self._refused &= concerned
+        for name in sorted(concerned, key=lambda name: (name in self._refused, name)):
+            row = table.index[name]
             try:
                 left -= await self._condition(table.nodes[row]) or await self._taint(table.nodes[row])
             except (ConflictError, NotFoundError):  # it has changed, or is gone: the next turn sees that
                 left -= 1
-            except (ApiError, ApiUnavailableError) as error:
+            except ApiError as error:
                 _log.warning("node %s is not marked: %s", name, error)
+                self._refused.add(name)
+                left, pause_s = left - 1, _REFUSED_S
+            except ApiUnavailableError:
                 return _REFUSED_S
+            else:
+                self._refused.discard(name)
             if not left or not self.context.acting():
                 break
-        return None
+        return pause_s
 
     async def _condition(self, node: Node) -> bool:
         """Whether the condition had to be written."""

@@ -27,7 +27,7 @@ from extender.signed_notes import NoteKind
 from scoring import GangKey, NodeName
 from scoring.model import Controller, Pod
 from scoring.model.gang import gang_key
-from scoring.model.policy import Preempting
+from scoring.model.policy import Preempting, gang_options
 from scoring.queue.weights import bounded_h, hours_of
 from scoring.repair import not_before_s
 
@@ -184,7 +184,7 @@ class Restarts(ControlLoop):
         key, snapshot = case.gang.key, self.context.cache.snapshot()
         gang = snapshot.gangs.get(key)
         levels = self.context.planner.policy.preemption is not Preempting.OFF
-        if levels and gang is not None and "suspendable" in dict(gang.options):
+        if levels and gang is not None and gang_options(dict(gang.options), self.context.planner.policy).suspendable:
             had_h = hours_of(gang, snapshot, now_s=self.context.clock.now_s())
             attained = AttainedNote(key.partition("/")[2], round(had_h, 6))
         for owner in case.owners:

@@ -12,7 +12,7 @@ import pytest
 
 from extender.api.auth import Reporters
 from extender.api.reports import (
-    MAX_BODY_BYTES,
+    MAX_PROBE_BYTES,
     POD_NAME,
     POD_UID,
     AgentPods,
@@ -122,7 +122,7 @@ WRONG: dict[str, tuple[Any, str, int, str]] = {
     "deep": (b"[" * 60_000, "one", 400, "bad report"),
     "a field that is not known": ({**report("n1"), "colour": 1}, "one", 400, "bad report"),
     "too many links": (report("n1", 0, *({"peer": f"p{i}", **GOOD} for i in range(129))), "one", 400, "bad report"),
-    "too large": (b" " * (MAX_BODY_BYTES + 1), "one", 413, "too large"),
+    "too large": (b" " * (MAX_PROBE_BYTES + 1), "one", 413, "too large"),
 }
 
 

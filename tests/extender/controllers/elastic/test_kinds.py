@@ -89,8 +89,8 @@ COUNTS = {  # case: ((workers, least, most), job)
     "Job, never below the pods' label": (
         (6, 3, None), job(JOB, indexed(labels=LABELLED), annotations={MIN_WORKERS: "2"}),
     ),
-    "Job, Kueue's minimum": (
-        (6, 5, None), job(JOB, indexed(), annotations={"kueue.x-k8s.io/job-min-parallelism": "5"}),
+    "Job, Kueue's minimum says nothing": (
+        (6, None, None), job(JOB, indexed(), annotations={"kueue.x-k8s.io/job-min-parallelism": "5"}),
     ),
     "JobSet": (
         (4, 2, None),

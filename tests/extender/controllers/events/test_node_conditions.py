@@ -114,7 +114,7 @@ async def test_the_taint_follows_the_condition_and_leaves_other_taints() -> None
         assert "taints" not in world.node("b1")["spec"]
 
 
-async def test_few_nodes_are_written_in_one_turn() -> None:
+async def test_few_nodes_are_written_in_one_turn_and_refused_ones_last() -> None:
     async with marking() as world:
         world.watch()
         links = [DegradedLinks("node", name, "loss", 4, 4, 0.1, name, "x") for name in NAMES]
@@ -123,7 +123,10 @@ async def test_few_nodes_are_written_in_one_turn() -> None:
             LinksLook(tuple(links)),
             {one.about: recalled(NodeMark(True, 0.0), now_s=1.0) for one in links},
         )
-        for count in (MARKED_AT_ONCE, 2 * MARKED_AT_ONCE, len(NAMES), len(NAMES)):
-            await NodeConditions(world.context, alarms, None).reconcile()
+        marks, first, more = NodeConditions(world.context, alarms, None), NAMES[0], MARKED_AT_ONCE
+        world.api.fail_next("node_status", ApiError(403, "a policy forbids it"))
+        for pause_s, count in ((60.0, more - 1), (None, 2 * more - 1), (None, len(NAMES)), (None, len(NAMES))):
+            assert await marks.reconcile() == pause_s
             world.watch()
             assert sum(bool(world.condition(name)) for name in NAMES) == count
+            assert bool(world.condition(first)) == (count == len(NAMES))
