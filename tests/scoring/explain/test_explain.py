@@ -129,6 +129,18 @@ def test_notes() -> None:
     assert explained(gang("g", 1, min_member=2)).notes == ()
 
 
+@pytest.mark.parametrize(
+    ("size", "words"), [(2, "only in room that no other gang can use"), (4, "not with its minimum")]
+)
+def test_why_a_gang_that_may_be_suspended_waits_with_room_for_its_minimum(size: int, words: str) -> None:
+    nodes = [node("a0", zone="a", cpu="6"), node("a1", zone="a", cpu="6")]
+    running = gang("runs", members=[bound(pod(f"r{i}", gang="runs", cpu="6"), f"a{i}") for i in range(2)])
+    for options, told in (({"suspendable": "true"}, True), ({"suspendable": "false"}, False)):
+        found = explained(gang("g", size, min_member=1, cpu="1", options=options), running, nodes=nodes)
+        assert found.cause is not None
+        assert (words in found.cause.message) is told
+
+
 NEAR = {  # case: (problems, near, configured distances)
     "a zone": (0, "a", {}),
     "a measured endpoint": (0, "a0", {}),
