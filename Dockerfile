@@ -4,7 +4,7 @@
 ARG BASE=python:3.11-slim
 FROM ${BASE} AS build
 ENV UV_COMPILE_BYTECODE=1 UV_LINK_MODE=copy UV_PROJECT_ENVIRONMENT=/opt/netgang UV_PYTHON_DOWNLOADS=never
-# For throughput of the probe, off by default: iperf3 and two libraries, 230 kB; its libcrypto is also Python's.
+# For throughput of the probe: iperf3 and two libraries, 230 kB; its libcrypto is also Python's.
 RUN apt-get update \
  && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends iperf3=3.* \
  && rm -rf /var/lib/apt/lists/* \

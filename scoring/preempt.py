@@ -1,4 +1,4 @@
-"""Whole gangs of lower priority leave for a waiting gang that then fits (docs/explanation/preemption.md).
+"""Whole gangs leave for a waiting gang that then fits, by priority or service level (docs/explanation/preemption.md).
 
 Why whole gangs: a member that is taken away stops all others and frees a fraction of the room that they go on using.
 Rules: no gang leaves unless the waiting gang's minimum set then has a place. Room that comes by itself (members that

@@ -243,7 +243,7 @@ def with_probe(
     for metric in METRICS:
         rows = probed.where(probed.metric == METRICS.index(metric))
         if metric is Metric.THROUGHPUT and not len(rows):
-            continue  # off by default: nodes are not to look measured
+            continue  # no bursts, or none yet: nodes are not to look measured
         of = dict(mapping.endpoint_of.get(metric, {}))
         nodes_at = Counter(of.values())
         name_of: dict[EndpointId, EndpointId] = {}

@@ -186,9 +186,9 @@ class ServicePolicy(msgspec.Struct, frozen=True):
 
     thresholds_h: tuple[float, ...] = (1 / 16, 1.0)  # Cluster-hours of a gang's dominant share: one level up each
     wide_share: float = 0.25
-    """Share of the cluster from which on a gang is wide: it takes no room by its level before it starves for long."""
+    """Share of the cluster above which a gang is wide: no room by its level until it was STARVING for `long_s`."""
     long_s: float = 86_400.0
-    """How long that is. A gang that may be suspended then starts with its minimum, before only with all members."""
+    """A suspendable gang that was STARVING so long starts with its minimum. Why both: docs/research/simulator.md."""
 
 
 class RepairPolicy(msgspec.Struct, frozen=True):
@@ -256,7 +256,7 @@ class GangOptions(msgspec.Struct, frozen=True):
     ratios: Ratios | None = None
     weight: Fraction | None = None  # ω′ as the operator wants it; `None`: it is computed
     repair: Repair = Repair.REPLACE
-    preemptible: bool = True  # Whether it may be made to leave for a gang of higher priority
+    preemptible: bool = True  # Whether it may be made to leave for another gang, by priority or by service level
     suspendable: bool = False
     bad_links: BadLinks = BadLinks.AVOID
     problems: tuple[str, ...] = ()  # One sentence per annotation that was not understood; the default was used for it

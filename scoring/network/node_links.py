@@ -233,7 +233,7 @@ def _described(names: Sequence[NodeName], metric: Metric, about: Subject, bad: R
 
 BAD_S: Final = 60.0
 GOOD_S: Final = 120.0
-QUIET_S: Final = 3600.0
+QUIET_S: Final = 3600.0  # Schedulers keep new pods off a marked node: a link that flaps must not change that often
 MOST: Final = 10
 
 

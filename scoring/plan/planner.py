@@ -93,7 +93,7 @@ class _Turns:
         self._by_ends: dict[object, tuple[object, NoPlace, NoPlace]] = {}
         # Gangs that are placed in their turn or not at all, and those about which more than room decides
         self._never_late = {*self._before, *run.snapshot.commitments, *run.snapshot.claims}
-        # A gang that takes room by its service level takes it for all its members, for longer
+        # STARVING gangs may start with their minimum; suspendable ones only once they have been so for `long_s`
         aged = [demand for demand in demands if demand.gang.key in order.aged]
         self._never_late.update(d.gang.key for d in aged if not self._by_level(d) or order.waits_long(d))
         self._apart = {*self._never_late, *previous.admitted, *run.snapshot.backing_off_until_s}

@@ -8,7 +8,7 @@ Why so few: a burst fills a link for seconds, and no job is to pay for that. Rul
   ends that have no other result go first, with a peer that is known to be fast: the next two bursts say which end is
   slow. A slow link itself is tried again after `SLOW_REST_S`, twice as long after each further slow burst.
 - Then each node has a first burst, in its own zone; then each two zones have one; then nodes with the fewest peers
-  tried and those that waited longest, with a peer never tried, else the one tried longest ago.
+  tried, of these with the fewest bursts in 24 hours, with a peer never tried, else the one tried longest ago.
 - A measured pair rests for `REST_S`, one whose burst failed for `FAILED_REST_S`.
 
 Pure: times are arguments, Unix seconds; ties go by name.
@@ -31,7 +31,7 @@ from scoring.probing.peers import Pair
 DAY_S: Final = 86_400.0
 KEPT_S: Final = 2.0 * DAY_S  # A pair tried before that counts as never tried; a value is as long of use
 REST_S: Final = DAY_S / 2.0
-FAILED_REST_S: Final = 600.0
+FAILED_REST_S: Final = 600.0  # A failed burst is one of `a_day`, too: what was in its way may be gone by then
 SLOW_RATIO: Final = 0.5
 SLOW_REST_S: Final = 60.0
 _JUDGED: Final = 3  # Results of a zone, from which on its median says what is slow

@@ -8,7 +8,7 @@
 
 Room that is not given to growth: what the plan gives to gangs, what is held for STARVING ones (docs/safety.md S14), and
 where a gang that waits will go as soon as pods that are being removed are gone: room freed for it must not be lost to
-another gang. What a waiting gang cannot use now even so is given: scale-in can take it back when the gang would fit.
+another gang. With `lighter` what it cannot use now is given; with `levels` nothing grows while a gang waits for room.
 """
 
 from collections.abc import Mapping, Sequence

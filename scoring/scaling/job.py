@@ -205,7 +205,7 @@ class No(StrEnum):
     NO_JOB = "no elastic job may give up workers for the gang"
     NOT_ENOUGH = "the gang would not fit even if all of them gave up what they may"
     GIVEN_TO_OTHERS = "a gang ahead in the queue would take the room"
-    TOO_WIDE = "the gang asks for so much of the cluster that it gets no workers before it has waited for a day"
+    TOO_WIDE = "the gang asks for so much of the cluster that it gets no workers before it has been STARVING for a day"
     # This job keeps its workers, or its size.
     UNSAFE = "the job must not be resized"
     NOT_RUNNING = "the job does not run"
@@ -219,7 +219,7 @@ class No(StrEnum):
     ELSEWHERE = "the job's highest workers are on no node that the gang may use"
     NOT_NEEDED = "others give up enough"
     # This job does not grow.
-    AT_MAXIMUM = "the job has as many workers as it may or wants to have"
+    AT_MAXIMUM = "the job is at its maximum, or does not ask for more workers"
     STILL_STARTING = "workers that the job wants already have no nodes yet"
     NO_ROOM = "no node of the job's zone has room for another worker"
     ROOM_IS_WANTED = "the room is reserved, or about to be free, for a gang that waits"

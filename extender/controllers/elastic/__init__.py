@@ -1,1 +1,1 @@
-"""Elastic jobs: read the kinds of jobs, carry out what `scoring.scaling` decides, report it; off by default."""
+"""Elastic jobs: read the kinds of jobs, carry out what `scoring.scaling` decides, report it."""

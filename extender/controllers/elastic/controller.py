@@ -4,8 +4,7 @@ Rounds, each from what is true then (K7: level-triggered). Rules (docs/safety.md
 quiet time, nor while another replica leads; one job has one change at a time; at most one gang at a time has workers
 removed for it; a gang that did not use the room freed for it, or lost it to another client, is not served again before
 its pods change. All changes of one decision are prepared from fresh reads before the first is sent, so a failure that
-can be foreseen costs no job a worker; a job that could not be changed is left alone for a while. A dry run only records
-and writes Events.
+can be foreseen costs no job a worker; a job that could not be changed is left alone for a while.
 """
 
 import asyncio

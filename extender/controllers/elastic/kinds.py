@@ -44,7 +44,7 @@ LAST_CHANGE = NoteKind.LAST_CHANGE.value
 class Requester(StrEnum):
     """What asked for a change."""
 
-    QUEUE = "queue"  # The queue: room for a heavier gang, or growth into idle room
+    QUEUE = "queue"  # The queue: room for a waiting gang, or growth into idle room
     METRICS = "metrics"  # The job's own policy, by what it reports
 
 
