@@ -49,7 +49,7 @@ def chromium() -> Iterator[Browser]:
 
 @contextmanager
 def served(*arguments: str, port: int | None = None) -> Iterator[str]:
-    """`netgang …` on a port of the loopback, a free one unless it is given; its address."""
+    """`netgang …` on a port of the loopback, a free one unless it is given; its address, once it shows bad links."""
     [port] = free_ports(1) if port is None else [port]
     program = [sys.executable, "-m", "cli.main", *arguments, "--port", str(port)]
     process = subprocess.Popen(program, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -57,7 +57,8 @@ def served(*arguments: str, port: int | None = None) -> Iterator[str]:
 
     def ready() -> bool:
         try:
-            return httpx.get(f"{url}/readyz", timeout=10.0, trust_env=False).is_success
+            page = httpx.get(f"{url}/v1/page", timeout=10.0, trust_env=False).raise_for_status().json()
+            return bool(page["network"]["degraded"])
         except httpx.HTTPError:
             return False
 

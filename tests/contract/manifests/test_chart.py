@@ -15,6 +15,7 @@ from cli.doctor.checks import examine
 from cli.doctor.facts import Facts, ServiceAddress, mounted, settings_of
 from cli.removal import CALLS, POLICIES
 from extender.api.problems import PROBES
+from extender.kube import calls
 from extender.network.probe_bursts import PORTS
 from extender.ports import SystemClock
 from extender.server.tls import load
@@ -127,6 +128,14 @@ def test_settings_reach_everything_that_depends_on_them(chart: Chart, tmp_path: 
     assert container_of(made, "netgang-scheduler")["image"] == "registry.k8s.io/kube-scheduler:v1.35.4"
     placed = {one["metadata"]["namespace"] for one in made if "namespace" in one["metadata"]}
     assert placed == {"elsewhere", "kube-system"}
+
+
+def test_nodes_may_be_patched_where_a_taint_is_chosen(chart: Chart) -> None:
+    tainting = {"settings": {"network": {"taint": "NoSchedule"}}}
+    roles = (of_kind(chart(values), "ClusterRole")["netgang"] for values in ({}, tainting))
+    without, chosen = (set(rights_of(role["rules"])) for role in roles)
+    assert without.isdisjoint(calls.TAINTING)
+    assert chosen == without | calls.TAINTING
 
 
 def test_the_cluster_s_own_kube_scheduler_needs_no_second_one(chart: Chart) -> None:

@@ -139,6 +139,11 @@ def test_it_reads_the_mounted_settings_and_is_asked_where_they_say(objects: tupl
     assert {one["port"] for one in asked.values()} == {"health"}
     grace_s = pod["terminationGracePeriodSeconds"]
     assert settings.hold_limit_s + COMMIT_TIMEOUT_S < grace_s, "a held bind outlives an orderly stop"
+    assert (settings.debug_host, settings.debug_port) == ("127.0.0.1", 8889), "people's is on the pod's loopback"
+    served = [port["port"] for one in of_kind(objects, "Service").values() for port in one["spec"]["ports"]]
+    assert served == [settings.port, settings.reports.port]
+    others = [one for one in objects if one["kind"] not in ("ConfigMap", "Role")]
+    assert str(settings.debug_port) not in yaml.safe_dump(others)
 
 
 def test_only_kube_scheduler_reaches_the_verbs(second: tuple[Object, ...], tmp_path: Path) -> None:
@@ -147,18 +152,11 @@ def test_only_kube_scheduler_reaches_the_verbs(second: tuple[Object, ...], tmp_p
     policy = of_kind(second, "NetworkPolicy")["netgang"]["spec"]
     assert policy["podSelector"]["matchLabels"] == labels["netgang"]
     assert policy["policyTypes"] == ["Ingress"]
-    port = mounted_settings(second, tmp_path).port
+    settings = mounted_settings(second, tmp_path)
     scheduler = {"podSelector": {"matchLabels": labels["netgang-scheduler"]}}
-    assert policy["ingress"][0] == {"from": [scheduler], "ports": [{"protocol": "TCP", "port": port}]}
-
-
-def test_the_port_for_people_is_on_the_pod_s_loopback(objects: tuple[Object, ...], tmp_path: Path) -> None:
-    settings = mounted_settings(objects, tmp_path)
-    assert (settings.debug_host, settings.debug_port) == ("127.0.0.1", 8889)
-    ports = [port["port"] for one in of_kind(objects, "Service").values() for port in one["spec"]["ports"]]
-    assert ports == [settings.port, settings.reports.port]
-    others = [one for one in objects if one["kind"] not in ("ConfigMap", "Role")]
-    assert str(settings.debug_port) not in yaml.safe_dump(others)
+    assert policy["ingress"][0] == {"from": [scheduler], "ports": [{"protocol": "TCP", "port": settings.port}]}
+    others = [{"protocol": "TCP", "port": port} for port in (settings.health_port, settings.reports.port)]
+    assert [one for rule in policy["ingress"][1:] for one in rule["ports"]] == others
 
 
 def test_the_second_scheduler_runs_our_configuration_with_kube_scheduler_s_roles(second: tuple[Object, ...]) -> None:

@@ -219,27 +219,21 @@ async def a_job_avoids(stage: Stage, *bad: str) -> None:
     assert nodes.isdisjoint(bad)
 
 
-async def _avoided(stage: Stage, mesh: Bed, netgang: Netgang) -> None:
-    """Six of nine nodes of zone D are left for the job."""
-    within = partial(until, stage, partial(values, netgang))
-    await within(FIRST_S, lambda found: found.known("D") > 0.0, "first values of zone D")
-    found = await within(ALL_S, lambda found: found.known() == 1.0, "all pairs of all zones measured")
-    assert found.faults() == set()
-    await until(stage, partial(rates, netgang), ALL_S, lambda found: found.slow_nodes() == {SLOW}, "10 Mbit/s found")
-    with faults(mesh):
-        await within(
-            FOUND_S,
-            lambda found: len(found.faults()) == 3 and found.loss_of(_clean) < CLEAN_RATIO,
-            "all three faults found, and no other",
-        )
-        await a_job_avoids(stage, LOSING, LATE, SLOW)
-
-
 async def test_faults_are_found_avoided_and_gone(stage: Stage, mesh: Bed, tmp_path: Path) -> None:
     async with running(stage, mesh, tmp_path, BURSTS) as (netgang, agents):
         within = partial(until, stage, partial(values, netgang))
         with shaped(mesh, Setting(Impairment.BANDWIDTH, SLOW_BPS / 1e6, (SLOW,))):  # a tenth of the others
-            await _avoided(stage, mesh, netgang)
+            await within(FIRST_S, lambda found: found.known("D") > 0.0, "first values of zone D")
+            found = await within(ALL_S, lambda found: found.known() == 1.0, "all pairs of all zones measured")
+            assert found.faults() == set()
+            await until(stage, partial(slow_nodes, netgang), FOUND_S, lambda found: found == {SLOW}, "10 Mbit/s found")
+            with faults(mesh):
+                await within(
+                    FOUND_S,
+                    lambda found: len(found.faults()) == 3 and found.loss_of(_clean) < CLEAN_RATIO,
+                    "all three faults found, and no other",
+                )
+                await a_job_avoids(stage, LOSING, LATE, SLOW)  # six of nine nodes are left
         await within(GONE_S, lambda found: not found.faults(), "all faults gone")
         before = await values(netgang)
         for node in KILLED:
@@ -253,22 +247,9 @@ async def test_faults_are_found_avoided_and_gone(stage: Stage, mesh: Bed, tmp_pa
         assert max(after.age_s[pair] for pair in alive) < 60.0
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Rates:
-    """What counts as the throughput of directed pairs, bits a second: by bursts, or by those of other links."""
-
-    bps: dict[tuple[str, str], float]
-
-    def __repr__(self) -> str:
-        slow = {pair: round(bps / 1e6, 1) for pair, bps in self.bps.items() if bps < SLOW_BPS * 2.0}
-        return f"<{len(self.bps)} rates; slow: {self.slow_nodes()}, by {len(slow)} of them>"
-
-    def slow_nodes(self) -> set[str]:
-        """Nodes without a fast link among those that had a burst."""
-        fast = {node for pair, bps in self.bps.items() if bps >= SLOW_BPS * 2.0 for node in pair}
-        return {node for pair in self.bps for node in pair} - fast
-
-
-async def rates(netgang: Netgang) -> Rates:
+async def slow_nodes(netgang: Netgang) -> set[str]:
+    """Nodes without a fast link, by what counts as their throughput, among those that had a burst."""
     [bps] = await books(netgang, "throughput_bps")
-    return Rates({pair: value for pair, value in bps.items() if not math.isnan(value)})
+    known = {pair: value for pair, value in bps.items() if not math.isnan(value)}
+    fast = {node for pair, value in known.items() if value >= SLOW_BPS * 2.0 for node in pair}
+    return {node for pair in known for node in pair} - fast

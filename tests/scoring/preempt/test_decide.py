@@ -125,7 +125,7 @@ CASES: dict[str, tuple[list[str], partial[Preemption | None]]] = {  # sentence: 
         partial(found, cpus(4, 4, 4, 4, 4), [runs("small", "n0", "n1"), runs("large", "n2", "n3", "n4"), WANTS],
                 spared=["small"])),
     "all are spared": ([], partial(found, NODES, [LOW, FULL, WANTS], spared=["low"])),
-    "switched off": ([], partial(found, NODES, [LOW, FULL, WANTS], Policy())),
+    "switched off": ([], partial(found, NODES, [LOW, FULL, WANTS], Policy(preemption=Preempting.OFF))),
     "the gang backs off (docs/safety.md S5)": ([],
         partial(found, NODES, [LOW, FULL, WANTS], backing_off_until_s={WANTS.key: NOW_S + 10.0})),
     "its back-off is over": (["low"],
@@ -163,7 +163,26 @@ CASES: dict[str, tuple[list[str], partial[Preemption | None]]] = {  # sentence: 
         partial(found, [*cpus(4), node("n1", cpu="4", unschedulable=True)], [runs("peer", "n0", priority=10),
                                                                              runs("low", "n1"), ONE])),
     "members that share a node free it together": (["low"], partial(found, cpus(4), [TWINS, ONE])),
+    "of a lower priority": (["low"], partial(found, NODES, [LOW, FULL, WANTS])),
 }  # fmt: skip
+STAYS = {  # case: a gang that never leaves
+    "one member has equal priority": with_first(LOW, priority=10),
+    "a member has succeeded": replace(LOW, members=(*LOW.members, pod("s", phase=Phase.SUCCEEDED, gang="low"))),
+    "others' scheduler": replace(LOW, own=False),
+    "native": replace(LOW, source=GangSource.NATIVE),
+    "invalid": replace(LOW, problem=Reason.INVALID_GROUP),
+    "its owner says so": replace(LOW, options=(("preemptible", "false"),)),
+}
+NEVER = {  # case: a gang for which none leaves
+    "preemptionPolicy Never": with_first(WANTS, never_preempts=True),
+    "too few pods": replace(WANTS, min_member=3),
+    "would not fit the empty cluster": gang("wants", 9, priority=10, cpu="4"),
+    "fits as it is": gang("wants", 1, priority=10, cpu="0"),
+    "foreign gate": with_first(WANTS, gates=("example.com/quota",)),
+    "its zone does not exist": replace(WANTS, options=(("zones", "b"),)),
+}
+CASES |= {case: ([], partial(found, NODES, [stays, FULL, WANTS])) for case, stays in STAYS.items()}
+CASES |= {case: ([], partial(found, NODES, [LOW, FULL, wants])) for case, wants in NEVER.items()}
 
 
 @pytest.mark.parametrize(("leave", "decision"), CASES.values(), ids=CASES)
@@ -178,40 +197,6 @@ def test_the_smallest_sufficient_gang_leaves_and_no_other() -> None:
     assert (victims(decision), decision.gang, decision.zones) == (["two"], "default/wants", ("a",))
     assert decision.pods == {member.uid for member in three[1].members}
     assert sorted(decision.assignment.values()) == ["n1", "n2"]
-
-
-STAYS = {  # case: a gang that never leaves
-    "equal priority": runs("low", "n0", "n1", priority=10),
-    "higher priority": runs("low", "n0", "n1", priority=11),
-    "one member has equal priority": with_first(LOW, priority=10),
-    "a member has succeeded": replace(LOW, members=(*LOW.members, pod("s", phase=Phase.SUCCEEDED, gang="low"))),
-    "others' scheduler": replace(LOW, own=False),
-    "native": replace(LOW, source=GangSource.NATIVE),
-    "invalid": replace(LOW, problem=Reason.INVALID_GROUP),
-    "its owner says so": replace(LOW, options=(("preemptible", "false"),)),
-}
-
-
-NEVER = {  # case: a gang for which none leaves
-    "preemptionPolicy Never": with_first(WANTS, never_preempts=True),
-    "too few pods": replace(WANTS, min_member=3),
-    "would not fit the empty cluster": gang("wants", 9, priority=10, cpu="4"),
-    "fits as it is": gang("wants", 1, priority=10, cpu="0"),
-    "foreign gate": with_first(WANTS, gates=("example.com/quota",)),
-    "its zone does not exist": replace(WANTS, options=(("zones", "b"),)),
-}
-
-
-SINGLE = {
-    "but this one would leave for it": (["low"], [LOW, FULL, WANTS]),
-    **{case: ([], [stays, FULL, WANTS]) for case, stays in STAYS.items()},
-    **{case: ([], [LOW, FULL, wants]) for case, wants in NEVER.items()},
-}
-
-
-@pytest.mark.parametrize(("leave", "gangs"), SINGLE.values(), ids=SINGLE)
-def test_gangs_that_never_leave_or_for_which_none_leaves(leave: list[str], gangs: list[Gang]) -> None:
-    assert victims(found(NODES, gangs)) == leave
 
 
 @pytest.mark.parametrize(
@@ -288,7 +273,7 @@ PEERS: dict[str, tuple[dict[str, Any], dict[str, Any], float, bool]] = {
     "a quarter of a level": ({"options": SUSPENDABLE}, {}, 320.0, False),
     "of a higher priority": ({"options": SUSPENDABLE, "priority": 11}, {}, 3600.0, False),
     "of a lower one": ({"options": SUSPENDABLE, "priority": 9}, {}, 320.0, True),
-    "of a lower one, and it never said so": ({"priority": 9}, {}, 3600.0, False),
+    "of a lower one, and it never said so": ({"priority": 9}, {}, 3600.0, False),  # but with `gangs`
     "protected": ({"options": {**SUSPENDABLE, "preemptible": "false"}}, {}, 3600.0, False),
     "just started, long before": (
         {"options": SUSPENDABLE, "at_s": 3500.0}, {"attained_h": {"long": 2.0}}, 3600.0, False),
@@ -304,16 +289,17 @@ def test_levels(runs_as: dict[str, Any], fields: dict[str, Any], now_s: float, l
     attained_h = {GangKey(f"default/{name}"): hours for name, hours in fields.get("attained_h", {}).items()}
     nodes = [node("n1", cpu="4"), node("n2", cpu="4", zone="b", unschedulable=True)]
     state = replace(snapshot(nodes, [long, waits(1)]), attained_h=attained_h)
-    for policy in (LEVELS, replace(LEVELS, preemption=Preempting.OFF)):
-        made = decided(state, policy, now_s=now_s)
-        assert (made is not None) is (leaves and policy is LEVELS)
-        assert made is None or made.attained_h.keys() <= {GangKey("default/long")}
+    lower = long.priority < 10
+    for mode, goes in ((Preempting.LEVELS, leaves), (Preempting.GANGS, leaves or lower), (Preempting.OFF, False)):
+        made = decided(state, replace(LEVELS, preemption=mode), now_s=now_s)
+        assert (made is not None) is goes, mode
+        assert made is None or made.attained_h.keys() == ({*()} if lower else {long.key})
 
 
 def test_for_a_wide_gang_no_gang_leaves_by_level_before_it_starves_for_a_day() -> None:
     """It asks for half of the cluster; for one of a higher priority they leave all the same."""
     policy = replace(LEVELS, service=ServicePolicy(wide_share=0.25))
-    for priority, now_s, leaves in ((10, 601.0, False), (10, 87_001.0, True), (11, 500.0, True)):
+    for priority, now_s, leaves in ((10, 86_999.0, False), (10, 87_001.0, True), (11, 500.0, True)):
         wide = gang("wide", 1, cpu="4", priority=priority)
         long = runs("long", "n1", "n2", priority=10, options=SUSPENDABLE)
         state = snapshot([node("n1", cpu="4"), node("n2", cpu="4")], [long, wide])

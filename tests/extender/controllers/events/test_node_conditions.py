@@ -81,6 +81,7 @@ async def test_a_node_gets_the_condition_within_minutes_and_loses_it_an_hour_lat
         assert (good["status"], good["reason"], world.api.calls["node_status"]) == ("False", "GoodLinks", 2)
         assert good["lastTransitionTime"] > bad["lastTransitionTime"]
         assert [one["reason"] for one in world.api.events] == ["NetworkDegraded", "NetworkRecovered"]
+        assert world.context.telemetry.registry.get_sample_value("netgang_network_degraded", {"kind": "node"}) == 0.0
         assert [name for name in NAMES if world.condition(name)] == ["b2"]
 
 

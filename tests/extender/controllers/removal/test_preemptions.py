@@ -26,8 +26,8 @@ from tests.fakes.notes import bearer_of, notes_of_a_former_process
 
 pytestmark = pytest.mark.looptime
 
-OFF: dict[str, Any] = {"queue": {"starve_limit_s": 1e12}}  # as old as Unix time, all pods would be STARVING
-ON: dict[str, Any] = {**OFF, "preemption": "gangs"}
+INSTALLED: dict[str, Any] = {"queue": {"starve_limit_s": 1e12}}  # as old as Unix time, all pods would be STARVING
+ON: dict[str, Any] = {**INSTALLED, "preemption": "gangs"}
 MAKES_ROOM_S = 12.0  # from the arrival of the gang that waits to its start, at most
 
 
@@ -100,7 +100,8 @@ async def test_the_smallest_sufficient_gang_leaves_and_nobody_else(kind: str) ->
 
 
 NOTHING: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {  # case: (how those that run are, the settings)
-    "by default, as none says that it may be suspended": ({}, OFF),
+    "by default, as none says that it may be suspended": ({}, INSTALLED),
+    "switched off": ({"annotations": {"netgang.io/suspendable": "true"}}, {**INSTALLED, "preemption": "off"}),
     "they are protected": ({"annotations": {"netgang.io/preemptible": "false"}}, ON),
     "nobody would make their pods again": ({"spec": {"managedBy": "example.com/other"}}, ON),
     "Kueue manages them": ({"kind": "StatefulSet", "labels": {"kueue.x-k8s.io/queue-name": "team-a"}}, ON),
@@ -119,8 +120,7 @@ async def test_nothing_happens(runs: dict[str, Any], settings: dict[str, Any]) -
         assert claims(world) == {}
 
 
-async def test_the_same_plan_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is looked at each second: an answer about the same plan is good for five."""
+async def test_an_answer_about_the_same_plan_is_good_for_five_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     plans: list[object] = []
 
     def counted(*asked: Any, **more: Any) -> Any:
@@ -130,7 +130,7 @@ async def test_the_same_plan_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(preemptions, "preemption", counted)
     async with full(("a", 2), annotations={"netgang.io/preemptible": "false"}) as (world, stack, _):
         await arrives(world, stack, 2, for_s=30.0)
-        assert len(plans) < 15
+        assert 5 <= len(plans) <= 8
 
 
 async def test_nobody_leaves_in_the_quiet_time() -> None:
@@ -235,7 +235,7 @@ async def test_a_gang_that_is_deleted_gives_the_room_back() -> None:
         assert running_gangs(world) == {"two": 2}
 
 
-LEVELS: dict[str, Any] = {**OFF, "preemption": "levels", "wide_share": 1, "min_run_s": 300}
+LEVELS: dict[str, Any] = {**INSTALLED, "preemption": "levels", "wide_share": 1, "min_run_s": 300}
 SUSPENDABLE: dict[str, Any] = {"cpu": "1500m", "annotations": {"netgang.io/suspendable": "true"}}  # each fills a node
 AGE_S = 400.0  # of a gang on all CPUs: 0.11 cluster-hours, one level.
 
