@@ -15,7 +15,8 @@
 none or four of their five years are over. "": people's own, or no cluster, where each rendering would have others. */}}
 {{- define "netgang.certificatesMade" -}}
 {{- $own := and .Values.probe.enabled (not .Values.tls.enabled) (lookup "v1" "Namespace" "" "kube-system") -}}
-{{- $now := div (now | unixEpoch | int64) 600 | mul 600 -}} {{- /* the same in all templates of a rendering */}}
+{{- if not (hasKey .Values "renderedAt") }}{{ $_ := set .Values "renderedAt" (now | unixEpoch | int64) }}{{ end -}}
+{{- $now := .Values.renderedAt -}} {{- /* the templates of a rendering share their values */}}
 {{- $made := $now -}}
 {{- range list "netgang-scheduler-tls" "netgang-tls" -}}
 {{- $secret := lookup "v1" "Secret" $.Release.Namespace . -}}

@@ -50,7 +50,8 @@ CLEAN_RATIO = 0.001
 BURSTS = {"throughput": {"enabled": True, "size_bytes": 10_000_000}}
 FIRST_S, ALL_S, FOUND_S, GONE_S = 60.0, 300.0, 180.0, 180.0
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200), pytest.mark.xdist_group("network-namespaces")]
+# alone: beside other tests the agents' own packets and bursts wait for a processor
+pytestmark = [pytest.mark.slow, pytest.mark.nightly, pytest.mark.timeout(1200)]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
