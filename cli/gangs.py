@@ -236,31 +236,33 @@ def network(
     reach: Reach,
     nodes: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NODE NODE]", help="What the link between these two is worth, and why."),
+        typer.Argument(metavar="[NODE NODE | map]", help="A link's worth, and why; map: each node's endpoint."),
     ] = None,
-    zone: Annotated[str | None, option("With -o wide or --json: only links of this zone's nodes.", "all")] = None,
+    zone: Annotated[str | None, option("With --json or map: only this zone's nodes.", "all")] = None,
     output: Wide = None,
     as_json: AsJson = False,
 ) -> None:
     """Show how much of the network is measured, which nodes and zones have bad links, and how the probe's agents do.
 
-    -o wide has one line a link: packet loss, one-way delay, throughput, and the age of the oldest of them. --json is
-    the list of links that `netgang plan --network` reads: {source, target, loss_ratio, delay_ms, throughput_bps,
-    age_s}, null where unknown. Both have at most 100 nodes.
+    --json is the list of links that `netgang plan --network` reads: {source, target, loss_ratio, delay_ms,
+    throughput_bps, age_s}, null where unknown; at most 100 nodes.
+
+    map: where each node is measured, and which endpoints are no node's, with the rule to add to network.mapping.
 
     Of two nodes: one line a metric, with both directions and their points, as among the nodes of the zone; what is
     unknown has the median of what is known less a penalty. -o wide shows how old each value is, and its source.
 
     Exit code: 0 shown; 1 no answer, or nothing measured; 2 wrong use, such as a node that does not exist.
     """
-    from cli.tables import health, link_table, links_table
+    from cli.tables import endpoint_table, health, link_table
     from client import documents
     from extender.schemas import LinkInFull
 
     with clear_errors():
-        if nodes and len(nodes) != 2:
-            raise ConfigError("name two nodes: netgang network NODE NODE")
-        if nodes:
+        mapping = nodes == ["map"]
+        if nodes and len(nodes) != 2 and not mapping:
+            raise ConfigError("name two nodes: netgang network NODE NODE; or netgang network map")
+        if nodes and not mapping:
             path = documents.path_of("v1", "network", *nodes)
             link, body = reach.ask(partial(documents.ask, path=path, kind=LinkInFull))
             draw = partial(link_table, link=link, wide=output is not None)
@@ -272,12 +274,13 @@ def network(
     problems = [text for source in sources for text in (source.error, *source.problems) if text]
     for problem in (*problems, *([f"{shown} of {of} nodes; see --zone"] if shown < of else [])):
         say("note: ", "yellow", problem)
-    if as_json:
+    if mapping:
+        draw = partial(endpoint_table, network=network)
+        print_answer(json.dumps(network.endpoints).encode(), partial(print_list, draw), as_json=as_json)
+    elif as_json:
         lines = ",\n".join(json.dumps(link._asdict()) for link in links)
         sys.stdout.write(f"[\n{lines}\n]\n" if lines else "[]\n")
-    elif output is not None:
-        print_list(partial(links_table, links=links), output)
     else:
         print_list(partial(health, network=network))
-    if not links:
+    if not links and not mapping:
         fail("nothing there measures packet loss, delay or throughput", code=1)

@@ -9,7 +9,6 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from cli.output import NONE, columns, print_lines, safe
-from client.documents import NodeLink
 from extender.schemas import Job, JobInFull, JobList, LinkInFull, Network
 from scoring.explain.gang import Explained
 from scoring.explain.queue_report import AdmittedGang, PlaceInQueue, PlanOfFiles, Queue, QueuedGang, WaitingGang
@@ -172,20 +171,18 @@ def health(console: Console, network: Network) -> RenderableType:
     return Group(*[safe(console, line) for line in lines])
 
 
-def links_table(console: Console, links: Sequence[NodeLink]) -> RenderableType:
-    """A line for each measured link."""
-    rows = [
-        (
-            link.source,
-            link.target,
-            _amount(link.loss_ratio, "ratio"),
-            _amount(link.delay_ms, "ms"),
-            _amount(link.throughput_bps, "bit/s"),
-            NONE if link.age_s is None else duration_text(link.age_s),
-        )
-        for link in sorted(links, key=lambda link: (link.source, link.target))
-    ]
-    return columns(console, ("FROM", "TO", "LOSS", "DELAY", "THROUGHPUT", "AGE"), rows)
+def endpoint_table(console: Console, network: Network) -> RenderableType:
+    """Where each node is measured; then what no node is measured at, and the rule that would change it."""
+    rows = [(node, *(end or NONE for end in ends)) for node, ends in network.endpoints.items()]
+    parts = [columns(console, ("NODE", *(metric.upper() for metric in METRICS)), rows)]
+    mapping = network.status.mapping if network.status else None
+    if mapping is not None:
+        doubts = {f"node {doubt.node}: {doubt.reason}: {', '.join(doubt.candidates)}" for doubt in mapping.ambiguous}
+        parts += [safe(console, text) for text in (*mapping.unknown, *sorted(doubts))]
+        pairs = zip(mapping.unused, mapping.rules, strict=False)
+        parts += [safe(console, f"{end} is no node's endpoint; add to network.mapping: {rule}") for end, rule in pairs]
+        parts += [safe(console, f"and {mapping.left_out.unused} more")] if mapping.left_out.unused else []
+    return Group(*parts)
 
 
 def link_table(console: Console, link: LinkInFull, *, wide: bool) -> RenderableType:
@@ -209,8 +206,6 @@ def link_table(console: Console, link: LinkInFull, *, wide: bool) -> RenderableT
         parts.append(safe(console, f"{name} is measured at {path}"))
     if (best := link.reference_bps) is not None:
         parts.append(Text(f"compared among {link.compared_with} nodes; full points for {_amount(best, 'bit/s')}"))
-    if link.same_endpoint:
-        parts.append(Text("both nodes are one, or share their endpoint: the link is perfect by definition"))
     if link.stale:
         parts.append(Text("some value is old: its points fade; too old, it only says what the link is worth at best"))
     return Group(*parts)

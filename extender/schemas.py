@@ -198,6 +198,7 @@ class MappedNodes(msgspec.Struct, frozen=True):
     unknown: tuple[str, ...]  # Sentences about endpoints that settings or annotations name, and no source knows.
     unused: tuple[str, ...]  # Endpoints at which no node is measured.
     left_out: LeftOut
+    rules: tuple[str, ...] = ()  # For each of `unused` the entry of `network.mapping` that would give it nodes.
 
 
 class SourcesStatus(msgspec.Struct, frozen=True):
@@ -250,6 +251,7 @@ class Network(msgspec.Struct, frozen=True):
     metrics: dict[str, KnownPairs]  # loss, delay, throughput.
     zones: dict[str, int]  # zone → nodes.
     pairs: Pairs
+    endpoints: dict[str, tuple[str | None, ...]] = {}  # node of `pairs` → where loss, delay, throughput are measured.
     status: SourcesStatus | UnsetType = UNSET  # Left out: there are no sources.
     degraded: tuple[DegradedLinks, ...] = ()  # Nodes, and zones as a whole, with bad links; at most 100.
     probe: ProbeAgents | UnsetType = UNSET  # Left out: the probe is off, or this replica does not lead.
@@ -276,7 +278,6 @@ class LinkInFull(msgspec.Struct, frozen=True):
     source: str
     target: str
     version: int  # Of the network's values.
-    same_endpoint: bool  # The nodes are one, or share their endpoint: the link is perfect by definition.
     stale: bool  # Some value is old: its points fade.
     points: float  # 0 to 100.
     reference_bps: float | None  # The throughput that has full points.

@@ -165,7 +165,7 @@ def _network(seen: Facts) -> Iterator[Finding]:
             yield error("source-unreachable", f"source {name} does not answer: {problem}", fix)
     if seen.endpoints is None or not seen.settings.network.sources:  # the probe measures nodes at their own names
         return
-    fix = "map them by network.mapping, network.rules or annotation netgang.io/endpoint (docs/reference/network.md)"
+    fix = "`netgang network map` shows them and the rule to add to network.mapping (docs/reference/network.md)"
     used = {metric: counts for metric, counts in seen.endpoints.counts.items() if counts.get("mapped", 0)}
     for metric, counts in sorted((used or seen.endpoints.counts).items()):
         total = sum(counts.values())

@@ -72,6 +72,7 @@ class SourceAnswer(msgspec.Struct, frozen=True):
     # Loss where the pair has no other, halves of delays where the source knows no one-way delay at all
     round_trips: MeasurementTable = MeasurementTable()
     aliases: Mapping[EndpointId, tuple[str, ...]] = {}  # endpoint → other names of it
+    host_of: Mapping[EndpointId, EndpointId] = {}  # one of several endpoints of a host → the host
     silent: Set[EndPair] = frozenset()  # Were tested and gave nothing: they have no last value, unless no pair gave any
     problems: tuple[str, ...] = ()
     rejected: Mapping[str, int] = {}
@@ -87,6 +88,7 @@ class Readings:
         self.rejected = Counter[str]()
         self._now_s = now_s
         self._names: dict[EndpointId, dict[str, None]] = {}
+        self._host_of: dict[EndpointId, EndpointId] = {}
 
     def end(self, *names: str | None) -> EndpointId | None:
         """The end of these names: the first that is not blank is its id, the others become aliases."""
@@ -96,6 +98,11 @@ class Readings:
         others = (name.strip() for name in given[1:] if name != given[0])
         self._names.setdefault(EndpointId(given[0]), {}).update(dict.fromkeys(others))
         return EndpointId(given[0])
+
+    def join(self, end: EndpointId, host: str | None) -> None:
+        """The end is one address of this host, if it has a name, in all answers of the source."""
+        if host and host.strip():
+            self._host_of[end] = EndpointId(host.strip())
 
     def add(self, pair: EndPair, metric: Metric, value: float, at_s: float, *, round_trip: bool = False) -> None:
         """Take a value in our units over; a negative delay counts as 0, a time ahead of ours as now."""
@@ -117,7 +124,9 @@ class Readings:
             MeasurementTable.from_measurements(self.round_trips),
         )
         aliases = {end: tuple(names) for end, names in self._names.items()}
-        return SourceAnswer(table, round_trips, aliases, self.silent, problems, dict(+self.rejected))
+        for end, host in self._host_of.items():
+            aliases[host] = (*aliases.get(host, ()), end, *aliases[end])
+        return SourceAnswer(table, round_trips, aliases, self._host_of, self.silent, problems, dict(+self.rejected))
 
 
 class LastAnswers:
@@ -179,15 +188,18 @@ class LastAnswers:
 def _batch(answers: Mapping[str, SourceAnswer], problems: Sequence[str], now_s: float) -> Batch:
     rejected = sum((Counter(answer.rejected) for answer in answers.values()), Counter[str]())
     best: dict[tuple[EndpointId, EndpointId, Metric], Measurement] = {}  # One of each pair and metric
+    pairs = [(answer.table, answer.round_trips) for _, answer in sorted(answers.items())]
+    host_of = {end: host for _, answer in sorted(answers.items()) for end, host in answer.host_of.items()}
+    tables = [[of.renamed({end: host_of.get(end, end) for end in of.ends}) for of in both] for both in pairs]
     one_way = any(answer.table.measured_ends(Metric.DELAY) for answer in answers.values())
-    for row in (row for _, answer in sorted(answers.items()) for row in answer.table):
+    for row in (row for table, _ in tables for row in table):
         if (before := best.setdefault((row.source, row.target, row.metric), row)) is not row:
             rejected[DUPLICATE] += 1
             younger_s = row.measured_at_s - before.measured_at_s
             worse = row.value < before.value if row.metric is Metric.THROUGHPUT else row.value > before.value
             if younger_s > TWIN_WINDOW_S or (worse and younger_s >= -TWIN_WINDOW_S):
                 best[row.source, row.target, row.metric] = row
-    for row in (row for _, answer in sorted(answers.items()) for row in answer.round_trips):
+    for row in (row for _, table in tables for row in table):
         if row.metric is Metric.DELAY and one_way:
             rejected["round_trip"] += 1
         else:
@@ -209,8 +221,10 @@ def _with_last(answer: SourceAnswer, last: SourceAnswer, *, since_s: float) -> S
         tables.append(carried(new, old, since_s=since_s))
     table, round_trips = tables
     ends = {*table.ends, *round_trips.ends}
-    aliases = {end: names for end, names in {**last.aliases, **answer.aliases}.items() if end in ends}
-    return replace(answer, table=table, round_trips=round_trips, aliases=aliases)
+    host_of = {end: host for end, host in {**last.host_of, **answer.host_of}.items() if end in ends}
+    named = {*ends, *host_of.values()}
+    aliases = {end: names for end, names in {**last.aliases, **answer.aliases}.items() if end in named}
+    return replace(answer, table=table, round_trips=round_trips, aliases=aliases, host_of=host_of)
 
 
 def carried(new: MeasurementTable, old: MeasurementTable, *, since_s: float) -> MeasurementTable:

@@ -1,16 +1,16 @@
 """Make one matrix of what all sources gave, the newest value of each, under the endpoint of each node, per metric.
 
 Why endpoints: a mesh names its ends by host name, address or site, and often has one host for delay and loss and
-another one for throughput; nodes are named by the cluster. Rule, first match wins: (1) the table in the settings, (2)
-the node's annotation, then its label, (3) a rule that the node's name matches, (4) the endpoint of the node's zone, if
-one is configured, (5) automatic: the same name or address, else the same host name where one side has no domain. A
-match that two endpoints share is never decided by order: it is ambiguous until the configuration says which.
+another one for throughput; nodes are named by the cluster. Rule, first match wins: (1) the node's annotation, then its
+label, (2) a rule of the settings that the name of the node or of its zone matches, (3) automatic: the same name or
+address, else the same host name where one side has no domain. A match that two endpoints share is never decided by
+order: it is ambiguous until the configuration says which.
 
 Rules for pairs that netgang's own probe measures too:
 - A value of another source (perfSONAR) goes first while it is within the soft TTL; past it the newer value counts.
 - A node that other sources measure at an endpoint of its own keeps it, for the probe's values too. A node without one
-  is measured at its own name. A node that shares its endpoint with others (one host for a site) is measured there, and
-  the probe's values of that metric are left out.
+  is measured at its own name. A node that shares its endpoint with others (one host for a site) is measured there; the
+  probe's values of that metric count between these nodes alone.
 """
 
 import ipaddress
@@ -29,7 +29,7 @@ from msgspec.structs import replace
 from extender.network.answers import merged
 from extender.ports import EndpointInfo
 from extender.schemas import AmbiguousNode, LeftOut, MappedNodes
-from extender.settings.network import EndpointRule, NetworkSettings
+from extender.settings.network import EndpointRule, NetworkSettings, why_not
 from scoring import EndpointId, NodeName
 from scoring.model import Node
 from scoring.model.policy import Ttl
@@ -42,19 +42,20 @@ _Named: TypeAlias = tuple[Node, Sequence[str]]  # With its names and addresses, 
 _CANDIDATES: Final = 10  # All endpoints and nodes may be called `localhost`: their product is not kept
 
 
-def ruled(rules: Sequence[EndpointRule], node: NodeName, metric: Metric) -> tuple[int, str] | None:
+def ruled(rules: Sequence[EndpointRule], node: Node, metric: Metric) -> tuple[int, str] | None:
     """The first rule, by its number from 0, that says something of a node, and the endpoint it names."""
-    for number, rule in enumerate(rules if len(node) <= NAME_LIMIT else ()):
-        endpoint = matching(rule.pattern, rule.endpoint, node) if metric in rule.metrics else None
-        if endpoint:
+    for number, rule in enumerate(rules):
+        name = node.zone if rule.node is None else node.name
+        fits = name and len(name) <= NAME_LIMIT and metric in rule.metrics
+        if fits and (endpoint := matching(rule.pattern, rule.endpoint, name)):
             return number, endpoint
     return None
 
 
 @lru_cache(maxsize=1 << 16)
-def matching(pattern: str, endpoint: str, node: str) -> str | None:
-    """What `endpoint` becomes for the node; `None`: the pattern, which the settings bound, does not match all of it."""
-    match = re.compile(pattern).fullmatch(node)  # re keeps compiled patterns
+def matching(pattern: str, endpoint: str, name: str) -> str | None:
+    """What `endpoint` becomes for the name; `None`: the pattern, which the settings bound, does not match all of it."""
+    match = re.compile(pattern).fullmatch(name)  # re keeps compiled patterns
     return None if match is None else match.expand(endpoint).strip()
 
 
@@ -86,6 +87,7 @@ class NodeMapping(msgspec.Struct, frozen=True):
     ambiguous: tuple[AmbiguousNode, ...]
     unknown: tuple[str, ...]  # A sentence for each endpoint that is named somewhere, and that no source knows
     unused: tuple[EndpointId, ...]  # Endpoints of no node, sorted: gateways, or names that did not match
+    rules: tuple[str, ...]  # For the first `MOST_NAMED` of these what to add to the settings
 
     def document(self, *, most: int = MOST_NAMED) -> MappedNodes:
         """Counts of nodes, and of each list its first `most` entries. Cost: O(ambiguous + most)."""
@@ -97,8 +99,9 @@ class NodeMapping(msgspec.Struct, frozen=True):
         }
         more = {metric: max(len(names) - most, 0) for metric, names in unmapped.items()}
         left_out = LeftOut(more, *(max(len(names) - most, 0) for names in (self.ambiguous, self.unknown, self.unused)))
+        first: dict[str, tuple[str, ...]] = {metric: names[:most] for metric, names in unmapped.items()}
         lists = (self.ambiguous[:most], self.unknown[:most], self.unused[:most])
-        return MappedNodes(nodes, {metric: names[:most] for metric, names in unmapped.items()}, *lists, left_out)
+        return MappedNodes(nodes, first, *lists, left_out, self.rules[:most])
 
 
 def map_nodes(
@@ -124,13 +127,34 @@ def map_nodes(
         searches.append(_Search(metric, candidates, config))
         searches[-1].run(named)
     used = {endpoint for search in searches for endpoint in search.found.values()}
+    unused = tuple(sorted({endpoint.id for endpoint in described} - used))
+    missing = {name for search in searches for name in search.unmapped}
     return NodeMapping(
         endpoint_of={search.metric: dict(sorted(search.found.items())) for search in searches},
         unmapped={search.metric: search.unmapped for search in searches},
         ambiguous=tuple(node for search in searches for _, node in sorted(search.doubtful.items())),
         unknown=tuple(dict.fromkeys(sentence for search in searches for sentence in search.unknown)),
-        unused=tuple(sorted({endpoint.id for endpoint in described} - used)),
+        unused=unused,
+        rules=rules_to_add(unused[:MOST_NAMED], [node for node, _ in named if node.name in missing]),
     )
+
+
+def rules_to_add(unused: Sequence[EndpointId], nodes: Sequence[Node]) -> tuple[str, ...]:
+    """The rule that gives each endpoint to `nodes` whose name or zone is in its own; a pattern where several fit."""
+    named: dict[str, tuple[str, str]] = {canonical(node.name): ("node", node.name) for node in nodes}
+    named |= {node.zone.casefold(): ("zone", str(node.zone)) for node in nodes if node.zone}
+    shapes = []
+    for end in unused:
+        parts = [part.span() for part in re.finditer(r"[^\W_]+", end)][:12]
+        spans = sorted(((a, z) for a, _ in parts for _, z in parts if a < z), key=lambda span: span[0] - span[1])
+        start, stop = next((span for span in spans if end[slice(*span)].casefold() in named), (0, 0))
+        kind, name = named.get(end[start:stop].casefold(), ("node", "NODE"))
+        template = r"\1".join(part.replace("\\", r"\\") for part in (end[:start], end[stop:]))
+        pattern = "(.+)" if kind == "zone" else re.sub("[0-9]+", r"\\d+", f"({re.escape(name)})")
+        shapes.append(((kind, pattern, template), (kind, re.escape(name), end.replace("\\", r"\\")), stop))
+    alike = Counter(shape for shape, _, _ in shapes)
+    chosen = (shape if stop and alike[shape] > 1 and not why_not(shape[1]) else own for shape, own, stop in shapes)
+    return tuple("{{{}: '{}', endpoint: '{}'}}".format(*(text.replace("'", "''") for text in rule)) for rule in chosen)
 
 
 @lru_cache(maxsize=64)
@@ -175,12 +199,10 @@ class _Search:
         metric, config = self.metric, self._config
         annotations, labels = dict(node.annotations), dict(node.labels)
         keys = (f"{ENDPOINT_KEY}-{metric}", ENDPOINT_KEY)
-        statements = [("table", config.mapping.get(node.name, {}).get(metric))]
-        statements += [(f"annotation {key}", annotations.get(key)) for key in keys]
+        statements = [(f"annotation {key}", annotations.get(key)) for key in keys]
         statements += [(f"label {key}", labels.get(key)) for key in keys]
-        if rule := ruled(config.rules, node.name, metric):
+        if rule := ruled(config.mapping, node, metric):
             statements.append((f"rule {rule[0]}", rule[1]))
-        statements.append(("zone table", config.zone_mapping.get(node.zone, {}).get(metric)))
         where, text = next(((where, text.strip()) for where, text in statements if text and text.strip()), ("", ""))
         if not text:
             return False
@@ -254,6 +276,9 @@ def with_probe(
                 name_of[end] = of.setdefault(node, end)
         endpoint_of[metric] = of
         table = table.joined(rows.renamed(name_of))
+        sites = [of.get(NodeName(end)) for end in rows.ends]
+        inside = [sites[a] == sites[b] is not None for a, b in zip(rows.source, rows.target, strict=True)]
+        table = table.joined(rows.where(np.array(inside, np.bool_)))
     soft_s = np.array([np.inf if (age_s := soft_ttl_s.for_metric(m.value)) is None else age_s for m in METRICS])
     number = {end: i for i, end in enumerate({end for measured in (table, *others) for end in measured.ends})}
     fresh = [other.keys(number)[now_s - other.measured_at_s < soft_s[other.metric]] for other in others]

@@ -5,7 +5,7 @@ A file is a list of entries, one per direction:
     [{"source": "node1", "target": "node2", "loss_ratio": 0.001, "delay_ms": 0.3, "throughput_bps": 1e8, "age_s": 60}]
 
 Values may be null or absent (not measured). `age_s` counts back from the moment the file was written; `measured_at`
-(Unix seconds, or RFC 3339 with a time zone) may be given instead; with neither, the age is 0. `grid` is for people.
+(Unix seconds, or RFC 3339 with a time zone) may be given instead; with neither, the age is 0.
 An entry that is wrong in any way refuses the whole file, and the text names its index, the field and what is accepted.
 
 A mounted ConfigMap (a symlink that is exchanged), a `rename` and an editor that writes in place must be noticed, and
@@ -49,7 +49,6 @@ class _Link(msgspec.Struct, forbid_unknown_fields=True):
     delay_ms: _Value | None = None
     throughput_bps: _Value | None = None
     age_s: _Value | None = None
-    grid: str | None = None
     measured_at: _Time | None = None
 
 
@@ -60,7 +59,6 @@ _ACCEPTED: Final = {  # field → what may stand there
     "delay_ms": "milliseconds as a number of at least 0, or null",
     "throughput_bps": "bit/s as a number of at least 0, or null",
     "age_s": "seconds as a number of at least 0, or null; not together with measured_at",
-    "grid": "a text, or null; it is not used",
     "measured_at": "Unix seconds, or a time such as 2026-01-31T12:00:00Z, or null; not together with age_s",
 }
 _FIELDS: Final = ((Metric.LOSS, "loss_ratio"), (Metric.DELAY, "delay_ms"), (Metric.THROUGHPUT, "throughput_bps"))

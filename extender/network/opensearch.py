@@ -23,6 +23,7 @@ DEFAULT_WIDTH_S: Final = 0.001  # Unit of a latency test's figures where the tes
 PAGE_PAIRS: Final = 1000  # Pairs in one answer: about a megabyte
 _LATENCY_WINDOW_S: Final = 900  # Loss and delay are taken from the tests of this last time
 _THROUGHPUT_WINDOW_S: Final = 93_600  # The same for throughput: tests run hours apart
+_NAMES: Final = ["meta.*.ip", "meta.*.hostname", "reference.display-set-*"]
 
 
 def search_body(kind: str, settings: OpenSearchSettings, *, after: Mapping[str, str | None] | None) -> dict[str, Any]:
@@ -35,10 +36,10 @@ def search_body(kind: str, settings: OpenSearchSettings, *, after: Mapping[str, 
     if settings.task is not None:
         wanted.append({"term": {"reference.display-task-name.keyword": settings.task}})
     if settings.ip_version is not None:
-        wanted.append({"term": {"test.spec.ip-version": settings.ip_version}})
+        places = ("test.spec.ip-version", "meta.ip_version")  # what the test names, and what it used
+        wanted.append({"bool": {"should": [{"term": {place: settings.ip_version}} for place in places]}})
     matching: dict[str, Any] = {"filter": wanted}
-    names = [f"meta.{end}.{name}" for end in ("source", "destination") for name in ("ip", "hostname")]
-    newest = {"size": 1, "sort": [{"pscheduler.start_time": "desc"}], "_source": names}
+    newest = {"size": 1, "sort": [{"pscheduler.start_time": "desc"}], "_source": _NAMES}
     figures: dict[str, Any] = {"at": {"max": {"field": "pscheduler.start_time"}}, "last": {"top_hits": newest}}
     if kind == "throughput":
         figures["throughput"] = {"percentiles": {"field": "result.throughput", "percents": [50]}}
@@ -72,9 +73,13 @@ class _Number(msgspec.Struct):
     value: float | None = None
 
 
+class _Found(msgspec.Struct):
+    meta: dict[str, dict[str, str | None]] = {}  # source and destination → ip, hostname
+    reference: dict[str, str | None] = {}  # display-set-source and -dest → the host
+
+
 class _Hit(msgspec.Struct):
-    # {meta: {source and destination: {ip, hostname}}}, as far as they are there
-    found: dict[str, dict[str, dict[str, str | None]]] = msgspec.field(name="_source", default_factory=dict)
+    found: _Found = msgspec.field(name="_source", default_factory=_Found)
 
 
 class _HitList(msgspec.Struct):
@@ -153,13 +158,15 @@ class OpenSearchSource:
 def _add(entries: Readings, bucket: _PairBucket, kind: str) -> None:
     """Take over one pair's values in our units, or count why not. Ends have the names of the test, if it says any."""
     hits = bucket.last.get("hits", _HitList()).hits
-    meta = hits[0].found.get("meta", {}) if hits else {}
-    key, here, there = bucket.key, meta.get("source", {}), meta.get("destination", {})
+    named = hits[0].found if hits else _Found()
+    key, here, there = bucket.key, named.meta.get("source", {}), named.meta.get("destination", {})
     source = entries.end(key.get("source"), key.get("source_host"), here.get("hostname"), here.get("ip"))
     target = entries.end(key.get("target"), key.get("target_host"), there.get("hostname"), there.get("ip"))
     if source is None or target is None or bucket.at.value is None:
         entries.rejected["no_ends"] += 1
         return
+    entries.join(source, named.reference.get("display-set-source"))
+    entries.join(target, named.reference.get("display-set-dest"))
     loss, delay = bucket.loss.value, bucket.delay.value
     if bucket.sent.value:
         loss = (bucket.lost.value or 0.0) / bucket.sent.value

@@ -25,9 +25,7 @@ from scoring import EndpointId
 from scoring.network.measurement import Metric
 
 FACTORS: Final = {  # unit → factor to ratio, milliseconds or bit/s
-    Unit.RATIO: 1.0, Unit.PERCENT: 0.01,
-    Unit.SECONDS: 1000.0, Unit.MILLISECONDS: 1.0, Unit.MICROSECONDS: 0.001,
-    Unit.BITS: 1.0, Unit.BYTES: 8.0, Unit.MEGABITS: 1e6, Unit.GIGABITS: 1e9,
+    Unit.RATIO: 1.0, Unit.PERCENT: 0.01, Unit.SECONDS: 1000.0, Unit.MILLISECONDS: 1.0, Unit.BITS: 1.0, Unit.BYTES: 8.0,
 }  # fmt: skip
 _PORT: Final = re.compile(r"(?:\[(?P<v6>[^\]]+)\]|(?P<host>[^:]+)):\d+")
 
@@ -74,9 +72,7 @@ class PrometheusSource:
         own = settings.queries  # in place of all presets' for their metrics
         presets = (item for name in settings.presets for item in PRESETS[name].items() if item[0] not in own)
         self.queries = (*own.items(), *presets)
-        self.aliases: str | None = None  # What joins names and addresses; Cilium alone always has names
-        if {*settings.presets} - {Preset.CILIUM}:
-            self.aliases = PODS_TOO if Preset.KUBENURSE in settings.presets else "kube_node_info"
+        self.aliases = "kube_node_info" if settings.presets else None  # What joins names and addresses
         self._answers = LastAnswers(name)
         self._names: Mapping[str, str] = {}  # alias → name
 
@@ -192,21 +188,6 @@ def _goldpinger_mean(name: str, labels: str = "") -> str:
     return f"{total} / ({count} > 0)"
 
 
-# kubenurse's connects to neighbours. Durations count from the start of the request: a connect took the difference of
-# two events. TCP repeats a lost first packet after a second, the next after one or two more.
-_EVENT: Final = (
-    "sum by (instance,type)(rate(kubenurse_httpclient_trace_request_duration_seconds_"
-    '{kind}{{type=~"path_.+",event="connect_{event}"{within}}}[$window]))'
-)
-_SUM, _COUNT = (_EVENT.format(kind=kind, event="done", within="") for kind in ("sum", "count"))
-_START_SUM, _STARTED = (_EVENT.format(kind=kind, event="start", within="") for kind in ("sum", "count"))
-_WITHIN_1_S, _WITHIN_2_5_S = (
-    _EVENT.format(kind="bucket", event="done", within=f',le=~"{le}"')
-    for le in (r"1(\\.0)?", r"2\\.5")  # Prometheus 3 writes 1.0
-)
-_TO_NODE: Final = 'label_replace({}, "target", "$1", "type", "path_(.+)")'
-
-
 PRESETS: Final[Mapping[Preset, Mapping[Metric, PrometheusQuery]]] = {
     # UDP where it is switched on, else HTTP between pods: an application's delay, timeouts included, so never mix that
     # with another source. Its histogram begins at 5 ms, therefore sum by count. Older versions go on with the last loss
@@ -221,17 +202,6 @@ PRESETS: Final[Mapping[Preset, Mapping[Metric, PrometheusQuery]]] = {
         " and on (goldpinger_instance,host_ip,pod_ip)"
         ' rate(goldpinger_peers_response_time_s_count{call_type="ping"}[$window]) > 0)',
         loss_unit=Unit.PERCENT,
-    ),
-    # kubenurse from 1.13 on. Connects that failed or were repeated are the loss; the seconds that they waited are taken
-    # off the delay. Without a bucket of 1 s (its default has one) there is neither.
-    Preset.KUBENURSE: _links(
-        "instance",
-        "target",
-        loss=_TO_NODE.format(f"1 - ({_WITHIN_1_S} or {_STARTED} * 0 unless {_COUNT} > 0) / ({_STARTED} > 0)"),
-        delay=_TO_NODE.format(
-            f"({_SUM} - ({_COUNT} - {_WITHIN_1_S}) - 2 * ({_COUNT} - ({_WITHIN_2_5_S} or {_COUNT})))"
-            f" / ({_COUNT} > 0) - {_START_SUM} / ({_STARTED} > 0)"
-        ),
     ),
     # smokeping_prober (SuperQ): ICMP; late answers can make a little less than no loss, which is clamped.
     Preset.SMOKEPING: _links(
@@ -270,16 +240,4 @@ PRESETS: Final[Mapping[Preset, Mapping[Metric, PrometheusQuery]]] = {
             time_query="max_over_time(timestamp(iperf3_up == 1)[$window:5m])",
         )
     },
-    # Cilium's health probes, as long as they are exported per pair of nodes; −1 means none.
-    Preset.CILIUM: _links(
-        "source_node_name",
-        "target_node_name",
-        delay="max by (source_node_name,target_node_name)(cilium_node_connectivity_latency_seconds"
-        '{protocol="icmp",type="node",address_type="primary"} >= 0)',
-    ),
 }
-PODS_TOO: Final = (
-    "kube_node_info or label_replace("
-    'kube_pod_info{created_by_kind="DaemonSet",created_by_name=~".*kubenurse.*",pod_ip!=""},'
-    ' "internal_ip", "$1", "pod_ip", "(.+)")'
-)  # kubenurse's pods have addresses of their own: kube-state-metrics says on which node each is

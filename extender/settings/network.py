@@ -2,9 +2,9 @@
 
 Each kind of source has its own words. Rule: a secret is never a value here, only the name of the file that holds it.
 
-A careless regular expression over a node's name can take longer than the universe lasts. Rule: names of at most 253
-characters are matched whole, by patterns in which no group is repeated and nothing refers back; at most three parts of
-open length and eight other choices bound the work for one name.
+A careless regular expression over the name of a node or zone can take longer than the universe lasts. Rule: names of
+at most 253 characters are matched whole, by patterns in which no group is repeated and nothing refers back; at most
+three parts of open length and eight other choices bound the work for one name.
 """
 
 import re
@@ -18,33 +18,42 @@ from msgspec import Meta
 from msgspec.structs import force_setattr
 
 from extender.settings.reading import Section, Text
-from scoring import NodeName, ZoneName
 from scoring.model.policy import Positive, ScorePolicy, Ttl
 from scoring.network.measurement import METRICS, Metric
 
 PATTERN_LIMIT: Final = 200
 REPEATS_LIMIT: Final = 3
 CHOICES_LIMIT: Final = 8
+Pattern: TypeAlias = Annotated[str, Meta(min_length=1, max_length=PATTERN_LIMIT)]
 
 
 class EndpointRule(Section, frozen=True):
-    """The endpoint of every node whose name has a form."""
+    """The endpoint of every node whose name, or whose zone's name, has a form."""
 
-    pattern: Annotated[str, Meta(min_length=1, max_length=PATTERN_LIMIT)]
-    r"""Regular expression for the whole node name, such as `node(\d+)`; groups must not be repeated."""
     endpoint: Annotated[str, Meta(min_length=1, max_length=253)]
     r"""The endpoint, by its id or any other name; `\1` or `\g<name>` stand for what a group of the pattern matched."""
+    node: Pattern | None = None
+    r"""Regular expression for the whole node name, such as `node(\d+)`; groups must not be repeated."""
+    zone: Pattern | None = None
+    """The same for the name of the node's zone, in place of `node`: one endpoint for all nodes of a site."""
     metrics: Annotated[tuple[Metric, ...], Meta(min_length=1)] = METRICS
     """Metrics for which the rule holds."""
 
     def __post_init__(self) -> None:
+        if (self.node is None) == (self.zone is None):
+            raise ValueError("must have one of node and zone")
         if (problem := why_not(self.pattern)) is not None:
-            raise ValueError(f"pattern: {problem}")
+            raise ValueError(f"{'zone' if self.node is None else 'node'}: {problem}")
         try:
             re.compile(self.pattern).sub(self.endpoint, "")
         except (re.error, IndexError) as error:
             why = f"endpoint {self.endpoint!r} does not go with pattern {self.pattern!r}: {error}"
             raise ValueError(why) from error
+
+    @property
+    def pattern(self) -> str:
+        """What the name must match, of the node or of its zone."""
+        return self.node or self.zone or ""
 
 
 def why_not(pattern: str) -> str | None:
@@ -65,13 +74,10 @@ def why_not(pattern: str) -> str | None:
     return None
 
 
-Endpoints: TypeAlias = Mapping[Metric, Text]  # Metric → endpoint, by id or any name; a text means all three
 Names: TypeAlias = Annotated[tuple[Text, ...], Meta(min_length=1)]
 
 _URL: Final = re.compile(r"https?://[^/\s@]+(/[^\s?#]*)?")
 _ORIGIN_ALONE: Final = re.compile(r"https?://[^/?#]*")
-_WEB_PAGES: Final = re.compile(r"(?<!/)/maddash-webui(/[^?#]*)?$|(?<=[^/]/maddash)/(grids|dashboards)$")
-"""What people copy from their browser's address line: the REST API is beside it."""
 
 
 class FileSource(Section, frozen=True):
@@ -159,8 +165,8 @@ class MaddashSettings(HttpSource, frozen=True):
     @property
     def base_url(self) -> str:
         """That of the REST API."""
-        beside = _WEB_PAGES.sub("", self.url.rstrip("/"))
-        return f"{beside}/maddash" if _ORIGIN_ALONE.fullmatch(beside) else beside
+        url = self.url.rstrip("/")
+        return f"{url}/maddash" if _ORIGIN_ALONE.fullmatch(url) else url
 
 
 def _listed(names: Any) -> Any:
@@ -189,12 +195,10 @@ class Preset(StrEnum):
     """Exporters of measurements between many ends whose queries are known."""
 
     GOLDPINGER = "goldpinger"
-    KUBENURSE = "kubenurse"
     SMOKEPING = "smokeping"
     PING_EXPORTER = "ping_exporter"
     BLACKBOX = "blackbox"
     IPERF3 = "iperf3"
-    CILIUM = "cilium"
 
 
 class Unit(StrEnum):
@@ -204,17 +208,14 @@ class Unit(StrEnum):
     PERCENT = "percent"
     SECONDS = "s"
     MILLISECONDS = "ms"
-    MICROSECONDS = "us"
     BITS = "bit/s"
     BYTES = "byte/s"
-    MEGABITS = "Mbit/s"
-    GIGABITS = "Gbit/s"
 
 
 UNITS: Final = {  # metric → units that its query may have
     Metric.LOSS: (Unit.RATIO, Unit.PERCENT),
-    Metric.DELAY: (Unit.SECONDS, Unit.MILLISECONDS, Unit.MICROSECONDS),
-    Metric.THROUGHPUT: (Unit.BITS, Unit.BYTES, Unit.MEGABITS, Unit.GIGABITS),
+    Metric.DELAY: (Unit.SECONDS, Unit.MILLISECONDS),
+    Metric.THROUGHPUT: (Unit.BITS, Unit.BYTES),
 }
 
 
@@ -226,7 +227,7 @@ class PrometheusQuery(Section, frozen=True):
     query: Text
     """PromQL for an instant vector."""
     unit: Unit
-    """Unit of the result: ratio or percent; s, ms or us; bit/s, byte/s, Mbit/s or Gbit/s."""
+    """Unit of the result: ratio or percent; s or ms; bit/s or byte/s."""
     source_label: Text = "source"
     """Label that names the end that sends; a port behind a host or address is left out."""
     target_label: Text = "target"
@@ -244,7 +245,7 @@ class PrometheusSettings(HttpSource, frozen=True):
     kind: Literal["prometheus"] = "prometheus"
     """The word that makes this a Prometheus source."""
     presets: tuple[Preset, ...] = ()
-    """Exporters whose queries are known: goldpinger, kubenurse, smokeping, ping_exporter, blackbox, iperf3, cilium."""
+    """Exporters whose queries are known: goldpinger, smokeping, ping_exporter, blackbox, iperf3."""
     queries: Mapping[Metric, PrometheusQuery] = {}
     """Queries of your own: metric → query; they go before those of a preset."""
 
@@ -265,14 +266,10 @@ class NetworkSettings(Section, frozen=True):
 
     sources: tuple[Source, ...] = ()
     """Places that know measurements; of several values for one pair the newest counts. None: all pairs are unknown."""
-    mapping: Mapping[NodeName, Endpoints] = {}
-    """node → endpoint, or node → {loss, delay, throughput}. Wins over annotation, rule, zone, address and name."""
-    zone_mapping: Mapping[ZoneName, Endpoints] = {}
-    """zone → endpoint of all its nodes for which mapping, annotation and rules say nothing: one endpoint per site."""
-    rules: tuple[EndpointRule, ...] = ()
-    r"""Endpoints by the form of the node name: `{pattern: 'node(\d+)', endpoint: 'ps-node\1.example.org'}`.
+    mapping: tuple[EndpointRule, ...] = ()
+    r"""Endpoints by the form of the name of a node or zone: `{zone: '(.+)', endpoint: 'ps.\1.example.org'}`.
 
-    For nodes for which mapping and annotation say nothing; of several rules the first that matches decides."""
+    For nodes of which annotation and label say nothing: the first that matches decides, before name and address."""
     soft_ttl_s: Ttl = ScorePolicy().soft_ttl_s
     """Ages in seconds from which measurements fade towards neutral; `null`: never. One value stands for all metrics.
     What is not said is at most the hard TTL."""

@@ -261,8 +261,8 @@ def from_environment(variables: Mapping[str, str]) -> dict[str, Any]:
 def unfold(flat: Mapping[str, Any]) -> dict[str, Any]:
     """Turn dotted names into nested mappings.
 
-    >>> unfold({"port": 1, "network.rules": [], "network.sources": []})
-    {'port': 1, 'network': {'rules': [], 'sources': []}}
+    >>> unfold({"port": 1, "network.mapping": [], "network.sources": []})
+    {'port': 1, 'network': {'mapping': [], 'sources': []}}
     """
     nested: dict[str, Any] = {}
     for name, value in flat.items():

@@ -12,7 +12,7 @@ What a link without a measurement is taken for (`Medians`), per metric and direc
 - An endpoint that serves nodes of several zones belongs to none.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
@@ -72,7 +72,7 @@ class Medians(msgspec.Struct, frozen=True):
 
 def medians_of(
     columns: Mapping[Metric, tuple[Ints, Floats, Floats]],
-    end_of: Mapping[Metric, Mapping[NodeName, int]],
+    ends: Mapping[Metric, Iterable[tuple[NodeName, int]]],
     zones: Zones,
     *,
     size: int,
@@ -86,11 +86,11 @@ def medians_of(
     values, times = ({m: np.full((n, n), np.nan) for m in METRICS} for _ in range(2))
     from_end, to_end = ({m: np.full((size + 1, n), np.nan) for m in METRICS} for _ in range(2))
     for metric, (keys, measured, measured_at_s) in columns.items():
-        zone_of_end = _zones_of_ends(end_of.get(metric, {}), zone_of, size=size)
-        starts, ends = np.divmod(keys, max(size, 1))
-        from_zone, to_zone = zone_of_end[starts], zone_of_end[ends]
+        zone_of_end = _zones_of_ends(ends[metric], zone_of, size=size)
+        starts, stops = np.divmod(keys, max(size, 1))
+        from_zone, to_zone = zone_of_end[starts], zone_of_end[stops]
         counts = (from_zone >= 0) & (to_zone >= 0) & (now_s - measured_at_s < hard_ttl_s[metric])
-        for of_ends, end, zone in ((from_end, starts, to_zone), (to_end, ends, from_zone)):
+        for of_ends, end, zone in ((from_end, starts, to_zone), (to_end, stops, from_zone)):
             at, lower, upper, links = group_medians((end * n + zone)[counts], measured[counts])
             better = upper if metric is Metric.THROUGHPUT else lower
             of_ends[metric].flat[at[links >= LEAST]] = better[links >= LEAST]
@@ -112,10 +112,10 @@ def group_medians(group: Ints, value: Floats) -> tuple[Ints, Floats, Floats, Int
     return groups, ascending[starts + (counts - 1) // 2], ascending[starts + counts // 2], counts
 
 
-def _zones_of_ends(end_of: Mapping[NodeName, int], zone_of: Mapping[NodeName, int], *, size: int) -> Ints:
+def _zones_of_ends(ends: Iterable[tuple[NodeName, int]], zone_of: Mapping[NodeName, int], *, size: int) -> Ints:
     """Zone number of each endpoint, −1 where its nodes have none or several."""
     zones_at: defaultdict[int, set[int]] = defaultdict(set)
-    for node, end in end_of.items():
+    for node, end in ends:
         zones_at[end].add(zone_of.get(node, -1))
     zone_of_end = np.full(size, -1, np.int64)
     for end, zones in zones_at.items():
@@ -124,17 +124,8 @@ def _zones_of_ends(end_of: Mapping[NodeName, int], zone_of: Mapping[NodeName, in
 
 
 __all__ = [
-    "METRICS",
-    "Block",
-    "Floats",
-    "Ints",
-    "Measurement",
-    "MeasurementTable",
-    "Metric",
-    "NetworkMatrix",
-    "PairCounts",
-    "PairReading",
-    "Zones",
+    "METRICS", "Block", "Floats", "Ints", "Measurement", "MeasurementTable", "Metric", "NetworkMatrix", "PairCounts",
+    "PairReading", "Zones",
 ]  # fmt: skip
 Endpoints: TypeAlias = Mapping[Metric, Mapping[NodeName, EndpointId]]  # metric → node → where it is measured
 
@@ -159,8 +150,8 @@ class Block(msgspec.Struct, frozen=True):
     """Values and ages of all directed pairs between `n` from-nodes and `m` to-nodes; NaN is unknown.
 
     Shapes (n, m), indexed [from, to]. An age is NaN where its value is, and nowhere else. `same` marks pairs that are
-    one node, or share their endpoint in every metric that both have one for: their link is the machine itself or its
-    site, which no source measures. Sharing a site's throughput endpoint alone says nothing of two nodes' own delay.
+    one node. Two nodes that share their endpoint (one host for a site) are unknown, unless each is measured under its
+    own name, too (`NetworkMatrix.ends`).
     """
 
     values: Mapping[Metric, Floats]
@@ -238,15 +229,14 @@ class NetworkMatrix(msgspec.Struct, frozen=True):
         origins = tuple(sorted(tables))
         if len(origins) > 256:
             raise ValueError(f"at most 256 sources can be merged, not {len(origins)}")
-        ordered = [tables[origin] for origin in origins]
-        pairs = {metric: _newest(ordered, index, metric=metric) for metric in METRICS}
-        medians = None
-        if zones is not None:
-            ends = {metric: {node: index[end] for node, end in of.items()} for metric, of in endpoint_of.items()}
-            columns = {metric: p[:3] for metric, p in pairs.items()}
-            medians = medians_of(columns, ends, zones, size=len(index), now_s=now_s)
+        pairs = {metric: _newest([tables[origin] for origin in origins], index, metric=metric) for metric in METRICS}
         best_bps = float(pairs[Metric.THROUGHPUT].values.max(initial=0.0))
-        return cls(version, now_s, endpoints, dict(endpoint_of), origins, index, pairs, medians, best_bps)
+        matrix = cls(version, now_s, endpoints, dict(endpoint_of), origins, index, pairs, None, best_bps)
+        if zones is not None:
+            columns = {metric: p[:3] for metric, p in pairs.items()}
+            ends = {metric: matrix.ends(metric) for metric in METRICS}
+            matrix = replace(matrix, _medians=medians_of(columns, ends, zones, size=len(index), now_s=now_s))
+        return matrix
 
     @property
     def estimates(self) -> bool:
@@ -273,8 +263,9 @@ class NetworkMatrix(msgspec.Struct, frozen=True):
 
     def known(self, source: NodeName, target: NodeName, metric: Metric) -> PairReading | None:
         """What was measured from one node to another, however old; `None`: nothing. Cost: O(log pairs)."""
-        pairs, ends = self._pairs[metric], [[source], [target]]
-        hit, at = self._find(pairs, *(self.endpoint_indexes(nodes, metric) for nodes in ends))
+        pairs, ends = self._pairs[metric], [self.endpoint(node, metric) for node in (source, target)]
+        ends = [EndpointId(source), EndpointId(target)] if ends[0] == ends[1] is not None else ends
+        hit, at = self._find(pairs, *(self.numbers([end]) for end in ends))
         if not hit.any():
             return None
         [age_s] = pairs.ages_s(self.evaluated_at_s)[at]
@@ -287,7 +278,18 @@ class NetworkMatrix(msgspec.Struct, frozen=True):
     def endpoint_indexes(self, nodes: Sequence[NodeName], metric: Metric) -> Ints:
         """Endpoint index of each node, −1 where it has none."""
         of = self.endpoint_of.get(metric, {})
-        return np.array([self._index.get(of[n], -1) if n in of else -1 for n in nodes], np.int64)
+        return self.numbers(of.get(node) for node in nodes)
+
+    def ends(self, metric: Metric) -> list[tuple[NodeName, int]]:
+        """Nodes with the index of their endpoint, those that share it once more with that of their own name."""
+        of = self.endpoint_of.get(metric, {})
+        nodes_at = Counter(of.values())
+        own = (node for node, end in of.items() if nodes_at[end] > 1 and EndpointId(node) in self._index)
+        return [(node, self._index[end]) for node, end in of.items()] + [(n, self._index[EndpointId(n)]) for n in own]
+
+    def numbers(self, ends: Iterable[str | None]) -> Ints:
+        """Index of each endpoint, −1 where it is none."""
+        return np.array([-1 if end is None else self._index.get(EndpointId(end), -1) for end in ends], np.int64)
 
     def block(self, sources: Sequence[NodeName], targets: Sequence[NodeName]) -> Block:
         """Values for all pairs sources × targets. Cost: O(n·m·log pairs)."""
@@ -298,22 +300,17 @@ class NetworkMatrix(msgspec.Struct, frozen=True):
         values, ages_s = {}, {}
         measured_bps: Floats | None = None
         estimated: dict[Metric, NDArray[np.bool_]] = {}
-        shared, apart = np.zeros_like(same), np.zeros_like(same)
         for metric in METRICS:
-            rows, cols = (self.endpoint_indexes(nodes, metric) for nodes in (sources, targets))
-            values[metric], ages_s[metric] = there = self._lookup(metric, rows, cols)
+            values[metric], ages_s[metric] = there = self._between(metric, sources, targets)
             if (medians := self._medians) is not None:
                 if metric is Metric.THROUGHPUT:
                     measured_bps = values[metric].copy()
-                zones = [
-                    np.array([medians.zone_of.get(node, -1) for node in of], np.int64) for of in (sources, targets)
-                ]
-                back = self._lookup(metric, cols, rows)
-                estimated[metric] = medians.fill(metric, there, back, (rows, cols), zones, self.evaluated_at_s)
-            both = (rows[:, None] >= 0) & (cols[None, :] >= 0)
-            shared |= both & (rows[:, None] == cols[None, :])
-            apart |= both & (rows[:, None] != cols[None, :])
-        return Block(values, ages_s, same | (shared & ~apart), measured_bps, estimated, self.best_bps)
+                both = (sources, targets)
+                ends = [self.endpoint_indexes(of, metric) for of in both]
+                zones = [np.array([medians.zone_of.get(node, -1) for node in of], np.int64) for of in both]
+                back = self._between(metric, targets, sources)
+                estimated[metric] = medians.fill(metric, there, back, ends, zones, self.evaluated_at_s)
+        return Block(values, ages_s, same, measured_bps, estimated, self.best_bps)
 
     def with_nodes(self, nodes: Iterable[NodeName]) -> "NetworkMatrix":
         """The same data, under a negative version, with more nodes measured at the endpoints of their own names."""
@@ -323,24 +320,33 @@ class NetworkMatrix(msgspec.Struct, frozen=True):
 
     def endpoint_delays_ms(self, sources: Sequence[EndpointId], targets: Sequence[EndpointId]) -> Floats:
         """One-way delays (len(sources), len(targets)) in ms between endpoints, NaN where unknown."""
-        rows, cols = (np.array([self._index.get(e, -1) for e in ends], np.int64) for ends in (sources, targets))
-        return self._lookup(Metric.DELAY, rows, cols)[0]
+        rows, cols = (self.numbers(ends) for ends in (sources, targets))
+        return self._lookup(Metric.DELAY, rows[:, None], cols)[0]
+
+    def _between(self, metric: Metric, sources: Sequence[NodeName], targets: Sequence[NodeName]) -> _Values:
+        """Values between endpoints, and between the ends of their own names where two nodes share one."""
+        rows, cols = (self.endpoint_indexes(nodes, metric) for nodes in (sources, targets))
+        values, ages = self._lookup(metric, rows[:, None], cols)
+        i, j = np.nonzero((rows[:, None] == cols) & (cols >= 0))
+        own, others = (self.numbers(nodes) for nodes in (sources, targets))
+        values[i, j], ages[i, j] = self._lookup(metric, own[i], others[j])
+        return values, ages
 
     def _lookup(self, metric: Metric, rows: Ints, cols: Ints) -> _Values:
         pairs = self._pairs[metric]
-        values, ages = (np.full((len(rows), len(cols)), np.nan) for _ in range(2))
         hit, at = self._find(pairs, rows, cols)
+        values, ages = (np.full(hit.shape, np.nan) for _ in range(2))
         values[hit], ages[hit] = pairs.values[at], np.maximum(self.evaluated_at_s - pairs.measured_at_s[at], 0.0)
         return values, ages
 
     def _find(self, pairs: _Pairs, rows: Ints, cols: Ints) -> tuple[NDArray[np.bool_], Ints]:
-        """Which of the pairs rows × cols are known, and where each of these stands in `pairs`."""
-        keys = rows[:, None] * len(self.endpoints) + cols[None, :]
+        """Which of the pairs (of arrays that broadcast) are known, and where each of these stands in `pairs`."""
+        keys = rows * len(self.endpoints) + cols
         if not len(pairs.keys):
             return np.zeros(keys.shape, np.bool_), np.empty(0, np.int64)
         at = np.searchsorted(pairs.keys, keys)
         at[at == len(pairs.keys)] = 0
-        hit = (pairs.keys[at] == keys) & (rows[:, None] >= 0) & (cols[None, :] >= 0)
+        hit = (pairs.keys[at] == keys) & (rows >= 0) & (cols >= 0)
         return hit, at[hit]
 
 

@@ -45,11 +45,10 @@ class Rows(NamedTuple):
 
 def rows_of_ends(matrix: NetworkMatrix, index: Mapping[NodeName, int], metric: Metric) -> Ints:
     """(endpoints,) row in `index` of the first node that is measured there, −1 for none. Cost: O(nodes)."""
-    number = {end: i for i, end in enumerate(matrix.endpoints)}
     rows = np.full(len(matrix.endpoints), -1, np.int64)
-    for node, end in sorted(matrix.endpoint_of.get(metric, {}).items(), reverse=True):
-        if node in index and end in number:
-            rows[number[end]] = index[node]
+    for node, end in sorted(matrix.ends(metric), reverse=True):
+        if node in index:
+            rows[end] = index[node]
     return rows
 
 
@@ -85,11 +84,7 @@ class GradeBounds(msgspec.Struct, frozen=True):
 
 
 def bounds_of(metric: Metric, *, best: float = 0.0) -> GradeBounds:
-    """Bounds of a metric; `best`: the highest throughput of the mesh, bit/s.
-
-    >>> bounds_of(Metric.LOSS).poor, bounds_of(Metric.DELAY).poor, bounds_of(Metric.THROUGHPUT, best=1e9).poor
-    (0.001, 30.0, 250000000.0)
-    """
+    """Bounds of a metric; `best`: the highest throughput of the mesh, bit/s."""
     if metric is Metric.LOSS:
         return GradeBounds(1e-5, 1e-3)
     if metric is Metric.DELAY:

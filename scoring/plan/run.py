@@ -106,8 +106,8 @@ class RunScores:
             for metric in METRICS:
                 sources, targets, values, _ = network.measured_values(metric)
                 bad = are_bad(metric, values, best=network.best_bps)
-                ends = {network.endpoints[end] for end in np.union1d(sources[bad], targets[bad]).tolist()}
-                nodes.update(node for node, end in network.endpoint_of.get(metric, {}).items() if end in ends)
+                ends = set(np.union1d(sources[bad], targets[bad]).tolist())
+                nodes.update(node for node, end in network.ends(metric) if end in ends)
             of.bad_ends = frozenset(nodes)
         return of.bad_ends
 

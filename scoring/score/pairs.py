@@ -49,7 +49,7 @@ class PairScores(msgspec.Struct, frozen=True):
     values: Mapping[Metric, Floats]  # Both directions as one; NaN: none within the hard TTL
     limits: Mapping[Metric, Floats]  # Ever measured: points never exceed theirs
     stale: NDArray[np.bool_]  # Some value was older than the soft TTL: faded, or only a limit
-    same: NDArray[np.bool_]  # Same node or same measurement endpoint: perfect by definition, known or not
+    same: NDArray[np.bool_]  # One node: perfect by definition
     reference_bps: float | None  # Rate that earned the full bandwidth term; `None`: no rate was ever measured
 
     def bad_text(self, at: int, to: int) -> str:

@@ -4,9 +4,9 @@ Rule: room first, then nearness to the job's users, then the best achievable net
 the name. `near` names a zone or a measurement endpoint and is at distance 0; other zones are at the median over the
 pairs of ends of the worse direction's measured delay, else at the configured one, else after all known ones.
 
-Most pairs of zones have no measurement. Two zones between which nothing is measured, and that share no endpoint, are
-worth what any unknown link is worth; between others only links of nodes that have one across are looked at. Means are
-rounded to `_GRID`: equal links give equal means however many nodes the zones have, and a tie is decided by name.
+Most pairs of zones have no measurement. Two zones between which nothing is measured are worth what any unknown link
+is worth; between others only links of nodes that have one across are looked at. Means are rounded to `_GRID`: equal
+links give equal means however many nodes the zones have, and a tie is decided by name.
 """
 
 import math
@@ -138,13 +138,11 @@ def crossings(network: NetworkMatrix, index: Mapping[NodeName, int], group: Ints
     """What leads from set to set; `index`: node → row, `group`: row → set. Cost: O(p log p) for p such pairs."""
     ends_of: dict[tuple[int, int], dict[Metric, frozenset[int]]] = defaultdict(dict)
     for metric in METRICS:
-        nodes = [node for node in network.endpoint_of.get(metric, {}) if node in index]
-        sets_of = group[np.array([index[node] for node in nodes], np.int64)]
-        at, sets = np.unique(np.column_stack((network.endpoint_indexes(nodes, metric), sets_of)), axis=0).T
+        rows = [(end, group[index[node]]) for node, end in network.ends(metric) if node in index]
+        at, sets = np.unique(np.array(rows, np.int64).reshape(-1, 2), axis=0).T
         counts = np.bincount(at, minlength=len(network.endpoints))
         first = np.cumsum(counts) - counts
-        own = np.flatnonzero(counts > 1)  # an endpoint that stands for nodes of several sets leads across by itself
-        sources, targets = (np.concatenate([ends, own]) for ends in network.measured_values(metric)[:2])
+        sources, targets = network.measured_values(metric)[:2]
         set_of = np.full(len(counts), -1)
         set_of[at] = sets
         some = (set_of[sources] != set_of[targets]) | (np.maximum(counts[sources], counts[targets]) > 1)
@@ -188,5 +186,6 @@ def _own(network: NetworkMatrix, names: Names, ends: Names, across: Ends | None)
     near = frozenset(ends)
     own = np.fromiter((name in near for name in names), np.bool_, len(names))
     for metric, indexes in across.items():
-        own |= np.isin(network.endpoint_indexes(names, metric), list(indexes))
+        for ends_of in (network.endpoint_indexes(names, metric), network.numbers(names)):
+            own |= np.isin(ends_of, list(indexes))
     return own

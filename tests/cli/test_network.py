@@ -42,7 +42,6 @@ def netgang(pairs: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
 def test_links_one_by_one(tmp_path: Path) -> None:
     """The JSON is a mesh for `netgang plan --network`."""
     result = run("network", "--json", told={ALL: netgang()})
-    wide = run("network", "-o", "wide", told={ALL: netgang()}).stdout.splitlines()
     fields = ("source", "target", "loss_ratio", "delay_ms", "throughput_bps", "age_s")
     assert json.loads(result.stdout) == [
         dict(zip(fields, ("n1", "n2", 0.5, 3.0, None, 20.0), strict=True)),
@@ -52,11 +51,6 @@ def test_links_one_by_one(tmp_path: Path) -> None:
     path.write_text(result.stdout)
     read = {(one.source, one.target, one.metric, one.value) for one in read_mesh(path, now_s=0.0).measurements}
     assert read == {("n1", "n2", "loss", 0.5), ("n1", "n2", "delay", 3.0), ("n2", "n1", "throughput", 1e9)}
-    assert [" ".join(line.split()) for line in wide] == [
-        "FROM TO LOSS DELAY THROUGHPUT AGE",
-        "n1 n2 50 % 3 ms – 20 s",
-        "n2 n1 – – 1000 Mbit/s 5 s",
-    ]
     assert result.stderr.splitlines() == ["note: gone", "note: no grid gives a value of delay"]
 
 
@@ -81,6 +75,28 @@ def test_what_is_measured_and_what_is_bad() -> None:
     assert [line.rstrip() for line in text.splitlines()] == HEALTH.splitlines()
 
 
+MAPPED: dict[str, Any] = {
+    "nodes": {}, "unmapped": {}, "ambiguous": [], "unknown": ["node n2: rule 0 names 'x'"], "unused": ["ps.b"],
+    "rules": ["{zone: '(.+)', endpoint: 'ps.\\1'}"],
+    "left_out": {"unmapped": {}, "ambiguous": 0, "unknown": 0, "unused": 3},
+}  # fmt: skip
+ENDPOINTS: dict[str, Any] = {"n1": ["ps.a", "ps.a", None], "n2": [None, None, None]}
+
+
+def test_where_nodes_are_measured_and_the_rule_for_what_is_no_node_s() -> None:
+    told = netgang(endpoints=ENDPOINTS)
+    told["status"] |= {"sources": [], "mapping": MAPPED}
+    assert shown("network", "map", told={ALL: told}) == [
+        "NODE LOSS DELAY THROUGHPUT",
+        "n1 ps.a ps.a –",
+        "n2 – – –",
+        "node n2: rule 0 names 'x'",
+        "ps.b is no node's endpoint; add to network.mapping: {zone: '(.+)', endpoint: 'ps.\\1'}",
+        "and 3 more",
+    ]
+    assert json.loads(run("network", "map", "--json", told={ALL: told}).stdout) == ENDPOINTS
+
+
 def test_nothing_is_measured() -> None:
     none = [[None, None], [None, None]]
     empty = PAIRS | {name: none for name in PAIRS if name.endswith(("ratio", "ms", "bps", "age_s"))} | {"nodes": []}
@@ -90,7 +106,7 @@ def test_nothing_is_measured() -> None:
 
 
 def test_a_part_of_a_large_cluster() -> None:
-    result = run("network", "--zone", "A", "-o", "wide", told={f"{ALL}&zone=A": netgang(PAIRS | {"of": 5000})})
+    result = run("network", "--zone", "A", "--json", told={f"{ALL}&zone=A": netgang(PAIRS | {"of": 5000})})
     assert result.exit_code == 0
     assert "2 of 5000 nodes; see --zone" in result.stderr
 
@@ -154,7 +170,7 @@ def test_what_a_server_says_is_only_text() -> None:
 
 NO_NODE = problem(HTTPStatus.NOT_FOUND, "n1 or n2 is no node that is known")
 MISTAKES: dict[str, tuple[tuple[str, ...], dict[str, Any], str]] = {  # case: (arguments, what netgang answers, said)
-    "one node": (("n1",), {}, "error: name two nodes: netgang network NODE NODE\n"),
+    "one node": (("n1",), {}, "error: name two nodes: netgang network NODE NODE; or netgang network map\n"),
     "no such node": (("n1", "n2"), {PATH: NO_NODE}, "error: n1 or n2 is no node that is known\n"),
     "no such zone": (("--zone", "X"), {f"{ALL}&zone=X": netgang()}, "--zone 'X': the cluster's zones are A"),
 }

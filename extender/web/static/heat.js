@@ -108,7 +108,7 @@ function say() {
   const [row, column] = cursor;
   const age = shown.ages_s[row][column];
   const words = [`${shown.ends[row]} → ${shown.ends[column]}: `];
-  if (shown.grades[row][column] === " ") words.push("the same endpoint, perfect");
+  if (shown.grades[row][column] === " ") words.push("the same node");
   else words.push(`${shown.zone === null ? "median " : ""}${value(shown.metric, shown.values[row][column])}`);
   if (age !== null) words.push(`, ${duration(age)} old${shown.stale[row][column] === "1" ? " (stale)" : ""}`);
   if (shown.bad?.[row][column]) words.push(`, ${badOf(row, column)} (${value(shown.metric, shown.worst_values[row][column])})`);

@@ -153,7 +153,7 @@ SEEDS: dict[str, tuple[Seed, str, str]] = {  # what is wrong: (how, id of the fi
     "a source that is down": (facts(sources={"maddash": "refused"}), "source-unreachable", "network.sources"),
     "silent agents": (probed(silent=AMISS), "probe-silent", "TCP 8891"),
     "agents that get no answer": (probed(unanswered=AMISS), "probe-unanswered", "UDP 8862"),
-    "nodes without an endpoint": (facts(endpoints=UNMAPPED), "nodes-unmapped", "netgang.io/endpoint"),
+    "nodes without an endpoint": (facts(endpoints=UNMAPPED), "nodes-unmapped", "netgang network map"),
     "gated pods without netgang": (facts(replicas=()), "gates-stranded", "netgang uninstall"),
     "settings that are refused": (facts(settings_problems=("x: too many",)), "settings-invalid", "settings.md"),
     "no answer": (answered("http://x: refused"), "service-unreachable", "port-forward"),

@@ -36,7 +36,7 @@ What one network source, endpoint or rule (entries of lists and mappings below `
 """
 OFTEN = (  # what operators usually set, in the order of the page: each must be a setting
     "scheduler_names", "zone_label", "zone_policy", "selection", "score.ratios", "network.sources", "network.mapping",
-    "network.rules", "network.zone_mapping", "queue.order", "queue.starve_limit_s", "hold_limit_s",
+    "queue.order", "queue.starve_limit_s", "hold_limit_s",
     "http_timeout_s", "admit_to", "preemption", "repair.policy", "elastic.enabled",
     "leader_election", "tls.cert_file", "tls.key_file", "tls.client_ca_file", "record.enabled",
     "log_format",

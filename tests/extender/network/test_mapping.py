@@ -6,16 +6,17 @@ from typing import Any
 
 import msgspec
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.errors import ConfigError
-from extender.network.mapping import NodeMapping, map_nodes, matching, ruled
+from extender.network.mapping import NodeMapping, map_nodes, ruled
 from extender.ports import EndpointInfo
 from extender.schemas import LeftOut
 from extender.settings.network import PATTERN_LIMIT, EndpointRule, NetworkSettings, why_not
 from extender.settings.settings import Settings
-from scoring import EndpointId, NodeName, ZoneName
+from scoring import EndpointId, NodeName
 from scoring.model import Node
 from scoring.network.matrix import METRICS, Measurement, MeasurementTable, Metric
 from tests.builders import node
@@ -72,7 +73,7 @@ AMBIGUOUS = {  # case: (candidates, node, endpoints)
 
 @pytest.mark.parametrize(("candidates", "one", "endpoints"), AMBIGUOUS.values(), ids=AMBIGUOUS)
 def test_ambiguous(candidates: list[str], one: Node, endpoints: list[EndpointInfo]) -> None:
-    found = map_nodes([one], endpoints, NetworkSettings(rules=(rule("ruled", "twin"),)))
+    found = map_nodes([one], endpoints, NetworkSettings(mapping=(rule("ruled", "twin"),)))
     assert (found.endpoint_of[Metric.LOSS], found.unmapped[Metric.LOSS]) == ({}, ())
     assert [tuple(candidates)] * 3 == [doubt.candidates for doubt in found.ambiguous]
 
@@ -88,26 +89,25 @@ def test_host_names_that_two_nodes_claim_or_whose_endpoint_is_taken() -> None:
 
 
 KEY = "netgang.io/endpoint"
-STATED = {  # case: (loss, throughput, config, annotations, labels)
-    "table": ("b", "b", {NodeName("n"): dict.fromkeys(METRICS, "b")}, {KEY: "c"}, {KEY: "d"}),
-    "table for one metric": ("b", "c", {NodeName("n"): {Metric.LOSS: "b"}}, {KEY: "c"}, {}),
-    "annotation before label": ("c", "c", {}, {KEY: "c"}, {KEY: "d"}),
-    "label": ("d", "d", {}, {}, {KEY: "d"}),
-    "annotation for one metric": ("c", "d", {}, {f"{KEY}-loss": "c"}, {KEY: "d"}),
-    "the metric's own before the general": ("d", "c", {}, {f"{KEY}-loss": "d", KEY: "c"}, {}),
-    "blank says nothing": ("n", "n", {}, {KEY: "  "}, {KEY: ""}),
-    "by an alias": ("b", "b", {}, {KEY: "B.Lab.Example"}, {}),
-    "an unknown name": (None, "n", {}, {f"{KEY}-loss": "nobody"}, {}),
+STATED = {  # case: (loss, throughput, rules, annotations, labels)
+    "annotation before rule": ("c", "c", [("n", "b")], {KEY: "c"}, {KEY: "d"}),
+    "label before rule": ("d", "d", [("n", "b")], {}, {KEY: "d"}),
+    "annotation for one metric": ("c", "d", [], {f"{KEY}-loss": "c"}, {KEY: "d"}),
+    "the metric's own before the general": ("d", "c", [], {f"{KEY}-loss": "d", KEY: "c"}, {}),
+    "blank says nothing": ("n", "n", [], {KEY: "  "}, {KEY: ""}),
+    "by an alias": ("b", "b", [], {KEY: "B.Lab.Example"}, {}),
+    "an unknown name": (None, "n", [], {f"{KEY}-loss": "nobody"}, {}),
 }
 
 
-@pytest.mark.parametrize(("loss", "throughput", "table", "annotations", "labels"), STATED.values(), ids=STATED)
+@pytest.mark.parametrize(("loss", "throughput", "rules", "annotations", "labels"), STATED.values(), ids=STATED)
 def test_stated(
-    loss: str | None, throughput: str | None, table: Any, annotations: dict[str, str], labels: dict[str, str]
+    loss: str | None, throughput: str | None, rules: Any, annotations: dict[str, str], labels: dict[str, str]
 ) -> None:
-    """Table, annotation, label: the first that says something decides, also when the name would match another."""
+    """Annotation, label, rule: the first that says something decides, also when the name would match another."""
     endpoints = [end("n"), end("b", "b.lab.example"), end("c"), end("d")]
-    found = map_nodes([machine("n", annotations=annotations, labels=labels)], endpoints, NetworkSettings(mapping=table))
+    config = NetworkSettings(mapping=tuple(rule(*one) for one in rules))
+    found = map_nodes([machine("n", annotations=annotations, labels=labels)], endpoints, config)
     named = [found.endpoint_of[metric].get(NodeName("n")) for metric in (Metric.LOSS, Metric.THROUGHPUT)]
     assert [loss, throughput] == named
 
@@ -164,14 +164,14 @@ def test_a_document_of_thousands_of_nodes_is_short() -> None:
 
 
 def rule(pattern: str, endpoint: str, metrics: Sequence[Metric] = METRICS) -> EndpointRule:
-    return EndpointRule(pattern=pattern, endpoint=endpoint, metrics=tuple(metrics))
+    return EndpointRule(node=pattern, endpoint=endpoint, metrics=tuple(metrics))
 
 
 PS = rule(r"node(\d+)", r"ps-node\1.example.org")
 
 
-def mapped(rules: Sequence[EndpointRule], *nodes: Node, ends: Sequence[str], **config: Any) -> NodeMapping:
-    return map_nodes(nodes, [end(name) for name in ends], NetworkSettings(rules=tuple(rules), **config))
+def mapped(rules: Sequence[EndpointRule], *nodes: Node, ends: Sequence[str]) -> NodeMapping:
+    return map_nodes(nodes, [end(name) for name in ends], NetworkSettings(mapping=tuple(rules)))
 
 
 RULED = {  # case: (endpoint's name, node, rules)
@@ -189,7 +189,7 @@ RULED = {  # case: (endpoint's name, node, rules)
 
 @pytest.mark.parametrize(("want", "name", "rules"), RULED.values(), ids=RULED)
 def test_what_rules_make_of_a_name(want: str | None, name: str, rules: list[EndpointRule]) -> None:
-    found = ruled(rules, NodeName(name), Metric.DELAY)
+    found = ruled(rules, node(name), Metric.DELAY)
     assert want == (None if found is None else found[1])
 
 
@@ -199,14 +199,44 @@ def test_rules_for_some_metrics() -> None:
     assert [found.endpoint_of[metric] for metric in METRICS] == [{"n1": "n1"}, {"n1": "lat1"}, {"n1": "bw1"}]
 
 
-def test_what_goes_before_a_rule_and_what_behind() -> None:
-    table = {NodeName("node1"): dict.fromkeys(METRICS, "table")}
-    zones = {ZoneName("a"): dict.fromkeys(METRICS, "zone")}
-    nodes = [node("node1"), machine("node2", annotations={KEY: "noted"}), node("node3"), node("gw")]
-    ends = ["table", "noted", "zone", "ps-node1.example.org", "ps-node2.example.org", "ps-node3.example.org", "gw"]
-    found = mapped([PS], *nodes, node("far", zone="b"), ends=ends, mapping=table, zone_mapping=zones)
-    want = {"node1": "table", "node2": "noted", "node3": "ps-node3.example.org", "gw": "zone"}
-    assert (found.unmapped[Metric.LOSS], found.endpoint_of[Metric.LOSS]) == (("far",), want)
+def site(zone: str, endpoint: str) -> EndpointRule:
+    return EndpointRule(zone=zone, endpoint=endpoint)
+
+
+MESH = ["us-west site-12", "us-west site-3", "eu site-1"]
+SITES = [node(name, zone=zone) for zone in ("west-12", "west-3", "eu-1") for name in (f"{zone}-a", f"{zone}-b")]
+
+
+def test_one_rule_maps_a_mesh_of_sites() -> None:
+    """A zone's nodes share the host that measures for the site; a node without a zone is of no site."""
+    rules = [site(r"west-(\d+)", r"us-west site-\1"), site("eu.*", "eu site-1")]
+    found = mapped(rules, *SITES, node("x", zone=""), ends=MESH)
+    assert [found.endpoint_of[Metric.LOSS][one.name] for one in SITES] == [end for end in MESH for _ in "ab"]
+    assert (found.unmapped[Metric.LOSS], found.unused, found.rules) == (("x",), (), ())
+
+
+def test_the_first_rule_that_matches_decides_whether_it_is_of_nodes_or_of_zones() -> None:
+    nodes, ends = [node("gw"), node("node1"), node("node2", zone="b")], ["gw", "zone", "ps-node2.example.org"]
+    found = mapped([rule("gw", "gw"), site("a", "zone"), PS], *nodes, ends=ends)
+    assert found.endpoint_of[Metric.LOSS] == {"gw": "gw", "node1": "zone", "node2": "ps-node2.example.org"}
+
+
+THREE, TWO = ["ps.eu-1.lab", "ps.west-12.lab", "ps.west-3.lab"], [node("n1"), node("n2")]
+ADD = {  # case: (rule for the first endpoint that no node has, nodes, endpoints)
+    "zones by a pattern": (r"{zone: '(.+)', endpoint: 'ps.\1.lab'}", SITES, THREE),
+    "not all zones": ("{zone: 'eu\\-1', endpoint: 'ps.eu-1.lab'}", SITES, ["ps.eu-1.lab", "z"]),
+    "nodes by a pattern": (r"{node: '(n\d+)', endpoint: 'ps-\1.lab'}", TWO, ["ps-n1.lab", "ps-n2.lab"]),
+    "no name in it": ("{node: 'NODE', endpoint: 'it''s 7'}", [node("n1")], ["it's 7"]),
+}
+
+
+@pytest.mark.parametrize(("want", "nodes", "ends"), ADD.values(), ids=ADD)
+def test_the_rule_to_add(want: str, nodes: list[Node], ends: list[str]) -> None:
+    found = mapped([], *nodes, ends=ends)
+    assert (found.unused[0], found.rules[0]) == (ends[0], want)
+    if "NODE" not in want:
+        added = Settings.changed(Settings(), {"network": {"mapping": [yaml.safe_load(want)]}}).network
+        assert ends[0] not in map_nodes(nodes, [end(name) for name in ends], added).unused
 
 
 UNKNOWN = {  # case: (what is said, node)
@@ -222,50 +252,31 @@ def test_a_stated_name_that_nobody_has_is_said(said: str, one: Node) -> None:
     assert found.unknown[0] == f"node {one.name}: the {said}: no endpoint of loss has this name"
 
 
-def test_the_settings_reach_the_mapping() -> None:
-    written = {"pattern": r"node(\d+)", "endpoint": r"ps\1", "metrics": ["delay"]}
-    config = Settings().changed({"network": {"rules": [written]}}).network
-    assert config.rules == (rule(r"node(\d+)", r"ps\1", (Metric.DELAY,)),)
-
-
-PLAIN: dict[str, object] = {"pattern": "n(.)", "endpoint": "ps"}
-REFUSED = {  # case: (words of the sentence after `network.rules.0`, rule)
-    "no regular expression": (".pattern = 'n(' (from the command line): must be a regular expr", "n("),
-    "repeated group": (".pattern = '(a+)+' (from the command line): must not repeat a group", "(a+)+"),
-    "repeated choice": (".pattern = '(a|aa)*b' (from the command line): must not repeat", "(a|aa)*b"),
-    "group a fixed number of times": (".pattern = '(a*){9}' (from the command line): must not", "(a*){9}"),
-    "refers back": (".pattern = '(a)\\\\1' (from the command line): must have no groups but", r"(a)\1"),
-    "refers back by name": (".pattern = ", "(?P<x>a)(?P=x)"),
-    "looks ahead": (".pattern = '(?=a)a' (from the command line): must have no groups but", "(?=a)a"),
-    "many repeats": (".pattern = 'a*b*c*d*' (from the command line): must have at most 3", "a*b*c*d*"),
+PLAIN: dict[str, object] = {"node": "n(.)", "endpoint": "ps"}
+REFUSED = {  # case: (words of the sentence after `network.mapping.0`, rule)
+    "no regular expression": (".node = 'n(' (from the command line): must be a regular expr", "n("),
+    "repeated group": (".node = '(a+)+' (from the command line): must not repeat a group", "(a+)+"),
+    "repeated choice": (".node = '(a|aa)*b' (from the command line): must not repeat", "(a|aa)*b"),
+    "group a fixed number of times": (".node = '(a*){9}' (from the command line): must not", "(a*){9}"),
+    "refers back": (".node = '(a)\\\\1' (from the command line): must have no groups but", r"(a)\1"),
+    "refers back by name": (".node = ", "(?P<x>a)(?P=x)"),
+    "looks ahead": (".node = '(?=a)a' (from the command line): must have no groups but", "(?=a)a"),
+    "many repeats": (".node = 'a*b*c*d*' (from the command line): must have at most 3", "a*b*c*d*"),
     "no metrics": (".metrics = [] (from", PLAIN | {"metrics": []}),
-    "many choices": (".pattern = ", "a?" * 9),
-    "long": (".pattern = ", "a" * (PATTERN_LIMIT + 1)),
+    "many choices": (".node = ", "a?" * 9),
+    "long": (".node = ", "a" * (PATTERN_LIMIT + 1)),
     "no such group": (" (from the command line): endpoint 'ps\\\\2' does not go with", PLAIN | {"endpoint": r"ps\2"}),
+    "a zone, too": (" (from the command line): must have one of node and zone", PLAIN | {"zone": "a"}),
     "no group of this name": (" (from the", PLAIN | {"endpoint": r"ps\g<x>"}),
 }
 
 
 @pytest.mark.parametrize(("said", "rule"), REFUSED.values(), ids=REFUSED)
 def test_a_rule_that_is_refused(said: str, rule: str | dict[str, object]) -> None:
-    written = PLAIN | {"pattern": rule} if isinstance(rule, str) else rule
+    written = PLAIN | {"node": rule} if isinstance(rule, str) else rule
     with pytest.raises(ConfigError) as caught:
-        Settings.load(overrides={"network.rules": [written]})
-    assert f"network.rules.0{said}" in str(caught.value)
-
-
-ACCEPTED = [
-    r"node(\d+)",
-    r"node(\d+)(\.lab)?",
-    "a{3}b",
-    r"rack(\d+)-node(\d+)\.(.*)",
-    r"(gpu|cpu|mem)-[a-z]{2}-(?P<n>\d{1,3})",
-]
-
-
-@pytest.mark.parametrize("pattern", ACCEPTED)
-def test_patterns_that_are_usual(pattern: str) -> None:
-    assert why_not(pattern) is None
+        Settings.load(overrides={"network.mapping": [written]})
+    assert f"network.mapping.0{said}" in str(caught.value)
 
 
 WORST = ["a*a*a*b", "[a-z]+[a-z]+[a-z]+1", "(a*)(a*)(a*)b", ".*.*.*b", "a?a?a?a?a?a?a?a?a*b"]
@@ -275,16 +286,7 @@ WORST = ["a*a*a*b", "[a-z]+[a-z]+[a-z]+1", "(a*)(a*)(a*)b", ".*.*.*b", "a?a?a?a?
 def test_the_worst_that_is_accepted(pattern: str) -> None:
     """The dearest patterns and the longest name end before the test's limit, which a refused one would not."""
     assert why_not(pattern) is None
-    assert ruled([rule(pattern, "ps")], NodeName("a" * 253), Metric.LOSS) is None
-
-
-def test_a_name_is_matched_once() -> None:
-    rules, name = [rule("c*[a-c]*[a-c]*d", "ps")], NodeName("c" * 253)
-    ruled(rules, name, Metric.LOSS)
-    matched = matching.cache_info().misses
-    for metric in METRICS * 100:
-        assert ruled(rules, name, metric) is None
-    assert matching.cache_info().misses == matched
+    assert ruled([rule(pattern, "ps")], node("a" * 253), Metric.LOSS) is None
 
 
 @given(st.text(alphabet="ab(|)*+?{}12,\\.[]^$:P<>=", max_size=24), st.text(alphabet="ab12.", max_size=12))

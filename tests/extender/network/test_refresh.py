@@ -8,7 +8,7 @@ import pytest
 from extender.errors import NetworkSourceError
 from extender.network.refresh import Polled, RefreshOptions
 from extender.ports import Batch
-from extender.settings.network import NetworkSettings
+from extender.settings.network import EndpointRule, NetworkSettings
 from scoring import EndpointId, NodeName
 from scoring.network.matrix import Measurement, MeasurementTable, Metric, PairReading
 from tests.builders import node
@@ -187,7 +187,7 @@ async def test_new_nodes_are_mapped_when_they_come() -> None:
 async def test_aliases_of_all_sources_and_the_configured_mapping_count() -> None:
     one, other = FakeNetworkSource("one"), fake(value("x", "y", 3.0), name="other")
     one.set(value("x", "y", 0.1, metric=Metric.LOSS), aliases={"x": ("a",)})
-    config = NetworkSettings(mapping={NodeName("b"): {Metric.LOSS: "y", Metric.DELAY: "y"}})
+    config = NetworkSettings(mapping=(EndpointRule("y", node="b", metrics=(Metric.LOSS, Metric.DELAY)),))
     async with running(bench(Polled(one, 60.0), Polled(other, 60.0), options=RefreshOptions(network=config))) as world:
         await asyncio.sleep(1.0)
         values = world.last.block([NodeName("a")], [NodeName("b")]).values

@@ -17,7 +17,6 @@ from extender.errors import ConfigError
 from extender.settings.network import FileSource, MaddashSettings
 from extender.settings.settings import Settings
 from scoring.model.policy import Policy, Preempting, QueuePolicy, Ratios, Ttl
-from scoring.network.matrix import Metric
 
 HERE = " (from the command line)"
 
@@ -60,7 +59,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any]]] = {  # case: (beginning of the me
     "debug host empty": ("debug_host = ''…: must have at least 1 character", {"debug_host": ""}),
     "port no number": ("port = 'http'…: must be a valid integer", {"port": "http"}),
     "near miss": ("prot…: no such setting; did you mean port?", {"prot": 1}),
-    "nested near miss": (f"network.zone_mappings…: {NEAR} zone_mapping?", _network(zone_mappings={})),
+    "nested near miss": (f"network.mappings…: {NEAR} mapping?", _network(mappings=[])),
     "no near one": (f"score.colour…: {NONE} bandwidth_weight, delay_weight", {"score.colour": "red"}),
     "negative duration": ("spill_wait_s = -1…: must be greater than or equal to 0", {"spill_wait_s": -1}),
     "infinite duration": ("hold_limit_s = inf…: must be a finite number", {"hold_limit_s": float("inf")}),
@@ -238,13 +237,6 @@ def test_words_that_yaml_misreads(tmp_path: Path, line: str, meant: tuple[object
     assert settings.policy().preemption == meant[0]
 
 
-def test_the_mapping_is_by_metric() -> None:
-    ends = {"one": "site-a", "two": {"throughput": "site-b-bw", "loss": None}}
-    network = Settings.load(overrides={"network": {"mapping": ends, "zone_mapping": ends}}).network
-    want = {"one": dict.fromkeys(Metric, "site-a"), "two": {Metric.THROUGHPUT: "site-b-bw"}}
-    assert [network.mapping, network.zone_mapping] == [want, want]
-
-
 TTLS = {  # case: (soft TTLs, hard TTLs, what is set)
     "defaults": (Ttl(5400.0, 5400.0, 93_600.0), Ttl(10_800.0, 10_800.0, 172_800.0), {}),
     "one number": (Ttl(10.0, 10.0, 10.0), Ttl(20.0, 20.0, 20.0), {"soft_ttl_s": 10, "hard_ttl_s": 20}),
@@ -272,7 +264,7 @@ WRONG_SOURCES: dict[str, tuple[str, dict[str, Any]]] = {  # case: (what the refu
     "two kinds of trust": ("ca_file and insecure exclude", ARCHIVE | {"insecure": True, "ca_file": "a.pem"}),
     "nothing to ask": ("presets or queries must name something to ask", METRICS_AT),
     "no such preset": (
-        f"network.sources.0.presets.0 = 'pingmesh'{HERE}: must be 'goldpinger', 'kubenurse', 'smokeping', ",
+        f"network.sources.0.presets.0 = 'pingmesh'{HERE}: must be 'goldpinger', 'smokeping', ",
         METRICS_AT | {"presets": ["pingmesh"]},
     ),
     "a unit of another metric": (

@@ -106,19 +106,14 @@ def test_without_any_data_all_is_unknown() -> None:
 
 
 SITE = dict.fromkeys(NODES, EndpointId("site"))
-SAME = {  # case: (the first two nodes are the same end, endpoints by metric)
-    "each its own": (False, OWN),
-    "one site measures everything": (True, dict.fromkeys(METRICS, SITE)),
-    "one site for throughput, own ends else": (False, {**OWN, Metric.THROUGHPUT: SITE}),
-    "one site for throughput, nothing else": (True, {Metric.THROUGHPUT: SITE}),
-    "no endpoints at all": (False, {}),
-}
 
 
-@pytest.mark.parametrize(("want", "endpoint_of"), SAME.values(), ids=SAME)
-def test_same_end_of_the_network(want: bool, endpoint_of: EndpointOf) -> None:
-    index = merged({"x": [measured("ab", 9.0)]}, endpoint_of=endpoint_of)
-    assert want == index.block(NODES[:2], NODES[:2]).same[0, 1]
+def test_nodes_that_share_their_endpoint_are_unknown_unless_they_are_measured_themselves() -> None:
+    index = merged({"x": [measured("ab", 9.0)]}, endpoint_of=dict.fromkeys(METRICS, SITE))
+    block = index.block(NODES[:3], NODES[:3])
+    assert block.same.tolist() == np.eye(3, dtype=bool).tolist()
+    known = np.argwhere(~np.isnan(block.values[Metric.DELAY])).tolist()
+    assert known == [[0, 1]], "of a and b alone a value under their own names is there"
 
 
 def test_endpoints_of_nodes() -> None:

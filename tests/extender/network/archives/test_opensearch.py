@@ -165,8 +165,4 @@ def test_what_is_asked() -> None:
         "must_not": [{"term": {"test.spec.udp": True}}],
     }
     assert (body["size"], body["timeout"], body["aggs"]["pairs"]["composite"]["size"]) == (0, "24000ms", 1000)
-    latency = search_body("latency", settings, after={"source": "a"})["aggs"]["pairs"]
-    assert latency["aggs"]["delay"] == {"avg": {"field": "result.latency.median"}}
-    assert latency["composite"]["after"] == {"source": "a"}
-    round_trips = search_body("rtt", settings, after=None)["aggs"]["pairs"]["aggs"]
-    assert round_trips["delay"] == {"avg": {"field": "result.rtt.mean"}}
+    assert search_body("rtt", settings, after={"source": "a"})["aggs"]["pairs"]["composite"]["after"] == {"source": "a"}

@@ -1,11 +1,12 @@
 """The perfSONAR archive source against a real OpenSearch node that holds documents of pScheduler's shape.
 
-Documents are indexed with OpenSearch's own dynamic mapping, as an archive before 5.0.5 has it.
+Documents are created as Logstash does it, in indices and in a data stream of a template like the archive's.
 """
 
 import json
 import time
 from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -26,19 +27,26 @@ pytestmark = [
     pytest.mark.xdist_group("opensearch"),
 ]
 
+TEMPLATE = Path(__file__).parents[3] / "fixtures" / "opensearch" / "index_template.json"
 NOW_S = float(round(datetime.fromtimestamp(time.clock_gettime(time.CLOCK_REALTIME), UTC).timestamp()))  # of this run
 
 
-def document(kind: str, source: str, target: str, result: dict[str, Any], *, age_s: float, **spec: Any) -> str:
+def document(
+    kind: str, source: str, target: str, result: dict[str, Any], *, age_s: float, sets: Any = None, **spec: Any
+) -> str:
     ends = {"source": f"{source}.example.org", "dest": f"{target}.example.org"}
     start = datetime.fromtimestamp(NOW_S - age_s, UTC).isoformat().replace("+00:00", "Z")
     ip = {"ps-a": "192.0.2.1", "ps-b": "192.0.2.2", "ps-c": "2001:db8::3"}
+    ip |= {"ps-d-v6": "2001:db8::4", "ps-d": "192.0.2.4"}
+    version = 6 if ":" in ip[target] else 4  # Logstash adds it
     hosts = (("source", source), ("destination", target))
     whole = {
         "test": {"type": kind, "spec": {**ends, **spec}},
-        "meta": {end: {"ip": ip[host], "hostname": f"{host}.example.org"} for end, host in hosts},
+        "meta": {end: {"ip": ip[host], "hostname": f"{host}.example.org"} for end, host in hosts}
+        | {"ip_version": version},
+        "@timestamp": start,
         "pscheduler": {"start_time": start, "tool": "x"},
-        "reference": {"display-task-name": "Lab"},
+        "reference": {"display-task-name": "Lab", **(sets or {})},
         "result": {"succeeded": True, **result},
     }
     return json.dumps(whole)
@@ -49,6 +57,7 @@ def latency(lost: int, median: float) -> dict[str, Any]:
     return {"packets": packets, "latency": {"min": median / 2, "median": median, "mean": median, "p_95": median * 2}}
 
 
+HOST = {"display-task-name": "Lab 6", "display-set-dest": "host d"}
 DOCUMENTS = [
     # two rounds a → b: losses add up, medians are averaged, the newer time counts; bucket width as said, or 1 ms
     ("latencybg", document("latencybg", "ps-a", "ps-b", latency(6, 100.0), age_s=120, **{"bucket-width": 0.0001})),
@@ -67,6 +76,9 @@ DOCUMENTS = [
     ("throughput", document("throughput", "ps-a", "ps-b", {"throughput": 1.0e9}, age_s=600)),
     ("throughput", document("throughput", "ps-a", "ps-b", {"throughput": 1.0e6}, age_s=50, udp=True)),
     ("throughput", document("throughput", "ps-b", "ps-a", {"throughput": 8.5e9}, age_s=600)),
+    # one host with two addresses
+    ("throughput", document("throughput", "ps-a", "ps-d-v6", {"throughput": 8.0e9}, age_s=600, sets=HOST)),
+    ("throughput", document("throughput", "ps-a", "ps-d", {"throughput": 9.0e9}, age_s=600, sets=HOST)),
 ]
 
 
@@ -74,12 +86,38 @@ DOCUMENTS = [
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     place: Path = tmp_path_factory.mktemp("opensearch")
     with opensearch(place) as url:
-        indexed = [(json.dumps({"index": {"_index": f"pscheduler_{kind}"}}), one) for kind, one in DOCUMENTS]
+        template = json.loads(TEMPLATE.read_text())
+        stream = {"index_patterns": ["pscheduler_throughput"], "data_stream": {}, "priority": 1}
+        for name, one in (("pscheduler", template), ("stream", template | stream)):
+            httpx.put(f"{url}/_index_template/{name}", json=one, timeout=60.0).raise_for_status()
+        indexed = [(json.dumps({"create": {"_index": f"pscheduler_{kind}"}}), one) for kind, one in DOCUMENTS]
         lines = [part for both in indexed for part in both]
         body, headers = "\n".join(lines) + "\n", {"Content-Type": "application/x-ndjson"}
         reply = httpx.post(f"{url}/_bulk?refresh=true", content=body, headers=headers, timeout=60.0)
         assert not reply.json()["errors"], reply.text[:500]
         yield url
+
+
+def test_indices_have_the_alias_and_throughput_is_a_data_stream(archive: str) -> None:
+    named = httpx.get(f"{archive}/_alias/pscheduler", timeout=60.0).json()
+    assert "pscheduler_latencybg" in named
+    mapping = httpx.get(f"{archive}/pscheduler_latencybg/_mapping", timeout=60.0).json()["pscheduler_latencybg"]
+    assert mapping["mappings"]["properties"]["meta"]["properties"]["source"]["properties"]["ip"] == {"type": "ip"}
+    streams = httpx.get(f"{archive}/_data_stream", timeout=60.0).json()["data_streams"]
+    assert [one["name"] for one in streams] == ["pscheduler_throughput"]
+
+
+@pytest.mark.parametrize(("version", "want"), [(None, 8e9), (4, 9e9), (6, 8e9)])
+async def test_addresses_of_one_host_and_versions_of_ip(archive: str, version: Any, want: float) -> None:
+    async with aclosing(over(archive, task="Lab 6", ip_version=version)) as source:
+        batch = await source.fetch(now_s=NOW_S)
+    assert batch is not None
+    [found] = batch.measurements
+    assert [found.source, found.target] == ["ps-a.example.org", "host d"]
+    assert found.value == pytest.approx(want)
+    four, six = ["192.0.2.4", "ps-d.example.org"], ["2001:db8::4", "ps-d-v6.example.org"]
+    names = sorted({None: four + six, 4: four, 6: six}[version])
+    assert {str(one.id): sorted(one.aliases) for one in batch.endpoints}["host d"] == names
 
 
 def over(archive: str, **settings: Any) -> OpenSearchSource:
@@ -104,9 +142,9 @@ async def test_all_metrics_of_a_real_archive(source: OpenSearchSource) -> None:
     losses = {"a-b": (6 / 1200, 60.0), "b-a": (0.0, 30.0), "b-c": (0.0, 30.0), "c-a": (1.0, 20.0)}
     assert values(batch, Metric.LOSS) == losses
     assert values(batch, Metric.DELAY) == {"a-b": (20.0, 60.0), "b-a": (7.5, 30.0), "b-c": (0.0, 30.0)}
-    assert values(batch, Metric.THROUGHPUT) == {"a-b": (9.0e9, 600.0), "b-a": (8.5e9, 600.0)}
+    assert values(batch, Metric.THROUGHPUT) == {"a-b": (9.0e9, 600.0), "b-a": (8.5e9, 600.0), "a-t": (8.0e9, 600.0)}
     assert batch is not None
-    assert batch.rejected == {"negative_delay": 1, "round_trip": 2}  # beside one-way delays
+    assert batch.rejected == {"negative_delay": 1, "round_trip": 2, "duplicate": 1}  # beside one-way delays
     assert {str(one.id): one.aliases for one in batch.endpoints}["ps-c.example.org"] == ("2001:db8::3",)
 
 

@@ -39,8 +39,13 @@ ENDS = {"source_label": "from", "target_label": "to"}
 TIMED = {"time_query": "mesh_measured_at_seconds", **ENDS}
 OWN = {
     "loss": {"query": "mesh_lost_percent", "unit": "percent", **ENDS},
-    "delay": {"query": "mesh_round_trip_us > 0", "unit": "us", "round_trip": True, **ENDS},
-    "throughput": {"query": "last_over_time(mesh_rate_mbit[$window])", "unit": "Mbit/s", "window_s": 3600, **TIMED},
+    "delay": {"query": "mesh_round_trip_us / 1e3 > 0", "unit": "ms", "round_trip": True, **ENDS},
+    "throughput": {
+        "query": "1e6 * last_over_time(mesh_rate_mbit[$window])",
+        "unit": "bit/s",
+        "window_s": 3600,
+        **TIMED,
+    },
 }
 
 
@@ -155,13 +160,7 @@ _SAMPLE = re.compile(r"(?P<name>\w+)\{?(?P<labels>.*?)\}? (?P<value>\S+)")
 SOON_S = 270.0
 BACK_S = 1.0  # the last sample's age
 NODES = [f"node{number}" for number in (28, 33, 34, 35)]
-CLUSTER = [
-    *(f'kube_node_info{{node="{node}",internal_ip="10.77.0.{node[4:]}"}} 1' for node in NODES),
-    *(
-        f'kube_pod_info{{created_by_kind="DaemonSet",created_by_name="{name}",node="{node}",pod_ip="10.244.1.7"}} 1'
-        for name, node in (("kubenurse", "node28"), ("other", "node20"))
-    ),
-]
+CLUSTER = [f'kube_node_info{{node="{node}",internal_ip="10.77.0.{node[4:]}"}} 1' for node in NODES]
 
 
 def recorded(name: str, until_s: float, now_s: float) -> Iterator[str]:
@@ -197,23 +196,9 @@ def goldpinger(now_s: float) -> Iterator[str]:
                 yield f"goldpinger_peers_udp_rtt_s_sum{{{ends}}} {made * udp_s} {at_ms}"
 
 
-def kubenurse(now_s: float) -> Iterator[str]:
-    """What the recording has not: node36 never answers, node37 has no bucket of 1 s, node38 is from Prometheus 3."""
-    name, of = "kubenurse_httpclient_trace_request_duration_seconds", 'instance="10.244.1.7:8080",type="path_'
-    for minute in range(9):
-        at_ms = round((now_s - BACK_S - 480 + 60 * minute) * 1000)
-        for node, done in (("node36", False), ("node37", True), ("node38", True)):
-            for event in ("connect_start", "connect_done") if done else ("connect_start",):
-                ends = f'{of}{node}",event="{event}"'
-                yield f"{name}_count{{{ends}}} {12 * minute} {at_ms}"
-                yield f"{name}_sum{{{ends}}} {0.012 * minute * (event == 'connect_done')} {at_ms}"
-        yield f'{name}_bucket{{{of}node38",event="connect_done",le="1.0"}} {12 * minute} {at_ms}'
-
-
 def page(until_s: float, now_s: float) -> str:
-    nurses = (line.replace("10.77.0.28:8080", "10.244.1.7:8080") for line in recorded("kubenurse", until_s, now_s))
     others = (line for name in ("blackbox", "smokeping") for line in recorded(name, until_s, now_s))
-    return "\n".join((*CLUSTER, *nurses, *others, *goldpinger(now_s), *kubenurse(now_s), ""))
+    return "\n".join((*CLUSTER, *others, *goldpinger(now_s), ""))
 
 
 @pytest.fixture(scope="module", params=[SOON_S, 750.0], ids=["just gone", "long gone"])
@@ -240,7 +225,6 @@ LOSS, DELAY = "loss node28-node33", "delay node28-node34"  # the faults
 RECORDED = {  # preset: loss of the node that loses 5 %, half of the round trip to the one that is 5 ms late: from, to
     "blackbox": ((0.0, 0.3), (2.5, 5.0)),
     "smokeping": ((0.03, 0.08), (2.5, 5.0)),
-    "kubenurse": ((0.03, 0.08), (2.5, 5.0)),
 }
 
 
@@ -251,24 +235,15 @@ async def test_presets_find_the_faults_of_the_recording(stored: tuple[float, str
     assert loss[0] <= found[LOSS] <= loss[1]
     assert delay_ms[0] <= found[DELAY] <= delay_ms[1]
     assert found["loss node28-node34"] <= 0.005
-    assert found["delay node28-node33"] < 0.7  # a connect that waited a second for TCP to repeat is no delay
+    assert found["delay node28-node33"] < 0.7
 
 
 async def test_a_node_that_is_gone(stored: tuple[float, str]) -> None:
     until_s, server = stored
-    dead = {name: await values(server, name) for name in RECORDED}
-    loss, delay = "loss node28-node35", "delay node28-node35"
-    if until_s == SOON_S:
-        assert (dead["kubenurse"][loss], dead["kubenurse"][delay] < 1.0) == (0.0, True)
-        return
-    assert {loss, delay}.isdisjoint(dead["kubenurse"])  # it is in the metrics until kubenurse ends
-    for name in ("blackbox", "smokeping"):  # which are not told and go on asking
-        assert (dead[name][loss], delay in dead[name]) == (1.0, False)
-
-
-async def test_kubenurse_without_answers_and_without_buckets(stored: tuple[float, str]) -> None:
-    found = {name: value for name, value in (await values(stored[1], "kubenurse", 7)).items() if name[-1] in "678"}
-    assert found == {"loss node28-node36": 1.0, "loss node28-node38": 0.0, "delay node28-node38": pytest.approx(0.5)}
+    if until_s > SOON_S:
+        for name in RECORDED:  # which are not told and go on asking
+            dead = await values(server, name)
+            assert (dead["loss node28-node35"], "delay node28-node35" in dead) == (1.0, False)
 
 
 async def test_goldpinger(stored: tuple[float, str]) -> None:

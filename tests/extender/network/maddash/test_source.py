@@ -386,13 +386,8 @@ async def test_clock_skew(ahead_s: float) -> None:
 
 ADDRESSES = {  # configured: requested
     "http://h": "http://h/maddash/grids",
-    "https://h/maddash-webui/": "https://h/maddash/grids",
-    "https://h/maddash-webui/index.cgi": "https://h/maddash/grids",
-    "https://h/maddash/grids": "https://h/maddash/grids",
-    "https://h/site/maddash/dashboards/": "https://h/site/maddash/grids",
     "https://h:8443/a%20b": "https://h:8443/a%20b/grids",
     "http://maddash": "http://maddash/maddash/grids",
-    "http://maddash-webui/x": "http://maddash-webui/x/grids",
     "http://h/": "http://h/maddash/grids",
     "http://h/maddash/": "http://h/maddash/grids",
     "http://h:8881/maddash": "http://h:8881/maddash/grids",
@@ -402,7 +397,7 @@ ADDRESSES = {  # configured: requested
 
 @pytest.mark.parametrize("configured", ADDRESSES)
 async def test_addresses(configured: str) -> None:
-    """The path `/maddash` may be left out; a web page leads to the REST API beside it; another path is kept."""
+    """The path `/maddash` may be left out; another path is kept."""
     script = Script({})
     with pytest.raises(NetworkSourceError, match="status 404"):
         await MaddashSource(MaddashSettings(configured)).fetch(now_s=START_S)

@@ -11,7 +11,7 @@ from extender.network.mapping import Given, build
 from extender.network.probe_agents import ReportRefusal
 from extender.ports import EndpointInfo
 from extender.schemas import AgentsAmiss, ProbeOrders
-from extender.settings.network import NetworkSettings
+from extender.settings.network import EndpointRule, NetworkSettings
 from scoring import EndpointId, NodeName, ZoneName
 from scoring.model.policy import Ttl
 from scoring.network.matrix import NetworkMatrix, PairReading
@@ -302,11 +302,17 @@ def test_a_metric_that_perfsonar_does_not_measure_is_the_probe_s(metric: Metric)
 
 
 def test_nodes_that_share_a_site_s_endpoint_are_measured_there() -> None:
-    site = {Metric.DELAY: "ps1"}
-    config = NetworkSettings(mapping={NodeName("n1"): site, NodeName("n3"): site})
-    found = matrix(table(("n1", "n2", 2.0, 10.0), ("n2", "n3", 2.0, 10.0)), table(("ps1", "ps2", 1.0, 700.0)), config)
+    """What the probe measured counts inside the site, where nobody else measures."""
+    config = NetworkSettings(mapping=(EndpointRule("ps1", node="n[13]"),))
+    rows = (("n1", "n2", 2.0, 10.0), ("n2", "n3", 2.0, 10.0), ("n1", "n3", 3.0, 10.0))
+    found = matrix(table(*rows), table(("ps1", "ps2", 1.0, 700.0)), config)
     assert known(found) == PairReading(1.0, 700.0, "maddash")
     assert known(found, "n2", "n3") is None
+    assert known(found, "n1", "n3") == PairReading(3.0, 10.0, "probe")
+    inside = found.block([NodeName("n3"), NodeName("n1")], [NodeName("n1"), NodeName("n3"), NodeName("n2")])
+    want = [[float("nan"), float("nan"), 1.0], [float("nan"), 3.0, 1.0]]
+    assert inside.values[Metric.DELAY].tolist() == [pytest.approx(row, nan_ok=True) for row in want]
+    assert inside.same.tolist() == [[False, True, False], [True, False, False]]
 
 
 def test_a_node_of_no_cluster_is_left_out() -> None:
