@@ -60,7 +60,7 @@ class Reporter:
         self._failures = 0
 
     def report(self, *, step: int, loss: float, **more: Optional[float]) -> bool:
-        """Take one point (also `samples_per_second`, `accuracy`, `workers`) and return at once; never raises.
+        """Take one point (also `samples_per_second`, `compute_ratio`, `accuracy`, `workers`) and return at once; never raises.
 
         float() is called on all values. `False`: there is no address, or a value is no finite number.
         """

@@ -39,6 +39,7 @@ class Wants(StrEnum):
     ITERATIONS = "iterations"  # Another count every so many steps
     LOSS = "loss"  # More while the loss falls, fewer when it rises
     CURVE = "curve"  # More if the extrapolated loss says that they pay for the stall of a change
+    USAGE = "usage"  # One fewer while workers mostly wait for the ps or the network, one more while they mostly compute
     OFF = "off"  # By nothing it reports; the queue still shrinks and grows it between its minimum and its maximum
 
 
@@ -95,7 +96,7 @@ class MetricOptions(msgspec.Struct, frozen=True):
     })  # fmt: skip
 
     default: Wants = Wants.CURVE
-    """For jobs without annotation `netgang.io/scaling`: `iterations`, `loss`, `curve`, or `off`: the queue alone."""
+    """For jobs without annotation `netgang.io/scaling`: `iterations`, `loss`, `curve`, `usage`, or `off`: the queue alone."""
     every_steps: int = 500  # Between two looks at a job's metrics; each change costs about 40 s of training
     workers_step: int = 3  # Added or removed at once
     min_interval_s: float = 300.0
@@ -273,17 +274,19 @@ class Point(msgspec.Struct, frozen=True):
     time_s: float = msgspec.field(name="time")  # When, by the job's clock; Unix seconds.
     loss: float | None = None
     samples_per_second: float | None = None  # Of all workers together
+    compute_ratio: float | None = None  # Share of a worker's time that it computes; else it waits for ps or network
     accuracy: float | None = None  # A ratio, for people: no decision reads it
     workers: int | None = None  # Workers in force at that time
 
 
 class Series(msgspec.Struct, frozen=True, eq=False):
-    """Reports in the order of their steps; five arrays of one length."""
+    """Reports in the order of their steps; six arrays of one length."""
 
     step: Ints
     time_s: Floats
     loss: Floats
     samples_per_second: Floats
+    compute_ratio: Floats
     workers: Ints
     top_step: int = 0  # The highest step ever reported, forgotten reports included
 
@@ -292,8 +295,8 @@ class Series(msgspec.Struct, frozen=True, eq=False):
 
     def part(self, chosen: slice | np.ndarray[tuple[int], np.dtype[np.bool_]]) -> "Series":
         """Those reports alone."""
-        speeds, top_step = self.samples_per_second[chosen], self.top_step
-        return Series(self.step[chosen], self.time_s[chosen], self.loss[chosen], speeds, self.workers[chosen], top_step)
+        arrays = (self.step, self.time_s, self.loss, self.samples_per_second, self.compute_ratio, self.workers)
+        return Series(*(array[chosen] for array in arrays), top_step=self.top_step)
 
     def changed_at(self) -> int | None:
         """Step of the first report with the present worker count; `None`: it has not changed within the series."""
@@ -301,7 +304,7 @@ class Series(msgspec.Struct, frozen=True, eq=False):
         return int(self.step[other[-1] + 1]) if len(other) else None
 
 
-NOTHING: Final = Series(np.zeros(0, np.int64), np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0, np.int64))
+NOTHING: Final = Series(np.zeros(0, np.int64), *(np.zeros(0) for _ in range(4)), np.zeros(0, np.int64))
 
 
 class ReportHistory:
@@ -340,6 +343,7 @@ class ReportHistory:
                 time_s=np.array([point.time_s for point in points], np.float64),
                 loss=np.array([point.loss for point in points], np.float64),  # None becomes NaN
                 samples_per_second=np.array([point.samples_per_second for point in points], np.float64),
+                compute_ratio=np.array([point.compute_ratio for point in points], np.float64),
                 workers=np.array([point.workers or 0 for point in points], np.int64),
                 top_step=self.top_step,
             )

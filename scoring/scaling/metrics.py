@@ -27,6 +27,8 @@ from scoring.scaling.job import ElasticJob, MetricOptions, Series, Wants
 _STALE_S: Final = 900.0  # A report that is older says nothing any more
 _MIN_FIT_RATIO: Final = 0.8  # `curve`: share of the loss's variance that the curve must explain
 _MIN_GAIN_RATIO: Final = 0.001  # `curve`: what a worker must bring
+_WAITS_RATIO: Final = 0.5  # `usage`: a worker that computes less than this of its time is one too many
+_COMPUTES_RATIO: Final = 0.75  # `usage`: above it one more is worth it; between them nothing changes
 _SERIAL_RATIO: Final = 0.2  # Share of the time for a sample that more workers are taken not to shorten
 _GRID: Final = 60
 _SHAPES: Final[Mapping[str, Callable[[Floats], Floats]]] = {
@@ -214,6 +216,8 @@ class DemandReason(StrEnum):
     PAYS = "the predicted gain pays for the stall"
     NO_GAIN = "the predicted gain does not pay for the stall"
     POOR_FIT = "no curve fits the loss well enough"
+    WAIT = "the workers mostly wait for the ps or the network"
+    COMPUTE = "the workers mostly compute"
 
 
 _R = DemandReason
@@ -267,7 +271,7 @@ class _Evaluation(msgspec.Struct, frozen=True):
         if too_soon or self.now_s - self.last.changed_s < options.min_interval_s:
             return self._hold(_R.TOO_SOON)
         if job.wants is not Wants.ITERATIONS:
-            return self._by_loss()
+            return self._by_usage() if job.wants is Wants.USAGE else self._by_loss()
         # Minimum, one step more, … maximum, minimum again: a function of the highest step alone.
         counts = [*range(job.floor, job.max_workers, options.workers_step), job.max_workers]
         turn = series.top_step // options.every_steps
@@ -293,11 +297,29 @@ class _Evaluation(msgspec.Struct, frozen=True):
             turned_at = step
         return WorkerDemand(workers, reason, detail, step, self.now_s, direction, turned_at)
 
-    def _by_loss(self) -> WorkerDemand:
-        job, series, options, wanted = self.job, self.series, self.options, self.last.workers or 0
+    def _reported(self, values: Floats) -> Series:
+        """The reports that hold a value, of the last `every_steps` steps, and not of those after a change."""
+        series, options = self.series, self.options
         begin, first = series.changed_at(), int(series.step[-1]) - options.every_steps
         first = first if begin is None else max(first, begin + options.settle_steps)
-        window = series.part((series.step >= first) & np.isfinite(series.loss))
+        return series.part((series.step >= first) & np.isfinite(values))
+
+    def _by_usage(self) -> WorkerDemand:
+        """By the share of their time in which workers compute (PAPERS E2, the third aim of the authors)."""
+        window, wanted = self._reported(self.series.compute_ratio), self.last.workers or 0
+        if len(window) < self.options.min_points:
+            return self._hold(_R.SETTLING, f"{len(window)} of {self.options.min_points} reports")
+        usual = float(np.median(window.compute_ratio))
+        detail = f"they compute {usual:.0%} of their time"
+        if usual < _WAITS_RATIO:
+            return self._change(min(self.job.workers, wanted) - 1, _R.WAIT, detail)
+        if usual > _COMPUTES_RATIO:
+            return self._change(max(self.job.workers + 1, wanted), _R.COMPUTE, detail)
+        return self._hold(_R.SAME_COUNT, detail)
+
+    def _by_loss(self) -> WorkerDemand:
+        job, options, wanted = self.job, self.options, self.last.workers or 0
+        window = self._reported(self.series.loss)
         steps = window.step.astype(np.float64)
         trend = trend_of(steps, window.loss, band_ratio=options.band_ratio, certainty=options.certainty)
         if len(window) < options.min_points or trend is None:

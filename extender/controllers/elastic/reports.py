@@ -37,6 +37,7 @@ LIMITS: Final[Mapping[str, tuple[float, float]]] = {
     "step": (0, 2**53),
     "loss": (-1e30, 1e30),
     "samples_per_second": (0, 1e15),
+    "compute_ratio": (0, 1),
     "accuracy": (0, 1),
     "workers": (0, 100_000),
 }

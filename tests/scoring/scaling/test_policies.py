@@ -51,6 +51,7 @@ class Training(msgspec.Struct, dict=True):
     stall_s: float = 40.0
     noise_ratio: float = 0.0
     seed: int = 0
+    computes: Callable[[int], float] = lambda _: 1.0  # Share of its time that each of so many workers computes
     least: int = 3
     most: int = 12
     first: int = 3
@@ -76,7 +77,8 @@ class Training(msgspec.Struct, dict=True):
             loss = self.loss(step * self.batch / 1000) * (1.0 + self.noise_ratio * float(random.standard_normal()))
             speed = 10.0 * self.speedup(self.workers)
             self.time_s += self.every * self.batch / speed
-            point = Point(step, self.time_s, loss=loss, samples_per_second=speed, workers=self.workers)
+            busy = self.computes(self.workers)
+            point = Point(step, self.time_s, loss, samples_per_second=speed, compute_ratio=busy, workers=self.workers)
             self.history.undo(step)  # a run begins at the step with which the last one ended
             self.history.add(point)
             found = worker_demand(self.job(), self.history.series(), self.demand, self.options, now_s=self.time_s)
@@ -123,6 +125,20 @@ def test_iterations_do_not_go_back_with_a_checkpoint() -> None:
     found.history.add(Point(490, found.time_s + 50.0, loss=1.0, workers=6))
     again = worker_demand(found.job(), found.history.series(), found.demand, QUICK, now_s=found.time_s + 50.0)
     assert again.workers == 6
+
+
+USAGE = {  # case: (workers at first, share of its time that each computes, worker counts)
+    "a ps that is the bottleneck": (3, lambda n: min(0.9, 4.5 / n), [3, 4, 5, 6]),
+    "workers that wait for the ps": (12, lambda n: 4.5 / n, [12, 11, 10, 9]),
+    "between the two nothing changes": (6, lambda _: 0.6, [6]),
+    "up to the maximum": (11, lambda _: 1.0, [11, 12]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("first", "computes", "counts"), USAGE.values(), ids=USAGE)
+def test_usage_follows_what_workers_do_with_their_time(first: int, computes: Loss, counts: list[int]) -> None:
+    found = Training(Wants.USAGE, lambda _: 1.0, first=first, computes=computes).run(3000)
+    assert found.counts == counts
 
 
 def test_curve_adds_while_it_pays_and_stops_when_it_does_not() -> None:
@@ -187,7 +203,7 @@ def test_noise_alone_asks_for_nothing() -> None:
 
 
 @FEW
-@given(st.lists(st.floats(0.0, 10.0), min_size=60, max_size=100), st.sampled_from([Wants.LOSS, Wants.CURVE]))
+@given(st.lists(st.floats(0.0, 10.0), min_size=60, max_size=100), st.sampled_from([Wants.LOSS, Wants.CURVE, Wants.USAGE]))
 def test_no_series_makes_anything_oscillate(losses: list[float], wants: Wants) -> None:
     """Whatever is reported: bounds hold, too."""
     options = replace(QUICK, every_steps=50, settle_steps=0, min_points=4, certainty=0.01, band_ratio=0.0)

@@ -158,8 +158,9 @@ def test_the_forms_of_a_report(document: Any, steps: list[int], restarted: bool)
 
 
 def test_all_that_a_point_may_tell() -> None:
-    told, _ = read({**GOOD, "samples_per_second": 800, "accuracy": 0.25, "workers": 4}, workers=3)
-    assert told == (Point(7, NOW_S - 1.0, 0.5, 800.0, 0.25, 4),)
+    more = {"samples_per_second": 800, "compute_ratio": 0.75, "accuracy": 0.25, "workers": 4}
+    told, _ = read({**GOOD, **more}, workers=3)
+    assert told == (Point(7, NOW_S - 1.0, 0.5, 800.0, 0.75, 0.25, 4),)
     assert read({"step": 7, "loss": -1, "accuracy": None}, workers=3)[0] == (Point(7, NOW_S, -1.0, workers=3),)
 
 
