@@ -60,7 +60,7 @@ class Reporter:
         self._failures = 0
 
     def report(self, *, step: int, loss: float, **more: Optional[float]) -> bool:
-        """Take one point (also `samples_per_second`, `compute_ratio`, `accuracy`, `workers`) and return at once; never raises.
+        """Take one point (also `samples_per_second`, `compute_ratio`, `workers`) and return at once; never raises.
 
         float() is called on all values. `False`: there is no address, or a value is no finite number.
         """
@@ -172,8 +172,8 @@ class StepReporter:
         self._step = first_step
         self._since = (first_step, time.perf_counter())
 
-    def step(self, loss: SupportsFloat, accuracy: Optional[SupportsFloat] = None) -> None:
-        """One step of all ranks is done. Values are whatever float() takes; they are read at reported steps only."""
+    def step(self, loss: SupportsFloat) -> None:
+        """One step of all ranks is done. The loss is whatever float() takes; it is read at reported steps only."""
         self._step += 1
         if self._step % self._every != 0 or not self._reports:
             return
@@ -185,7 +185,6 @@ class StepReporter:
             step=self._step,
             loss=loss,  # type: ignore[arg-type]
             samples_per_second=speed or None,
-            accuracy=accuracy,  # type: ignore[arg-type]
         )
 
     def close(self) -> None:

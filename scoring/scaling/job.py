@@ -275,7 +275,6 @@ class Point(msgspec.Struct, frozen=True):
     loss: float | None = None
     samples_per_second: float | None = None  # Of all workers together
     compute_ratio: float | None = None  # Share of a worker's time that it computes; else it waits for ps or network
-    accuracy: float | None = None  # A ratio, for people: no decision reads it
     workers: int | None = None  # Workers in force at that time
 
 

@@ -38,7 +38,6 @@ LIMITS: Final[Mapping[str, tuple[float, float]]] = {
     "loss": (-1e30, 1e30),
     "samples_per_second": (0, 1e15),
     "compute_ratio": (0, 1),
-    "accuracy": (0, 1),
     "workers": (0, 100_000),
 }
 _FIELDS: Final = (*LIMITS, "time")

@@ -59,7 +59,7 @@ def sent(client: Reporter, step: int) -> bool:
 
 
 def test_a_report_is_sent(client: Reporter, sink: Sink) -> None:
-    client.report(step=7, loss=0.5, samples_per_second=100, accuracy=None, workers=3)
+    client.report(step=7, loss=0.5, samples_per_second=100, compute_ratio=None, workers=3)
     client.flush()
     [(path, authorization, document)] = sink.got
     assert (path, authorization, document["restarted"]) == (PATH, "Bearer sesame", True)
@@ -315,10 +315,10 @@ async def test_a_pod_reports_over_tls(
         path, token, authority = f"{url}/v1/jobs/default/train/metrics", tmp_path / "token", certificates.ours.cert
         reporter = Reporter(path, token_file=str(token), ca_file=str(authority))
         for step in range(30):
-            reporter.report(step=step, loss=1.0, accuracy=step / 30)
+            reporter.report(step=step, loss=1.0, compute_ratio=step / 30)
         assert await asyncio.to_thread(reporter.flush, LIVENESS_S)
         told = (await here.world.get("/v1/jobs/default/train")).json()
-        assert (told["points"]["kept"], told["reported"]["step"], told["reported"]["accuracy"]) == (30, 29, 29 / 30)
+        assert (told["points"]["kept"], told["reported"]["step"], told["reported"]["compute_ratio"]) == (30, 29, 29 / 30)
         context = ssl.create_default_context(cafile=str(certificates.ours.cert))
         shown = {"authorization": f"Bearer {TOKEN}"}
         async with httpx.AsyncClient(base_url=url, verify=context, trust_env=False, headers=shown) as client:

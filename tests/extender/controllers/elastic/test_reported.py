@@ -158,10 +158,10 @@ def test_the_forms_of_a_report(document: Any, steps: list[int], restarted: bool)
 
 
 def test_all_that_a_point_may_tell() -> None:
-    more = {"samples_per_second": 800, "compute_ratio": 0.75, "accuracy": 0.25, "workers": 4}
+    more = {"samples_per_second": 800, "compute_ratio": 0.75, "workers": 4}
     told, _ = read({**GOOD, **more}, workers=3)
-    assert told == (Point(7, NOW_S - 1.0, 0.5, 800.0, 0.75, 0.25, 4),)
-    assert read({"step": 7, "loss": -1, "accuracy": None}, workers=3)[0] == (Point(7, NOW_S, -1.0, workers=3),)
+    assert told == (Point(7, NOW_S - 1.0, 0.5, 800.0, 0.75, 4),)
+    assert read({"step": 7, "loss": -1, "compute_ratio": None}, workers=3)[0] == (Point(7, NOW_S, -1.0, workers=3),)
 
 
 BAD: dict[str, tuple[Any, str]] = {  # case: (document, how the sentence begins)
@@ -182,7 +182,7 @@ BAD: dict[str, tuple[Any, str]] = {  # case: (document, how the sentence begins)
     "infinite": ({**GOOD, "loss": float("inf")}, "points[0].loss: must be a number"),
     "minus infinite": ({**GOOD, "loss": float("-inf")}, "points[0].loss: must be a number"),
     "a negative speed": ({**GOOD, "samples_per_second": -1}, "points[0].samples_per_second: must be a number from 0"),
-    "accuracy in percent": ({**GOOD, "accuracy": 97.5}, "points[0].accuracy: must be a number from 0 to 1"),
+    "a ratio in percent": ({**GOOD, "compute_ratio": 97.5}, "points[0].compute_ratio: must be a number from 0 to 1"),
     "half a worker": ({**GOOD, "workers": 0.5}, "points[0].workers: must be a whole number"),
     "the far future": ({**GOOD, "time": NOW_S + 61.0}, "points[0].time: must be Unix seconds"),
     "milliseconds": ({**GOOD, "time": NOW_S * 1e3}, "points[0].time: must be Unix seconds"),
