@@ -170,39 +170,15 @@ def _without_port(label: str) -> str:
     return (match["v6"] or match["host"]) if match is not None else label.strip()
 
 
-def _links(
-    source: str, target: str, *, loss_unit: Unit = Unit.RATIO, **queries: str
-) -> Mapping[Metric, PrometheusQuery]:
+def _links(source: str, target: str, **queries: str) -> Mapping[Metric, PrometheusQuery]:
     """`queries`: by metric; what all exporters call a delay is a round trip in seconds. `source`, `target`: labels."""
     of = partial(PrometheusQuery, source_label=source, target_label=target)
-    units = {Metric.LOSS: loss_unit, Metric.DELAY: Unit.SECONDS}
+    units = {Metric.LOSS: Unit.RATIO, Metric.DELAY: Unit.SECONDS}
     asked = ((Metric(name), query) for name, query in queries.items())
     return {metric: of(query=query, unit=units[metric], round_trip=metric is Metric.DELAY) for metric, query in asked}
 
 
-def _goldpinger_mean(name: str, labels: str = "") -> str:
-    total, count = (
-        f"sum by (goldpinger_instance,host_ip)(rate(goldpinger_peers_{name}_{kind}{labels}[$window]))"
-        for kind in ("sum", "count")
-    )
-    return f"{total} / ({count} > 0)"
-
-
 PRESETS: Final[Mapping[Preset, Mapping[Metric, PrometheusQuery]]] = {
-    # UDP where it is switched on, else HTTP between pods: an application's delay, timeouts included, so never mix that
-    # with another source. Its histogram begins at 5 ms, therefore sum by count. Older versions go on with the last loss
-    # of a pod that is gone: it counts while the pod is pinged.
-    Preset.GOLDPINGER: _links(
-        "goldpinger_instance",
-        "host_ip",
-        delay=f"{_goldpinger_mean('udp_rtt_s')} or "
-        f"""{_goldpinger_mean("response_time_s", '{call_type="ping"}')} unless """
-        "max by (goldpinger_instance,host_ip)(last_over_time(goldpinger_peers_loss_pct[$window]))",
-        loss="max by (goldpinger_instance,host_ip)(avg_over_time(goldpinger_peers_loss_pct[$window])"
-        " and on (goldpinger_instance,host_ip,pod_ip)"
-        ' rate(goldpinger_peers_response_time_s_count{call_type="ping"}[$window]) > 0)',
-        loss_unit=Unit.PERCENT,
-    ),
     # smokeping_prober (SuperQ): ICMP; late answers can make a little less than no loss, which is clamped.
     Preset.SMOKEPING: _links(
         "instance",

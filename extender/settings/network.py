@@ -194,7 +194,6 @@ class OpenSearchSettings(HttpSource, frozen=True):
 class Preset(StrEnum):
     """Exporters of measurements between many ends whose queries are known."""
 
-    GOLDPINGER = "goldpinger"
     SMOKEPING = "smokeping"
     PING_EXPORTER = "ping_exporter"
     BLACKBOX = "blackbox"
@@ -245,7 +244,7 @@ class PrometheusSettings(HttpSource, frozen=True):
     kind: Literal["prometheus"] = "prometheus"
     """The word that makes this a Prometheus source."""
     presets: tuple[Preset, ...] = ()
-    """Exporters whose queries are known: goldpinger, smokeping, ping_exporter, blackbox, iperf3."""
+    """Exporters whose queries are known: smokeping, ping_exporter, blackbox, iperf3."""
     queries: Mapping[Metric, PrometheusQuery] = {}
     """Queries of your own: metric → query; they go before those of a preset."""
 

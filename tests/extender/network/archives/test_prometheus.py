@@ -102,14 +102,14 @@ def _nothing_of(preset: str) -> dict[str, Any]:
 async def test_names_that_mean_the_same() -> None:
     known = vector(({"node": "n1", "internal_ip": "10.0.0.1"}, "1"), ({"node": "n2", "internal_ip": "10.0.0.2"}, "1"))
     answers = {"loss": vector((ends("10.0.0.1:9427", "10.0.0.2"), "0")), "kube_node_info": known}
-    batch = await read(source(answers | _nothing_of("goldpinger"), presets=["goldpinger"]))
+    batch = await read(source(answers | _nothing_of("smokeping"), presets=["smokeping"]))
     assert [(m.source, m.target) for m in batch.measurements] == [("n1", "n2")]
     assert {one.id: one.aliases for one in batch.endpoints} == {"n1": ("10.0.0.1",), "n2": ("10.0.0.2",)}
 
 
 async def test_without_alias_data_it_goes_on() -> None:
     answers = {"loss": vector((ends(), "0")), "kube_node_info": httpx.Response(503, text="busy")}
-    batch = await read(source(answers | _nothing_of("goldpinger"), presets=["goldpinger"]))
+    batch = await read(source(answers | _nothing_of("smokeping"), presets=["smokeping"]))
     assert len(batch.measurements) == 1
     assert batch.problems == ("aliases failed: http://h:9090/api/v1/query: status 503: busy",)
 
@@ -169,5 +169,5 @@ def test_own_queries_go_before_presets() -> None:
 
 
 def test_aliases_are_asked_where_a_preset_needs_them() -> None:
-    given = (settings(), settings(presets=["goldpinger"]))
+    given = (settings(), settings(presets=["smokeping"]))
     assert [PrometheusSource(one).aliases for one in given] == [None, "kube_node_info"]

@@ -175,30 +175,9 @@ def recorded(name: str, until_s: float, now_s: float) -> Iterator[str]:
             yield f"{sample['name']}{{{sample['labels']},{labels}}} {sample['value']} {at_ms}".replace("{,", "{")
 
 
-def goldpinger(now_s: float) -> Iterator[str]:
-    """By hand after its source: node33 by UDP and with a pod that was replaced, node34 by HTTP, node35 gone."""
-    peers = (  # host, pod, probes a minute, seconds of UDP each (none: HTTP alone), loss in percent
-        ("10.77.0.33", "10.244.2.9", 20, 0.0004, 5),
-        ("10.77.0.33", "10.244.2.4", 0, 0.3, 100),
-        ("10.77.0.34", "10.244.3.4", 20, None, None),
-        ("10.77.0.35", "10.244.4.4", 0, 0.3, 100),
-    )
-    for minute in range(9):
-        at_ms = round((now_s - BACK_S - 480 + 60 * minute) * 1000)
-        for host, pod, per_minute, udp_s, loss in peers:
-            ends = f'goldpinger_instance="node28",host_ip="{host}",pod_ip="{pod}"'
-            made = 100 + per_minute * minute
-            yield f'goldpinger_peers_response_time_s_count{{call_type="ping",{ends}}} {made} {at_ms}'
-            yield f'goldpinger_peers_response_time_s_sum{{call_type="ping",{ends}}} {made * 0.012} {at_ms}'
-            if udp_s is not None:
-                yield f"goldpinger_peers_loss_pct{{{ends}}} {loss} {at_ms}"
-                yield f"goldpinger_peers_udp_rtt_s_count{{{ends}}} {made} {at_ms}"
-                yield f"goldpinger_peers_udp_rtt_s_sum{{{ends}}} {made * udp_s} {at_ms}"
-
-
 def page(until_s: float, now_s: float) -> str:
     others = (line for name in ("blackbox", "smokeping") for line in recorded(name, until_s, now_s))
-    return "\n".join((*CLUSTER, *others, *goldpinger(now_s), ""))
+    return "\n".join((*CLUSTER, *others, ""))
 
 
 @pytest.fixture(scope="module", params=[SOON_S, 750.0], ids=["just gone", "long gone"])
@@ -244,11 +223,6 @@ async def test_a_node_that_is_gone(stored: tuple[float, str]) -> None:
         for name in RECORDED:  # which are not told and go on asking
             dead = await values(server, name)
             assert (dead["loss node28-node35"], "delay node28-node35" in dead) == (1.0, False)
-
-
-async def test_goldpinger(stored: tuple[float, str]) -> None:
-    found = await values(stored[1], "goldpinger", enough=3)
-    assert found == pytest.approx({LOSS: 0.05, "delay node28-node33": 0.2, DELAY: 6.0})
 
 
 async def test_the_relabelling_for_blackbox_that_the_reference_shows(tmp_path: Path) -> None:
