@@ -72,7 +72,7 @@ bench: setup ## measure verbs, planner and large clusters, then netgang beside i
 	$(RUN) python -m lab.bench peers --workload gangs --workload wide
 
 soak: setup ## long runs: `make soak` 20 min beside a busy cluster, `make chaos` 10 min of faults and attacks, `make fuzz`
-	$(RUN) python -m lab.bench.soak $(if $(MINUTES),--minutes $(MINUTES))
+	$(RUN) python -m lab.bench.scale --nodes 5000 --waiting 1000 --seconds $(or $(SECONDS),1200)
 
 # 50,000 hostile objects read by the real readers: OBJECTS=50000 SEED=7
 fuzz: setup

@@ -16,8 +16,8 @@ from typing import Any
 
 from extender.cache.cluster import ClusterCache
 from extender.convert import node_from_json, pod_from_json
+from lab.bench.planner_jobs import SIZE, Job
 from lab.bench.scale import objects
-from lab.bench.soak.jobs import SIZE, Job
 from scoring.model import Pod
 from scoring.model.policy import Policy, QueuePolicy
 from scoring.plan import Plan, PlannerCache, plan

@@ -1,4 +1,4 @@
-"""The gangs of the soak: each wants five whole nodes of a zone, by their GPUs; they differ in memory and in age."""
+"""The gangs of the planner's load: each wants five whole nodes of a zone by GPUs; they differ in memory and in age."""
 
 from datetime import UTC, datetime
 from typing import Any

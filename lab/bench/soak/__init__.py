@@ -1,1 +1,0 @@
-"""A busy cluster for minutes: `python -m lab.bench.soak`."""
