@@ -104,12 +104,12 @@ def ports_conflict(wanted: Iterable[HostPort], taken: Iterable[HostPort]) -> boo
 
 def tolerated(taints: Iterable[Taint], tolerations: Sequence[Toleration]) -> bool:
     """Whether a pod with these tolerations may go where these taints keep pods out."""
-    return all(any(_tolerates(toleration, taint) for toleration in tolerations) for taint in taints)
+    return all(any(_tolerates(one, taint) for one in tolerations if one.key in ("", taint.key)) for taint in taints)
 
 
 def _tolerates(toleration: Toleration, taint: Taint) -> bool:
     """As k8s.io/api ToleratesTaint: an empty effect, or empty key with Exists, means all; Gt, Lt: KEP-5471."""
-    if toleration.effect not in ("", taint.effect) or toleration.key not in ("", taint.key):
+    if toleration.effect not in ("", taint.effect):
         return False
     if toleration.operator == "Exists":
         return True
@@ -148,5 +148,8 @@ def line_rows(labels: LabelIndex, line: Requirement) -> RowSet:
 
 
 def _listed(rows_of: Mapping[str, RowSet], line: Requirement, every: RowSet) -> RowSet:
-    rows = reduce(or_, [rows_of.get(value, 0) for value in line.values], 0)
+    rows = 0
+    for value in line.values:
+        if value in rows_of:
+            rows |= rows_of[value]
     return rows if line.operator == "In" else every ^ rows

@@ -314,29 +314,15 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 
 _MOST_CELLS: Final = 100_000  # Numbers that are divided in one step
-_FEW_ROWS: Final = 128  # As many are divided sooner than looked through
 MOST_ON_A_NODE: Final = 2**31 - 1  # What nothing limits, a request of nothing at all, fits so many times
 
 
 def fit_counts(free: Ints, request: Ints) -> Ints:
     """How many times `request` (r,) fits into each row of `free` (n, r); (n,), from 0 to `MOST_ON_A_NODE`."""
-    columns = np.flatnonzero(request)
-    if not len(columns):
-        return np.full(len(free), MOST_ON_A_NODE, np.int64)
-    if len(free) <= _FEW_ROWS:
-        fits = (free[:, columns] // request[columns]).min(axis=1)
-        return np.asarray(np.clip(fits, 0, MOST_ON_A_NODE))
-    asked = [(free[:, column], int(request[column])) for column in columns.tolist()]
-    able = np.ones(len(free), np.bool_)
-    for there, amount in asked:
-        able &= there >= amount
-    rows = able.nonzero()[0]  # only these are divided: that is slow, and in a full cluster they are few
-    least = np.full(len(rows), MOST_ON_A_NODE, np.int64)
-    for there, amount in asked:
-        np.minimum(least, there[rows] // amount if amount > 1 else there[rows], out=least)
-    counts = np.zeros(len(free), np.int64)
-    counts[rows] = least
-    return counts
+    fits = np.full(len(free), MOST_ON_A_NODE, np.int64)
+    for column in np.flatnonzero(request).tolist():  # of a copy numpy divides several at once
+        np.minimum(fits, free[:, column].copy() // int(request[column]), out=fits)
+    return np.maximum(fits, 0, out=fits)
 
 
 def rows_with(matrix: NDArray[np.generic]) -> Ints:

@@ -122,7 +122,6 @@ class Capacity:
         self._view = view
         self.start: Ints = view.table.allocatable - view.snapshot.used  # (nodes, resources): free before the run
         self.room = view.cache.room = Room.after(view.cache.room, view.table, self.start)
-        self._given: dict[tuple[str, int, str], RowSet] = {}  # Ports given away, as in `_taken`
         self._rows_taken: tuple[object, Ints] = (None, np.zeros(0, np.int64))
         self._now: dict[MemberClass, tuple[object, Ints, Ints]] = {}  # → a moment, members that fit each node and zone
 
@@ -140,7 +139,7 @@ class Capacity:
     def ports_taken(self, member_class: MemberClass, rows: Iterable[int]) -> None:
         """Members of the class have these nodes' ports."""
         if ports := member_class.constraints.host_ports:
-            _note_ports(self._given, ports, row_set([int(row) for row in rows], len(self._view.table.nodes)))
+            _note_ports(self._taken_now, ports, row_set([int(row) for row in rows], len(self._view.table.nodes)))
 
     def rows_taken(self) -> Ints:
         """Rows of nodes whose room was given away in this run, or is committed, ascending. O(nodes) after a change."""
@@ -157,8 +156,7 @@ class Capacity:
             return mask
         refused = [view.table.index[node] for node in view.snapshot.excluded(member_class) if node in view.table.index]
         if constraints.host_ports:
-            books = (self._taken, self._given) if when is When.NOW else (self._taken,)
-            taken = reduce(or_, [_rows_with(book, constraints.host_ports) for book in books])
+            taken = _rows_with(self._taken_now if when is When.NOW else self._taken, constraints.host_ports)
             mask = mask & ~mask_of(taken, len(mask))
         if refused:
             mask = mask.copy()
@@ -173,6 +171,11 @@ class Capacity:
             if (row := self._view.table.index.get(node)) is not None:
                 _note_ports(book, ports, 1 << row)
         return book
+
+    @cached_property
+    def _taken_now(self) -> dict[tuple[str, int, str], RowSet]:
+        """The same with what this run has given away."""
+        return dict(self._taken)
 
     def demand(self, members: MemberSet, when: When = When.NOW) -> Demand:
         """The members over all nodes, as selections want them; but for host ports that they want of each other's."""
@@ -250,8 +253,9 @@ class Capacity:
 
 
 def _note_ports(book: dict[tuple[str, int, str], RowSet], ports: Iterable[HostPort], rows: RowSet) -> None:
-    for key in [(port.protocol, port.port, ip) for port in ports for ip in (port.ip, "")]:
-        book[key] = book.get(key, 0) | rows
+    for port in ports:
+        for key in ((port.protocol, port.port, port.ip), (port.protocol, port.port, "")):
+            book[key] = book.get(key, 0) | rows
 
 
 def _rows_with(book: Mapping[tuple[str, int, str], RowSet], wanted: Iterable[HostPort]) -> RowSet:

@@ -28,11 +28,11 @@ def fill_by_gain(gain: Floats, room: Ints, count: int) -> Ints:
     >>> fill_by_gain(np.array([[1.0, 3.0, 3.0]]), np.array([[5, 1, 2]]), 4).tolist()
     [[1, 1, 2]]
     """
-    order = np.argsort(-gain, axis=1, kind="stable")
-    sorted_room = np.take_along_axis(room, order, axis=1)
-    before = np.cumsum(sorted_room, axis=1) - sorted_room
+    order, each = (-gain).argsort(axis=1, kind="stable"), np.arange(len(gain))[:, None]
+    sorted_room = room[each, order]
+    before = sorted_room.cumsum(axis=1) - sorted_room
     counts: Ints = np.empty_like(room)
-    np.put_along_axis(counts, order, np.minimum(np.maximum(count - before, 0), sorted_room), axis=1)
+    counts[each, order] = np.minimum(np.maximum(count - before, 0), sorted_room)
     return counts
 
 

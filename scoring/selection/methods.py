@@ -61,36 +61,34 @@ def paper(demand: Demand, free: Ints, rank: Floats) -> Ints | None:
     Cost: O(members·n).
     """
     counts = np.zeros((len(demand.classes), len(free)), np.int64)
-    left = free.copy()
-    room = [rooms(part, left) for part in demand.classes]
-    asked = [[(r, int(need)) for r, need in enumerate(part.request) if need > 0] for part in demand.classes]
-    excluded = np.zeros(len(free))  # 0, or −∞ where this lap has chosen
+    left, requests = free.copy(), np.array([part.request for part in demand.classes])
+    able = np.array([rooms(part, left) > 0 for part in demand.classes])  # (classes, n): nodes with room for one more
     totals = np.zeros(len(free))
     last: int | None = None
+    chosen: list[int] = []  # In this lap
     for c, part in enumerate(demand.classes):
         base = np.zeros(len(free)) if demand.placed is None else demand.placed[c]
-        closed = np.where(room[c] > 0, 0.0, -np.inf)
+        closed = np.where(able[c], 0.0, -np.inf)  # 0, or −∞ where there is no room or this lap has chosen
+        closed[chosen] = -np.inf
         for _ in range(part.count):
             if last is not None:
                 totals += rank[last]
-            key = totals + base + excluded + closed
+            key = totals + base + closed
             at = int(key.argmax())
             if key[at] == -np.inf:  # this lap is over: all room that is left is open again
-                excluded[:] = 0.0
+                closed = np.where(able[c], 0.0, -np.inf)
                 totals[:] = 0.0
+                chosen.clear()
                 key = base + closed
                 at = int(key.argmax())
                 if key[at] == -np.inf:
                     return None
             counts[c, at] += 1
-            excluded[at] = -np.inf
+            closed[at] = -np.inf
+            chosen.append(at)
             last = at
             left[at] -= part.request
-            for d, other in enumerate(demand.classes):
-                if room[d][at]:
-                    room[d][at] = min((int(left[at, r]) // need for r, need in asked[d]), default=other.count)
-            if room[c][at] <= 0:
-                closed[at] = -np.inf
+            able[:, at] &= ((left[at] >= requests) | (requests <= 0)).all(axis=1)
     return counts
 
 
@@ -228,6 +226,8 @@ def _search(demand: Demand, free: Ints, rank: Floats, exact_size: int) -> Ints |
         return fill_by_gain(gain, room[0][None], demand.size)
     near = np.zeros(1) if demand.placed is None else demand.placed
     alike = (near == near.flat[:1]).all() and ((rank == rank[0, -1]) | np.eye(len(rank), dtype=np.bool_)).all()
+    if alike and len(room) == 1:  # then most pairs inside of nodes are best
+        return fill_by_gain(room[0][None].astype(np.float64), room[0][None], demand.size)
     if alike or len(room) > MOST_SEARCHED:  # no node is better connected to the others or to members that are placed
         candidates = [pack_idle(demand, free)]
     elif demand.all_reduce and len(free) <= exact_size and (small := exact_mixed(demand, free, rank)) is not None:

@@ -29,7 +29,6 @@ from tests.scoring.plan.planned import dressed
 
 STEP_S: Final = 0.020
 PLAN_S: Final = 0.5
-FIRST: Final = 6.0  # Times as long: of a plan from nothing, where each amount, line and port is looked at on every node
 REFERENCE_S: Final = 0.0045  # What `_reference` takes on the machine that the limits were written for
 MANY: Final = 1000
 LABELS = [{"kind": str(i % 7), "rack": str(i % 90), "pool": str(i % 3)} for i in range(5000)]
@@ -157,17 +156,18 @@ def ported(number: int) -> Gang:
     return gang(f"g{number}", members=[dressed(one, host_ports=ports) for one in unlike(number).members])
 
 
-GANGS: dict[str, Callable[[], list[Gang]]] = {
-    "that ask for different amounts": lambda: [unlike(i) for i in range(MANY)],
-    "of the longest affinity": lambda: [unlike(i, terms(i)) for i in range(MANY)],
-    "of the most host ports": lambda: [ported(i) for i in range(MANY)],
+GANGS: dict[str, tuple[Callable[[], list[Gang]], float]] = {
+    "that ask for different amounts": (lambda: [unlike(i) for i in range(MANY)], 2.0),
+    "of the longest affinity": (lambda: [unlike(i, terms(i)) for i in range(MANY)], 4.0),
+    "of the most host ports": (lambda: [ported(i) for i in range(MANY)], 3.0),
 }
+"""And as how many limits a plan from nothing may take, where each amount, line and port is looked at on every node"""
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("gangs", GANGS.values(), ids=GANGS)
-def test_a_plan_of_a_thousand_unlike_gangs(gangs: Callable[[], list[Gang]]) -> None:
-    """The next one, after one of them went, holds the limit; the first one took 6 s and more, and holds it not yet."""
+@pytest.mark.parametrize(("gangs", "first"), GANGS.values(), ids=GANGS)
+def test_a_plan_of_a_thousand_unlike_gangs(gangs: Callable[[], list[Gang]], first: float) -> None:
+    """The next one, after a gang went, holds the limit; the first one took 0.4 to 1.2 s, and holds it not yet."""
     gc.disable()
     state, cache, begun_s = snapshot(NODES, gangs()), PlannerCache(), thread_time()
     made = plan(state, Policy(), now_s=0.0, cache=cache)
@@ -178,7 +178,7 @@ def test_a_plan_of_a_thousand_unlike_gangs(gangs: Callable[[], list[Gang]]) -> N
     gc.enable()
     factor = max(reference_s() / REFERENCE_S, 1.0)
     assert len(made.admitted) == MANY
-    assert max(first_s / FIRST, later_s) <= PLAN_S * factor
+    assert max(first_s / first, later_s) <= PLAN_S * factor
 
 
 @pytest.mark.slow
@@ -191,4 +191,4 @@ def test_a_gang_of_many_kinds_costs_no_more_than_many_gangs() -> None:
     took_s = thread_time() - begun_s
     gc.enable()
     factor = max(reference_s() / REFERENCE_S, 1.0)
-    assert took_s <= FIRST * PLAN_S * factor
+    assert took_s <= 2.0 * PLAN_S * factor
