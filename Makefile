@@ -93,7 +93,7 @@ check: lint test ## what CI runs first; then `make image-test` and `make release
 image-test: setup
 	$(RUN) python -m release.image_test
 
-# wheels, chart, SBOM, checksums and image in dist/VERSION (docs/how-to/release.md); DRAFT=1: before it has a date
+# wheels, chart, SBOM, checksums and image in dist/VERSION (docs/developers/release.md); DRAFT=1: before it has a date
 release: setup
 	@test -n "$(VERSION)" || { echo "say which: make release VERSION=0.1.0"; exit 2; }
 	$(RUN) python -m release $(VERSION) $(if $(DRAFT),--draft)

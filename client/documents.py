@@ -1,7 +1,7 @@
 """Ask a running netgang over HTTP: the way to it, and its documents, each by its schema.
 
 The way is an address, or the API server with the person's own rights, which leads to netgang's Service by its proxy
-(docs/adr/0005-asking-through-the-api-server.md). Rule: the kubeconfig's credentials go to the API server alone; what
+(docs/developers/decisions.md). Rule: the kubeconfig's credentials go to the API server alone; what
 contradicts itself is refused before anything is sent. What the API server refuses leaves as an error of
 `extender.errors`; netgang's own answers stay answers.
 

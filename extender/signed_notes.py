@@ -129,7 +129,7 @@ def notes_of(directory: Path) -> Notes:
     """Signed with the keys in a mounted Secret, else with one that the process forgets. ConfigError: it is no key."""
     key = _key_in(directory / KEY_FILE)
     if key is None:
-        problem = f"there is no key in {directory / KEY_FILE}: mount a Secret with one (docs/reference/notes.md)"
+        problem = f"there is no key in {directory / KEY_FILE}: mount a Secret with one (docs/reference/objects.md)"
         _log.warning("notes do not outlive this process, so no gang is suspended and no job resized: %s", problem)
         return Notes(secrets.token_bytes(32), problem=problem)
     return Notes(key, _key_in(directory / "former-key"))

@@ -1,4 +1,4 @@
-"""The exchange with netgang as JSON: what the agent reports, and what it is assigned (docs/reference/probe-agent.md).
+"""The exchange with netgang as JSON: what the agent reports, and what it is assigned (docs/reference/probe.md).
 
 Rule: an assignment is taken whole or not at all, and has bounds of its own: whatever answers at netgang's address makes
 the agent neither flood a network nor grow.

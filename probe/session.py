@@ -46,7 +46,7 @@ def merged(windows: Sequence[Window]) -> Window:
 
 
 def figures(peer: str, window: Window) -> dict[str, Any]:
-    """A link of a report's body (docs/reference/probe-agent.md)."""
+    """A link of a report's body (docs/reference/probe.md)."""
     return {
         "peer": peer, "sent": window.answered + window.lost, "suspect": window.suspect,
         "lost": window.lost, "lost_out": window.lost_out, "lost_back": window.lost_back,

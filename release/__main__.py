@@ -32,7 +32,7 @@ def main() -> int:
     for path in (*files, *([built] if built else [])):
         sys.stdout.write(f"{path.stat().st_size:>12,} {path.name}\n")
     if built is None:
-        sys.stdout.write(f"image NOT built: no {' and no '.join(missing_packages())} here (docs/how-to/release.md)\n")
+        sys.stdout.write(f"image NOT built: no {' and no '.join(missing_packages())} (docs/developers/release.md)\n")
     return 0
 
 

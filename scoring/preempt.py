@@ -1,4 +1,4 @@
-"""Whole gangs leave for a waiting gang that then fits, by priority or service level (docs/explanation/preemption.md).
+"""Whole gangs leave for a gang that then fits, by priority or level (docs/how-to/preemption-and-suspension.md).
 
 Why whole gangs: a member that is taken away stops all others and frees a fraction of the room that they go on using.
 Rules: no gang leaves unless the waiting gang's minimum set then has a place. Room that comes by itself (members that

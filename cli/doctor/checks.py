@@ -69,7 +69,7 @@ def _rights(seen: Facts) -> Iterator[Finding]:
     if absent:
         what = f"{seen.account} is not confined by {' and '.join(absent)}: its token could change any pod, and any job"
         what += " that netgang may resize or restart"
-        fix = "helm upgrade, which confines the account netgang of its namespace (docs/reference/rights.md)"
+        fix = "helm upgrade, which confines the account netgang of its namespace (docs/reference/objects.md#rights)"
         yield warning("unconfined", what, fix)
 
 
@@ -153,7 +153,7 @@ def _probe(seen: Facts) -> Iterator[Finding]:
     ):
         if amiss.count:
             what = f"{amiss.count} of {probe.known} agents {trouble}{amiss.where}"
-            yield warning(id_, what, f"{fix} (docs/how-to/no-perfsonar.md)")
+            yield warning(id_, what, f"{fix} (docs/how-to/measurements.md#the-probe)")
 
 
 def _network(seen: Facts) -> Iterator[Finding]:
@@ -258,11 +258,11 @@ def _entry(entry: Json, settings: Settings) -> Iterator[Finding]:
     wanted = "https" if settings.tls.cert_file is not None else "http"
     if scheme != wanted or bool(entry.get("enableHTTPS")) != (wanted == "https"):
         what = f"the entry speaks {scheme}, netgang {wanted}"
-        fix = f"write {wanted}:// in urlPrefix and enableHTTPS: {str(wanted == 'https').lower()} (docs/how-to/tls.md)"
+        fix = f"write {wanted}:// in urlPrefix, enableHTTPS: {str(wanted == 'https').lower()} (docs/how-to/operate.md)"
         yield error("extender-scheme", what, fix)
     elif wanted == "https" and not (tls.get("caFile") or tls.get("caData")):
         what = "tlsConfig has no caFile: kube-scheduler then checks no certificate at all"
-        fix = "name the authority of netgang's certificate in tlsConfig.caFile (docs/how-to/tls.md)"
+        fix = "name the authority of netgang's certificate in tlsConfig.caFile (docs/how-to/operate.md#tls)"
         yield error("extender-authority", what, fix)
 
 

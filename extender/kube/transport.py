@@ -3,8 +3,8 @@
 Rule: what protects us from a bad network holds for every call, so it stands here. At most `concurrency` exchanges at a
 time, the rest wait their turn, within their time limit; streams take no turn. No call is repeated except after a 401,
 which means that nothing was done. Redirects and proxies of the environment are not followed: the token goes to the
-configured server only. pyreqwest keeps connections, TLS and HTTP/1.1 on a thread of its own (docs/adr/0002); a call
-that is cancelled goes on there until its time is over, so calls wait for their turn here, and each one has a time.
+configured server only. pyreqwest keeps connections, TLS and HTTP/1.1 on a thread of its own; a call that is cancelled
+goes on there until its time is over, so calls wait for their turn, each with a time (docs/developers/decisions.md).
 Errors: an answer with a failure status is ApiError or one of its kinds, no usable answer ApiUnavailableError, because
 then it is unknown whether the request took effect.
 """

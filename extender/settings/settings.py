@@ -60,7 +60,7 @@ def own_pod(environment: Mapping[str, str]) -> tuple[str, str]:
 
 
 class TlsSettings(Section, frozen=True):
-    """TLS of the verbs' port; all files are PEM and are read again when they change (docs/how-to/tls.md)."""
+    """TLS of the verbs' port; all files are PEM and are read again when they change (docs/how-to/operate.md)."""
 
     cert_file: Path | None = None
     """Certificate of this server, then the authorities between it and the root; `null`: plain HTTP."""
@@ -85,14 +85,14 @@ class TlsSettings(Section, frozen=True):
 
 
 class ReportSettings(Section, frozen=True):
-    """Reports of training jobs and of the probe, at a port of their own (docs/how-to/reporting.md)."""
+    """Reports of training jobs and of the probe, at a port of their own (docs/how-to/elastic-and-reports.md)."""
 
     port: Port | None = None
     """Port for `POST /v1/jobs/{namespace}/{name}/metrics` and `POST /v1/probe` alone, under TLS if there is a
     `tls.cert_file`; no client certificate is asked for. `null`: none, no report is taken; 0: a free one."""
     audiences: tuple[Text, ...] = ()
     """What a token must have been made for, such as `netgang`; a pod's usual token is then refused. Empty: for the API
-    server, as the usual one is (docs/how-to/reporting.md)."""
+    server, as the usual one is (docs/how-to/elastic-and-reports.md)."""
 
 
 def is_loopback(host: str) -> bool:
@@ -164,7 +164,7 @@ class Settings(Policy, frozen=True, kw_only=True):
     """Pods with one of these in `spec.schedulerName` are ours; all others are load and never touched."""
     extender: bool = True
     """Whether kube-scheduler asks netgang, by `extenders` in its configuration. `false`: only gangs of Kubernetes' own
-    whose pods have the gate `netgang.io/gang` are ours, and all other pods are load (docs/how-to/native.md)."""
+    whose pods have the gate `netgang.io/gang` are ours, other pods are load (docs/how-to/gates-and-schedulers.md)."""
     host: Text = "127.0.0.1"
     """Address to listen on. The default is this machine only: any client that reaches the verbs can ask for a bind."""
     port: Port = 8888
@@ -200,7 +200,7 @@ class Settings(Policy, frozen=True, kw_only=True):
     """The Lease, and its times."""
     note_keys_dir: Path = Path("/etc/netgang-notes")
     """Directory with `key`, by which netgang signs its notes on pods and jobs, and `former-key`, by which it still
-    reads them (docs/reference/notes.md). Without a `key` no gang is suspended and no job resized."""
+    reads them (docs/reference/objects.md). Without a `key` no gang is suspended and no job resized."""
     log_format: LogFormat = LogFormat.TEXT
     """`text` for people, `json` for machines: the same fields."""
     log_level: LogLevel = LogLevel.INFO

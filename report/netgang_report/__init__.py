@@ -1,4 +1,4 @@
-"""Report a training loop's progress to netgang: `report(step=100, loss=0.5)`; see docs/how-to/reporting.md.
+"""Report a training loop's progress to netgang: `report(step=100, loss=0.5)`; see docs/how-to/elastic-and-reports.md.
 
 Rule: training never waits and never fails: no call but `flush` waits, none raises, and without an address none does
 anything. One short-lived thread at a time sends what has come together; what cannot be sent is dropped. The end of the

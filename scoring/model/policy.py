@@ -234,7 +234,7 @@ class Policy(msgspec.Struct, frozen=True):
     repair: RepairPolicy = RepairPolicy()  # Gangs that lost members after they had started.
     preemption: Preempting = Preempting.LEVELS
     """`levels`: gangs that may be suspended leave for one of higher priority, or that has had less of the cluster;
-    `gangs`: besides, any gang for one of higher priority; `off`: none leaves (docs/explanation/preemption.md)."""
+    `gangs`: besides, any gang for one of higher priority; `off`: none (docs/how-to/preemption-and-suspension.md)."""
     min_run_s: NotNegative = 1800.0
     """How long a gang has run at least before it leaves by its level; longer than between two checkpoints."""
     service: ServicePolicy = ServicePolicy()

@@ -1,6 +1,6 @@
 """What one planner run may reuse of earlier ones: the planner's only cache.
 
-What each part buys is measured in docs/adr/0006-planner-caches.md. Rule: every entry holds the whole content it was
+What each part buys is measured in docs/developers/decisions.md. Rule: every entry holds the whole content it was
 computed from, as its key or beside it, so a run with a cache and one without give the same plan. Bounded: tables are
 emptied at their limit, pair scores count by pairs, what is of older network data goes when newer comes, and what is of
 gangs goes with them (`keep_only`).

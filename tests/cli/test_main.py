@@ -187,12 +187,12 @@ COMMANDS: dict[str, Any] = get_command(app).commands  # type: ignore[attr-define
 
 
 def test_the_commands_are_those_that_are_promised() -> None:
-    """A new one is entered here and in docs/how-to/cli.md."""
+    """A new one is entered here and in docs/how-to/operate.md."""
     assert set(COMMANDS) == {
         *("queue", "explain", "jobs", "network", "plan", "what-if"),
         *("demo", "serve", "simulate", "doctor", "uninstall"),
     }
-    text, said = (ROOT / "docs/how-to/cli.md").read_text(), run("--help").stdout
+    text, said = (ROOT / "docs/how-to/operate.md").read_text(), run("--help").stdout
     assert [name for name in COMMANDS if f"netgang {name}" not in text or name not in said] == []
     assert "Example: netgang " in said
 

@@ -30,7 +30,7 @@ EVENTS_AT_ONCE: Final = 10  # Nodes that get an Event after one look; all are co
 
 
 class Overcommits(ControlLoop):
-    """Nodes that two schedulers have over-committed now (docs/how-to/which-scheduler.md).
+    """Nodes that two schedulers have over-committed now (docs/how-to/gates-and-schedulers.md).
 
     Why: no scheduler sees the Binding that another one sends in the same second. Rules: only nodes on which a pod of
     ours is bound; after each plan, because a kubelet rejects one of the pods within a second or two.

@@ -1,4 +1,4 @@
-"""Make whole gangs leave for a waiting one of higher priority (docs/explanation/preemption.md).
+"""Make whole gangs leave for a waiting one of higher priority (docs/how-to/preemption-and-suspension.md).
 
 `scoring.preempt` decides which gangs leave for which, `restarts` how a gang leaves and comes back. Rules:
 

@@ -1,7 +1,7 @@
 """Gangs of Kubernetes' own on the test bed: the feature gates, the API version and the objects of each minor version.
 
 Why here: tests and benchmarks switch on the same things. Rule: API server and kube-scheduler get what
-docs/how-to/native.md says that they need.
+docs/how-to/gates-and-schedulers.md says that they need.
 """
 
 from collections.abc import Mapping

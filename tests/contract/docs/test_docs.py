@@ -25,7 +25,7 @@ from tests.newcomer.document import bare, fenced, typed_lines
 
 ROOT = Path(__file__).parents[3]
 DOCUMENTS = (
-    *(ROOT / n for n in ("README.md", "CHANGELOG.md", "examples/README.md")),
+    *(ROOT / n for n in ("README.md", "CHANGELOG.md")),
     *sorted(
         path for path in (ROOT / "docs").rglob("*.md") if str(path.relative_to(ROOT / "docs")) not in reference.PAGES
     ),

@@ -138,7 +138,7 @@ _SITE: Final = (
            "ps-d1.example.org", f"The same for {metric} alone.", "as above")
       for metric in ("loss", "delay", "throughput")),
     Word(_own("testpoint"), _L, "node", Use.SITE, "`true`", '"true"',
-         "Nodes on which the perfSONAR testpoints of examples/perfsonar run (docs/how-to/site.md)."),
+         "Nodes on which the perfSONAR testpoints of examples/perfsonar run (docs/how-to/measurements.md)."),
 )  # fmt: skip
 
 _OPERATOR: Final = (

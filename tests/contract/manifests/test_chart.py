@@ -139,7 +139,7 @@ def test_nodes_may_be_patched_where_a_taint_is_chosen(chart: Chart) -> None:
 
 
 def test_the_cluster_s_own_kube_scheduler_needs_no_second_one(chart: Chart) -> None:
-    """As docs/how-to/which-scheduler.md installs netgang for scheduler-config/default-scheduler.yaml."""
+    """As docs/how-to/gates-and-schedulers.md installs netgang for scheduler-config/default-scheduler.yaml."""
     own = {"scheduler_names": ["default-scheduler"]}
     made = chart({"nodeName": "cp", "settings": own, "scheduler": {"replicas": 0}, "gates": ON})
     assert [one["metadata"]["name"] for one in made if "netgang-scheduler" in one["metadata"]["name"]] == []
@@ -271,7 +271,7 @@ def test_with_tls_both_sides_show_and_check_certificates(chart: Chart, tmp_path:
 def test_the_documented_commands_make_what_is_mounted(chart: Chart, tmp_path: Path) -> None:
     openssl("version")  # skips without the command
     guarded = chart({"tls": ON})
-    blocks = fenced((ROOT / "docs/how-to/tls.md").read_text(), "sh")
+    blocks = fenced((ROOT / "docs/how-to/operate.md").read_text(), "sh")
     (making,), (creating,) = ([one for one in blocks if word in one] for word in ("openssl req", "create secret"))
     run = subprocess.run(["bash", "-e"], input=making, cwd=tmp_path, text=True, capture_output=True)
     assert run.returncode == 0, run.stderr

@@ -191,7 +191,7 @@ def test_the_native_mode_has_no_scheduler_and_gates_in_labelled_namespaces(tmp_p
 
 
 def test_the_role_for_people_allows_what_is_asked_and_nothing_else(objects: tuple[Object, ...]) -> None:
-    """docs/how-to/cli.md: the proxy to the port for people; bound to nobody."""
+    """docs/how-to/operate.md: the proxy to the port for people; bound to nobody."""
     roles = of_kind(objects, "Role")
     bound = {one["roleRef"]["name"] for one in of_kind(objects, "RoleBinding").values()}
     assert {"netgang-service-proxy"} == roles.keys() - bound

@@ -22,7 +22,7 @@ KNOWN_FIELDS = {
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_the_doctor_finds_nothing(name: str) -> None:
-    """Beside the settings that are installed; docs/how-to/which-scheduler.md changes the name alone."""
+    """Beside the settings that are installed; docs/how-to/gates-and-schedulers.md changes the name alone."""
     second = name == "second-scheduler"
     source = {"network": {"sources": [{"kind": "file", "path": "mesh.json"}]}}
     settings = Settings().changed(installed_settings() | source | ({} if second else {"scheduler_names": [DEFAULT]}))

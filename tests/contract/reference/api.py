@@ -59,13 +59,13 @@ _REPORT = f"""
 ## A report
 
 One point, a list of {report_body.MOST_POINTS} at most, or `{{"points": […], "restarted": true}}`;
-see [reporting](../how-to/reporting.md). `step` and `loss` are needed:
+see [reporting](../how-to/elastic-and-reports.md). `step` and `loss` are needed:
 
 """
 _ANSWERS = """# API answers
 
 What [the API](api.md) gives. Each has one schema (`extender/schemas.py`), which the service, the command line and this
-page share. Documents of [the page](../how-to/page.md) change with it.
+page share. Documents of [the page](../how-to/operate.md#the-page) change with it.
 
 """
 _FEW = 3  # fields with a text that are said in one line
@@ -87,7 +87,7 @@ def api_page() -> str:
     operations = list(_operations(served().openapi, reports_openapi()))
     addresses = table(("method", "path", "ports", "answers", ""), [_address_row(*one) for one in operations])
     text = f"{_API}{doors}\n## Addresses\n\n{addresses}"
-    text += "\nBeside these: `/` and `/page/…`, [the page](../how-to/page.md); `/docs` and `/openapi.json`.\n"
+    text += "\nBeside these: `/`, `/page/…`: [the page](../how-to/operate.md#the-page); `/docs` and `/openapi.json`.\n"
     parameters = [
         (code(path), code(one["name"]), _kind(one["schema"]), one.get("description", ""))
         for _, path, what in operations
@@ -151,10 +151,10 @@ def _ports_table() -> Iterator[tuple[str, ...]]:
     assert settings.debug_port is settings.health_port is settings.reports.port is None
     named = "kube-scheduler; with `tls.client_ca_file` only clients with a certificate of that authority"
     yield "verbs", f"`port` ({settings.port})", "verbs, documents; with `tls.client_ca_file` verbs and probes", named
-    clients = "all clients that reach it ([TLS](../how-to/tls.md#documents))"
+    clients = "all clients that reach it ([TLS](../how-to/operate.md#documents))"
     yield "people", "`debug_port` (none)", "everything; no call changes anything", clients
     yield "health", "`health_port` (none)", "probes", "kubelet, Prometheus"
-    reports = "[reports](../how-to/reporting.md) of jobs, and of the [probe](probe.md)"
+    reports = "[reports](../how-to/elastic-and-reports.md) of jobs, and of the [probe](probe.md)"
     yield "reports", "`reports.port` (none)", reports, _SECRET
 
 

@@ -23,9 +23,9 @@ _ANNOTATIONS = """# Annotations, labels, gates
 An unknown annotation `netgang.io/…` or value gets Event ProbableMistake and a line in `/v1/explain`; the value under
 "without it" then counts. A label that looks like one of these and is none, and a schedulerName that is not netgang's on
 pods that are marked as a gang's, get Event ProbableMistake, once for each owner; with the chart's warnings
-`kubectl apply` warns of them, and of jobs that cannot start as they are written: a minimum above the number of pods,
+`kubectl apply` warns of them, and of jobs that can never start: a minimum above the number of pods,
 marks on the job instead of its pods, roles without requests, `suspend: true`. Annotations that netgang reads again are
-[signed](notes.md). Which mark of a gang wins is in [concepts](../start/concepts.md#words).
+[signed](objects.md#signed-notes). Which mark of a gang wins is in [concepts](../start/concepts.md#words).
 """
 _REASONS = """# Reasons
 
@@ -65,10 +65,10 @@ The PodGroup's status that netgang writes (coscheduling's definition) has no fie
 _EVENTS = f"""# Events
 
 Kubernetes Events of netgang (events.k8s.io/v1, `reportingController: {REPORTER}`), at most one alike per object in
-{REPEAT_S / 60:.0f} minutes. `kubectl get events -A` shows them. What is said on a gang's PodGroup is said on the
-controller of its pods, too (Job, PyTorchJob, …). Gangs of other namespaces are counted and not named.
+{REPEAT_S / 60:.0f} minutes. `kubectl get events -A` shows them. Each Event on a gang's PodGroup is also on the
+controller of its pods (Job, PyTorchJob, …). Gangs of other namespaces are counted and not named.
 
-Before each eviction, suspension, resumption and scale-in the API server has confirmed the Event that says why:
+Before each eviction, suspension, resumption and scale-in the API server has confirmed the Event with the reason:
 `PodEvicted`, `GangRestarted` or `JobResized`, on the pod and on its controller. An owner's
 Event has the number of pods that go; the first {MOST_ANNOUNCED} of them get their own. Without an answer in
 {ANNOUNCE_S:g} s, or after a 429 or 5xx, the act is put off; if Events are refused for good, that is logged and the act
@@ -82,7 +82,7 @@ _METRICS = """# Metrics
 
 `/metrics` in Prometheus' text format. No label holds the name of a pod, node or gang. Counters and histograms without a
 label also have a series `…_created`; `process_…` are those of Prometheus' client. What to watch is in
-[operations](../how-to/operations.md#alerts).
+[operations](../how-to/operate.md#alerts).
 
 """
 _WORD_HEAD = ("name", "kind", "on", "values", "without it", "example", "")

@@ -1,4 +1,4 @@
-"""Many waiting pods beside a busy cluster: the guard against refusal storms (ADR 4)."""
+"""Many waiting pods beside a busy cluster: the guard against refusal storms (decision 4)."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Kueue's manager above netgang, with the manifests of docs/how-to/kueue.md: quota by Kueue, nodes by netgang."""
+"""Kueue's manager above netgang, as in docs/how-to/teams-and-kueue.md: quota by Kueue, nodes by netgang."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -25,7 +25,7 @@ from tests.e2e.stage import Stage, say
 from tests.e2e.tenants.test_policy import policy as gate_policy
 from tests.newcomer.document import fenced
 
-PAGE = ROOT / "docs/how-to/kueue.md"
+PAGE = ROOT / "docs/how-to/teams-and-kueue.md"
 QUEUE = "kueue.x-k8s.io/queue-name"
 KUEUES = "kueue.x-k8s.io/admission"
 SIZE = 4  # pods of a job, as the page shows it, and nodes of a zone
@@ -38,7 +38,7 @@ EVERYTHING_ON = {
 
 
 def shown() -> list[Object]:
-    return [one for text in fenced(PAGE.read_text(), "yaml") for one in yaml.safe_load_all(text)]
+    return [one for text in fenced(PAGE.read_text(), "yaml") if "kueue" in text for one in yaml.safe_load_all(text)]
 
 
 def here(one: Object, namespace: str) -> Object:
@@ -174,7 +174,7 @@ async def test_kueues_gate_and_ours_on_one_pod(site: Stage) -> None:
 
 @pytest.mark.timeout(240)
 async def test_a_stateful_set_under_a_queue_leaves_for_no_gang(site: Stage) -> None:
-    """It has no suspend field, so Kueue's labels alone say whose it is (docs/how-to/kueue.md)."""
+    """It has no suspend field, so Kueue's labels alone say whose it is (docs/how-to/teams-and-kueue.md)."""
     await site.api.apply([priority_class(HIGH, 1000)])
     await site.create_gang("beside", SIZE, cpu="4", annotations={"netgang.io/preemptible": "false"})
     await site.until_bound("beside-", SIZE)

@@ -104,7 +104,7 @@ async def test_a_job_that_makes_its_own_group_is_admitted_and_its_successors_too
 
 
 async def both(stage: Stage) -> Netgang:
-    """As docs/how-to/native.md says: 1.36 tries a group that does not fit without a pause otherwise."""
+    """As docs/how-to/gates-and-schedulers.md says: 1.36 tries a group that does not fit without a pause otherwise."""
     running = await start_netgang(stage.cluster)
     calm = {"SchedulerPopFromBackoffQ": False} if stage.cluster.version.startswith("1.36.") else {}
     await stage.cluster.start_scheduler(
@@ -118,7 +118,7 @@ async def both(stage: Stage) -> Netgang:
 
 
 async def test_a_topology_constraint_keeps_a_native_gang_in_one_zone(native: Stage) -> None:
-    """What docs/how-to/native.md recommends: kube-scheduler itself tries zone by zone, with our filter and scores."""
+    """kube-scheduler itself tries zone by zone, with our filter and scores (docs/how-to/gates-and-schedulers.md)."""
     await native.add_nodes(*zone_nodes({"a": 2, "b": 3}, cpu="1500m"))
     await both(native)
     await create_group(native, "g", 3, schedulingConstraints={"topology": [{"key": ZONE_LABEL}]})

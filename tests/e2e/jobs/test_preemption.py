@@ -1,4 +1,4 @@
-"""Gangs of lower priority that leave, whole, for a waiting one (docs/explanation/preemption.md)."""
+"""Gangs of lower priority that leave, whole, for a waiting one (docs/how-to/preemption-and-suspension.md)."""
 
 import asyncio
 from functools import partial

@@ -17,7 +17,7 @@ from tests.newcomer.document import fenced
 
 ROOT = Path(__file__).parents[3]
 FILES = sorted([*(ROOT / "examples").glob("*.yaml"), *(ROOT / "examples/kinds").glob("*.yaml")])
-_PAGES = ("from-coscheduling", "gates", "maddash", "opensearch", "pytorch-elastic", "tfjob", "which-scheduler")
+_PAGES = ("from-coscheduling", "gates-and-schedulers", "job-kinds", "measurements")
 PAGES = [ROOT / f"docs/how-to/{name}.md" for name in _PAGES]
 PLAIN = frozenset({"v1", "batch/v1", "apps/v1", "scheduling.x-k8s.io/v1alpha1"})
 FRAMEWORKS = frozenset(
@@ -40,7 +40,7 @@ def objects() -> list[Object]:
     assert {one["apiVersion"] for one in examples if "apiVersion" in one} == SERVED | {GATED}
     blocks = [text for page in PAGES for text in fenced(page.read_text(), "yaml")]
     shown = [*examples, *(one for text in blocks for one in yaml.safe_load_all(text))]
-    served = [one for one in shown if one.get("apiVersion") in SERVED]
+    served = [one for one in shown if one.get("apiVersion") in SERVED and "schedulingGroup" not in one.get("spec", {})]
     for one in served:
         if one["kind"] not in CLUSTER_WIDE:
             one["metadata"]["namespace"] = "default"

@@ -1,4 +1,4 @@
-"""People ask netgang through the API server's proxy to its Service (docs/adr/0005-asking-through-the-api-server.md).
+"""People ask netgang through the API server's proxy to its Service (docs/developers/decisions.md).
 
 The API server leads to no address of the loopback, and only to one that Kubernetes' endpoints controller found for a
 pod. So everything runs in a network of the test's own, without a way out, in which the loopback has an address more.

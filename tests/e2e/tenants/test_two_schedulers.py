@@ -1,6 +1,6 @@
 """Two schedulers that share nodes: what they over-commit is counted, and what a kubelet rejects is replaced.
 
-docs/how-to/which-scheduler.md has its figures from here:
+docs/how-to/gates-and-schedulers.md has its figures from here:
 
     python -m pytest tests/e2e/tenants/test_two_schedulers.py -n 0 -rP -k race
 """

@@ -315,7 +315,7 @@ CLOSED_DOORS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("values", CLOSED_DOORS.values(), ids=CLOSED_DOORS)
 def test_a_closed_door_is_accepted(values: dict[str, Any]) -> None:
-    """Each form that docs/how-to/tls.md names."""
+    """Each form that docs/how-to/operate.md names."""
     settings = Settings.load(overrides=values)
     assert all(getattr(settings, name) is not None for name in values)
 

@@ -1,4 +1,4 @@
-"""The smallest sufficient set of whole gangs of lower priority leaves (docs/explanation/preemption.md)."""
+"""The smallest sufficient set of whole gangs of lower priority leaves (docs/how-to/preemption-and-suspension.md)."""
 
 from collections.abc import Iterable
 from functools import partial

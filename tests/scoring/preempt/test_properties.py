@@ -76,7 +76,7 @@ def able(state: Snapshot, waits: Gang) -> list[Gang]:
 
 
 def key_of(gangs: tuple[Gang, ...]) -> tuple[object, ...]:
-    """Which set one would rather see go, as docs/explanation/preemption.md says it."""
+    """Which set one would rather see go, as docs/how-to/preemption-and-suspension.md says it."""
     return (
         len(gangs),
         sorted((one.priority for one in gangs), reverse=True),

@@ -154,7 +154,7 @@ async def test_a_wrong_query_is_told(connect: Connect) -> None:
 
 
 PAGES = Path(__file__).parents[3] / "fixtures" / "exporters"
-PAGE = Path(__file__).parents[4] / "docs" / "reference" / "archives.md"
+PAGE = Path(__file__).parents[4] / "docs" / "reference" / "network.md"
 _BLOCK = re.compile(r"# AT (?P<at_s>\S+) \{(?P<labels>.*)\}")
 _SAMPLE = re.compile(r"(?P<name>\w+)\{?(?P<labels>.*?)\}? (?P<value>\S+)")
 SOON_S = 270.0
