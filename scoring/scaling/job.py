@@ -96,7 +96,7 @@ class MetricOptions(msgspec.Struct, frozen=True):
     })  # fmt: skip
 
     default: Wants = Wants.CURVE
-    """For jobs without annotation `netgang.io/scaling`: `iterations`, `loss`, `curve`, `usage`, or `off`: the queue alone."""
+    """For jobs without annotation `netgang.io/scaling`: `iterations`, `loss`, `curve`, `usage`, or `off`: the queue."""
     every_steps: int = 500  # Between two looks at a job's metrics; each change costs about 40 s of training
     workers_step: int = 3  # Added or removed at once
     min_interval_s: float = 300.0
@@ -294,8 +294,8 @@ class Series(msgspec.Struct, frozen=True, eq=False):
 
     def part(self, chosen: slice | np.ndarray[tuple[int], np.dtype[np.bool_]]) -> "Series":
         """Those reports alone."""
-        arrays = (self.step, self.time_s, self.loss, self.samples_per_second, self.compute_ratio, self.workers)
-        return Series(*(array[chosen] for array in arrays), top_step=self.top_step)
+        names = [name for name in self.__struct_fields__ if name != "top_step"]
+        return replace(self, **{name: getattr(self, name)[chosen] for name in names})
 
     def changed_at(self) -> int | None:
         """Step of the first report with the present worker count; `None`: it has not changed within the series."""
@@ -303,7 +303,8 @@ class Series(msgspec.Struct, frozen=True, eq=False):
         return int(self.step[other[-1] + 1]) if len(other) else None
 
 
-NOTHING: Final = Series(np.zeros(0, np.int64), *(np.zeros(0) for _ in range(4)), np.zeros(0, np.int64))
+_NO_STEPS, _NONE = np.zeros(0, np.int64), np.zeros(0)
+NOTHING: Final = Series(_NO_STEPS, _NONE, _NONE, _NONE, _NONE, _NO_STEPS)
 
 
 class ReportHistory:

@@ -203,7 +203,7 @@ def test_noise_alone_asks_for_nothing() -> None:
 
 
 @FEW
-@given(st.lists(st.floats(0.0, 10.0), min_size=60, max_size=100), st.sampled_from([Wants.LOSS, Wants.CURVE, Wants.USAGE]))
+@given(st.lists(st.floats(0.0, 10.0), min_size=60, max_size=100), st.sampled_from([Wants.LOSS, Wants.CURVE]))
 def test_no_series_makes_anything_oscillate(losses: list[float], wants: Wants) -> None:
     """Whatever is reported: bounds hold, too."""
     options = replace(QUICK, every_steps=50, settle_steps=0, min_points=4, certainty=0.01, band_ratio=0.0)
