@@ -199,20 +199,18 @@ class Cluster:
         extender: str | None = None,
         account: str = SCHEDULER,
         feature_gates: Mapping[str, bool] | None = None,
-        leader_election: bool = False,
         program: Path | None = None,
     ) -> Child:
         """Start a kube-scheduler with this configuration (see `schedulers.on_testbed`); returns when it is ready.
 
-        `extender` is the base URL of netgang; `feature_gates` maps a gate to its value; with `leader_election` the
-        configuration's own is kept, for several of them; `program` is one that takes the same flags, in place of the
-        cluster's own version. The scheduler's own warnings and errors are in the part's log.
+        `extender` is the base URL of netgang; `feature_gates` maps a gate to its value; `program` is one that takes the
+        same flags, in place of the cluster's own version. The scheduler's own warnings and errors are in its log.
         """
         program = program or build.ensure_program("kube-scheduler", self.version)
         config = self.directory / f"{name}.yaml"
         access = self.kubeconfig(account)
         given = load_configuration(configuration)
-        ready = on_testbed(given, kubeconfig=access, extender=extender, leader_election=leader_election)
+        ready = on_testbed(given, kubeconfig=access, extender=extender)
         config.write_text(yaml.safe_dump(ready, sort_keys=False))
         (port,) = free_ports(1)
         gates = ",".join(f"{gate}={str(value).lower()}" for gate, value in (feature_gates or {}).items())
@@ -399,6 +397,7 @@ class Cluster:
             "--leader-elect=false",
             f"--controllers={','.join(self._controllers)}",
             f"--service-account-private-key-file={self.directory / 'service-accounts.key'}",
+            f"--root-ca-file={self._authority}",  # for pods, if they are to have it
             *self._serving("kube-controller-manager", port),
         ]
         url = f"https://{LOOPBACK}:{port}/healthz"

@@ -6,18 +6,17 @@ of a namespace says what process made it, so that a killed run can be cleaned up
 alone by all others.
 """
 
-import ctypes
 import os
 import subprocess
-import threading
 from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Final
 
-NAMESPACES: Final = Path("/run/netns")
+from lab.testbed.processes.contained import NETWORKS as NAMESPACES
+from lab.testbed.processes.contained import in_network
+
 _LIMIT_S = 20.0
-_CLONE_NEWNET: Final = 0x40000000
 PREFIX: Final = "ngbed"
 _RUNS = count()
 
@@ -60,21 +59,10 @@ def run_in(namespace: str, *command: str, given: str = "") -> str:
 
 
 def in_namespace(name: str, act: Callable[[], None]) -> None:
-    """Call this in a thread that is in a namespace; sockets that it makes stay there. Errors: BedError."""
-    failed: list[str] = []
-
-    def run() -> None:
-        with Path(NAMESPACES, name).open() as place:
-            if ctypes.CDLL(None, use_errno=True).setns(place.fileno(), _CLONE_NEWNET) != 0:
-                failed.append(os.strerror(ctypes.get_errno()))
-                return
-        act()
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    if failed:
-        raise BedError(f"namespace {name} cannot be entered: {failed[0]}")
+    """Call this in a thread that is in a namespace; sockets that it makes stay there. Errors: BedError, or its own."""
+    if not (NAMESPACES / name).exists():
+        raise BedError(f"there is no namespace {name}")
+    in_network(name, act)
 
 
 def new_run() -> str:

@@ -35,7 +35,7 @@ _TRIALS: Final[tuple[tuple[str, Callable[[str], object]], ...]] = (
     ("random loss (CONFIG_NETFILTER_XT_MATCH_STATISTIC)", lambda name: run_in(name, *_LOSS.split())),
 )
 """What the kernel must have, and how that is tried in a namespace; the first makes it"""
-_SUBNET: Final = "10.77.0"
+SUBNET: Final = "10.77.0"
 _SIOCETHTOOL: Final = 0x8946
 _OFFLOADS: Final = {"tx checksum": 0x17, "tso": 0x1F, "gso": 0x24, "gro": 0x2C}
 """what → number of ethtool's request that sets it"""
@@ -47,7 +47,7 @@ def address(node: str) -> str:
     >>> address("node28")
     '10.77.0.28'
     """
-    return f"{_SUBNET}.{node.removeprefix('node')}"
+    return f"{SUBNET}.{node.removeprefix('node')}"
 
 
 def hardware_address(node: str) -> str:

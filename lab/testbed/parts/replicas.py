@@ -53,10 +53,6 @@ class Replicas(msgspec.Struct):
     async def start(self, name: str, *, kubeconfig: Path | None = None) -> Netgang:
         """Start a process and its pod; returns when it is ready."""
         await self.api.create(replica(name))
-        return await self.start_process(name, kubeconfig=kubeconfig)
-
-    async def start_process(self, name: str, *, kubeconfig: Path | None = None) -> Netgang:
-        """Start the process of a pod that exists; returns when it is ready."""
         own = {"POD_NAME": name, "POD_NAMESPACE": INSTALLED_IN}
         self.running[name] = await start_netgang(self.cluster, self.settings, name=name, env=own, kubeconfig=kubeconfig)
         return self.running[name]

@@ -40,6 +40,20 @@ class Child:
         """Process id while it was not stopped by us; also of one that died by itself."""
         return self._process.pid if self._process else None
 
+    async def ended(self) -> int:
+        """Wait until it ends, however it does; its exit code, for a signal 128 + its number as shells say it."""
+        assert self._process is not None, "start it first"
+        process, gone = self._process, asyncio.Event()
+        watched = os.pidfd_open(process.pid)
+        try:
+            asyncio.get_running_loop().add_reader(watched, gone.set)
+            await gone.wait()
+        finally:
+            asyncio.get_running_loop().remove_reader(watched)
+            os.close(watched)
+        code = process.wait()
+        return code if code >= 0 else 128 - code
+
     @property
     def alive(self) -> bool:
         """Whether it runs (a frozen one does)."""

@@ -37,18 +37,15 @@ def load_configuration(source: Document | Path) -> dict[str, Any]:
     return found[0]
 
 
-def on_testbed(
-    configuration: Document, *, kubeconfig: Path, extender: str | None = None, leader_election: bool = False
-) -> dict[str, Any]:
-    """The configuration with our kubeconfig, client limits that hide nothing, and no leader election unless wanted.
+def on_testbed(configuration: Document, *, kubeconfig: Path, extender: str | None = None) -> dict[str, Any]:
+    """The configuration with our kubeconfig, client limits that hide nothing, and no leader election.
 
     `extender` is the base URL of a local netgang, such as http://127.0.0.1:20123; each extender entry keeps its
     path below it. ValueError if the configuration has extenders and no address is given for them.
     """
     ready = copy.deepcopy(dict(configuration))
     ready["clientConnection"] = {"kubeconfig": str(kubeconfig), "qps": 5000, "burst": 10000}
-    if not leader_election:
-        ready["leaderElection"] = {"leaderElect": False}
+    ready["leaderElection"] = {"leaderElect": False}
     if not ready.get("extenders"):
         return ready
     if extender is None:

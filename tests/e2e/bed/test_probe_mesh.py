@@ -1,54 +1,49 @@
-"""36 real agents in network namespaces, four zones of nine, no other measurements: faults found, and gone again.
+"""As installed, on 36 nodes in four zones of nine that are network namespaces: faults found, avoided, and gone again.
 
-node33 loses 1 % of what it sends, node34 sends 5 ms late, and zone C's uplink loses 1 % in both directions, all at
-once; node35 has 10 Mbit/s from the start. netgang is outside the namespaces: agents reach it by a relay beside the
-bridge. All settings are as installed, but for the size of a burst.
+Helm installs the chart with no values but the image, and every pod is a process on its node. node33 loses 1 % of what
+it sends, node34 sends 5 ms late, and zone C's uplink loses 1 % in both directions, all at once; node35 has 10 Mbit/s
+from the start. netgang and its kube-scheduler are on two nodes of a zone of their own.
 """
 
 import asyncio
+import json
 import math
-import shutil
-import socket
-import sys
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, product
-from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 from time import monotonic
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pytest
 
 from lab.bench.testbed.cases import Impairment, Setting
-from lab.bench.testbed.commands import BedUnavailable, in_namespace, ip_in, run_in
-from lab.bench.testbed.nodes import Bed, address, bed, examine, small_packets_only
+from lab.bench.testbed.commands import run_in
+from lab.bench.testbed.nodes import Bed, address
 from lab.bench.testbed.shaping import set_rates, shaped
-from lab.testbed.objects import zone_nodes
-from lab.testbed.parts.service import ROOT, Netgang
-from lab.testbed.processes.network import free_ports
-from lab.testbed.processes.process import Child
-from lab.testbed.processes.relay import relay
-from tests.e2e.objects import kind
-from tests.e2e.stage import Stage, document, say
+from lab.bench.testbed.site import Site, installed
+from lab.testbed.cluster import Cluster
+from lab.testbed.objects import namespace, zone_nodes
+from lab.testbed.parts.node_kubelet import Running
+from tests.e2e.stage import Stage, say
 
 T = TypeVar("T")
 ZONES = {"A": 9, "B": 9, "C": 9, "D": 9}
-NODES = tuple(f"node{i}" for i in range(1, 37))
-ZONE_OF = {node: "ABCD"[i // 9] for i, node in enumerate(NODES)}
+NODES = tuple(f"node{i}" for i in range(1, 39))
+ZONE_OF = {node: "ABCDS"[i // 9] for i, node in enumerate(NODES)}
 LOSING, LATE, SLOW = "node33", "node34", "node35"
 LOSS_RATIO, DELAY_MS, SLOW_BPS = 0.01, 5.0, 10e6
-SERVER = "10.77.0.254"  # the nodes have 1 to 36
-KILLED = NODES[12:]
-ACCOUNT = "netgang-probe"
+SILENT = NODES[12:36]
 SEEN_RATIO = 0.003
 """Loss above this, on the mean of some pairs, is a fault"""
 CLEAN_RATIO = 0.001
 """Pairs without a fault lose less than this, once what came late while the faults were set up counts no more"""
-BURSTS = {"throughput": {"enabled": True, "size_bytes": 10_000_000}}
 FIRST_S, ALL_S, FOUND_S, GONE_S = 60.0, 300.0, 180.0, 180.0
+WARM_UP_S, QUIET_S = 60.0, 200.0
+TEAM = "team"
 
 # alone: beside other tests the agents' own packets and bursts wait for a processor
 pytestmark = [pytest.mark.slow, pytest.mark.nightly, pytest.mark.timeout(1200)]
@@ -104,25 +99,6 @@ def _clean(one: str, other: str) -> bool:
     return not _by_uplink(one, other) and LOSING not in (one, other)
 
 
-@pytest.fixture
-def mesh() -> Iterator[Bed]:
-    try:
-        examine()
-    except BedUnavailable as error:
-        pytest.skip(str(error))
-    with bed(nodes=NODES) as made:
-        ip_in(made.switch, [f"addr add {SERVER}/24 dev br0"])
-        in_namespace(made.switch, lambda: small_packets_only("br0"))
-        yield made
-
-
-def listening(made: Bed) -> socket.socket:
-    """Beside the bridge, where all nodes reach it: a socket stays in the namespace in which it is made."""
-    found: list[socket.socket] = []
-    in_namespace(made.switch, lambda: found.append(socket.create_server((SERVER, 0))))
-    return found[0]
-
-
 @contextmanager
 def faults(made: Bed) -> Iterator[None]:
     drop = f"-m statistic --mode random --probability {LOSS_RATIO} -j DROP"
@@ -143,114 +119,107 @@ def _only(made: Bed, node: str, rules: list[str]) -> None:
     run_in(made.namespace(node), "iptables-restore", given=text)
 
 
-async def books(netgang: Netgang, *names: str) -> Iterator[dict[tuple[str, str], float]]:
-    pairs = (await document(netgang, "/v1/network"))["pairs"]
+async def books(site: Site, *names: str) -> Iterator[dict[tuple[str, str], float]]:
+    await asyncio.sleep(1.0)  # asked again and again
+    pairs = (await site.document("/v1/network"))["pairs"]
     ends = list(product(pairs["nodes"], repeat=2))
     matrices = (zip(ends, chain.from_iterable(pairs[name]), strict=True) for name in names)
     return ({(a, b): math.nan if value is None else value for (a, b), value in one if a != b} for one in matrices)
 
 
-async def values(netgang: Netgang) -> Values:
-    return Values(*await books(netgang, "loss_ratio", "delay_ms", "loss_age_s"))
-
-
-async def token_of_pod(stage: Stage, node: str) -> str:
-    """Start the pod of a node's agent, give it the agent's address by hand; a token that is bound to it."""
-    name = f"agent-{node}"
-    made = stage.pod(name, on=node, cpu="100m")
-    made["spec"]["serviceAccountName"] = ACCOUNT
-    await stage.api.create(made)
-
-    def addressed(pods: list[dict[str, Any]]) -> bool:  # by kwok, in place of a kubelet
-        return any(one["metadata"]["name"] == name and one["status"].get("podIP") for one in pods)
-
-    await stage.until_pods(addressed, f"{name} has an address", begin=name)
-    found = {"/status/podIP": address(node), "/status/podIPs": [{"ip": address(node)}]}
-    change = [{"op": "add", "path": path, "value": value} for path, value in found.items()]
-    await stage.api.patch("Pod", name, change, namespace=stage.namespace, subresource="status")
-    return await stage.token(ACCOUNT, pod=name)
-
-
-def agent(made: Bed, node: str, token: str, folder: Path, *, url: str) -> Child:
-    token_file = folder / f"{node}.token"
-    token_file.write_text(token)
-    given = {"url": url, "node": node, "address": address(node), "token-file": str(token_file)}
-    options = [word for name, value in given.items() for word in (f"--{name}", value)]
-    within = (shutil.which("ip") or "ip", "netns", "exec", made.namespace(node))
-    command = [*within, sys.executable, "-m", "probe", *options]
-    return Child(f"agent-{node}", command, log=folder / f"{node}.log", env={"PYTHONPATH": str(ROOT)})
+async def values(site: Site) -> Values:
+    return Values(*await books(site, "loss_ratio", "delay_ms", "loss_age_s"))
 
 
 async def until(
-    stage: Stage, read: Callable[[], Awaitable[T]], limit_s: float, accept: Callable[[T], bool], what: str
+    site: Site, read: Callable[[Site], Awaitable[T]], limit_s: float, accept: Callable[[T], bool], what: str
 ) -> T:
     began_s = monotonic()
-    found = await stage.api.until(read, accept, what=what, limit_s=limit_s)
+    found = await site.api.until(partial(read, site), accept, what=what, limit_s=limit_s)
     say(f"{what}: after {monotonic() - began_s:.0f} s; {found}")
     return found
 
 
 @asynccontextmanager
-async def running(
-    stage: Stage, made: Bed, folder: Path, probe: Mapping[str, Any]
-) -> AsyncIterator[tuple[Netgang, dict[str, Child]]]:
-    await stage.add_nodes(*zone_nodes(ZONES, cpu="1500m"))
-    await stage.api.create(kind("v1", "ServiceAccount", ACCOUNT, stage.namespace))
-    [port] = free_ports(1)
-    account = f"{stage.namespace}/{ACCOUNT}"
-    netgang = await stage.netgang(
-        {"reports": {"port": port}, "probe": {"enabled": True, "service_account": account, **probe}}
-    )
-    async with relay(lambda: port, listening=listening(made)) as by:
-        tokens = await asyncio.gather(*(token_of_pod(stage, node) for node in NODES))
-        url, given = f"http://{SERVER}:{by.port}", zip(NODES, tokens, strict=True)
-        agents = {node: agent(made, node, token, folder, url=url) for node, token in given}
-        try:
-            for one in agents.values():
-                one.start()
-            yield netgang, agents
-        finally:
-            await asyncio.gather(*(one.stop() for one in agents.values()))
+async def running(cluster: Cluster, mesh: Bed, zones: Mapping[str, int]) -> AsyncIterator[tuple[Site, Stage]]:
+    nodes = zone_nodes({**zones, "system": 2}, cpu="1500m")
+    async with installed(cluster, mesh, first=nodes[-2:], then=nodes[:-2]) as site:
+        await site.api.create(namespace(TEAM))
+        yield site, Stage(cluster, site.api, TEAM)
 
 
-async def a_job_avoids(stage: Stage, *bad: str) -> None:
-    await stage.create_gang("job", 6, annotations={"netgang.io/zones": "D"})
-    nodes = {*(await stage.until_bound("job", 6, limit_s=60.0)).values()}
-    assert {ZONE_OF[node] for node in nodes} == {"D"}
-    assert nodes.isdisjoint(bad)
+async def slow_nodes(site: Site) -> set[str]:
+    """Nodes without a fast link, by what counts as their throughput, among those that had a burst."""
+    [bps] = await books(site, "throughput_bps")
+    known = {pair: value for pair, value in bps.items() if not math.isnan(value)}
+    fast = {node for pair, value in known.items() if value >= SLOW_BPS * 2.0 for node in pair}
+    return {node for pair in known for node in pair} - fast
 
 
-async def test_faults_are_found_avoided_and_gone(stage: Stage, mesh: Bed, tmp_path: Path) -> None:
-    async with running(stage, mesh, tmp_path, BURSTS) as (netgang, agents):
-        within = partial(until, stage, partial(values, netgang))
-        with shaped(mesh, Setting(Impairment.BANDWIDTH, SLOW_BPS / 1e6, (SLOW,))):  # a tenth of the others
+@pytest.mark.parametrize("nodes", [len(NODES)], indirect=True)
+async def test_faults_are_found_avoided_and_gone(own_cluster: Cluster, nodes: Bed) -> None:
+    with shaped(nodes, Setting(Impairment.BANDWIDTH, SLOW_BPS / 1e6, (SLOW,))):  # a tenth of the others
+        async with running(own_cluster, nodes, ZONES) as (site, stage):
+            within = partial(until, site, values)
             await within(FIRST_S, lambda found: found.known("D") > 0.0, "first values of zone D")
             found = await within(ALL_S, lambda found: found.known() == 1.0, "all pairs of all zones measured")
             assert found.faults() == set()
-            await until(stage, partial(slow_nodes, netgang), FOUND_S, lambda found: found == {SLOW}, "10 Mbit/s found")
-            with faults(mesh):
+            await until(site, slow_nodes, FOUND_S, lambda found: found == {SLOW}, "10 Mbit/s found")
+            with faults(nodes):
                 await within(
                     FOUND_S,
                     lambda found: len(found.faults()) == 3 and found.loss_of(_clean) < CLEAN_RATIO,
                     "all three faults found, and no other",
                 )
-                await a_job_avoids(stage, LOSING, LATE, SLOW)  # six of nine nodes are left
-        await within(GONE_S, lambda found: not found.faults(), "all faults gone")
-        before = await values(netgang)
-        for node in KILLED:
-            await agents[node].kill()
-        await within(90.0, lambda found: found.oldest_s() > 60.0, "values of the killed are a minute old")
-        after = await values(netgang)
-        assert after.faults() == set()
-        assert after.loss_of(_clean) < CLEAN_RATIO
-        assert after.known() == before.known() == 1.0
-        alive = [pair for pair in after.age_s if not {*pair} & {*KILLED} and ZONE_OF[pair[0]] == ZONE_OF[pair[1]]]
-        assert max(after.age_s[pair] for pair in alive) < 60.0
+                await stage.create_gang("job", 6, annotations={"netgang.io/zones": "D"})
+                taken = {*(await stage.until_bound("job", 6, limit_s=60.0)).values()}
+                assert {ZONE_OF[node] for node in taken} == {"D"}
+                assert taken.isdisjoint({LOSING, LATE, SLOW}), "six of nine nodes are left"
+            await within(GONE_S, lambda found: not found.faults(), "all faults gone")
+            before, agents = await values(site), await site.agents()
+            for node in SILENT:
+                agents[node].child.freeze()
+            await within(90.0, lambda found: found.oldest_s() > 60.0, "values of the silent are a minute old")
+            after = await values(site)
+            assert after.faults() == set()
+            assert after.loss_of(_clean) < CLEAN_RATIO
+            assert after.known() == before.known() == 1.0
+            alive = [pair for pair in after.age_s if not {*pair} & {*SILENT} and ZONE_OF[pair[0]] == ZONE_OF[pair[1]]]
+            assert max(after.age_s[pair] for pair in alive) < 60.0
 
 
-async def slow_nodes(netgang: Netgang) -> set[str]:
-    """Nodes without a fast link, by what counts as their throughput, among those that had a burst."""
-    [bps] = await books(netgang, "throughput_bps")
-    known = {pair: value for pair, value in bps.items() if not math.isnan(value)}
-    fast = {node for pair, value in known.items() if value >= SLOW_BPS * 2.0 for node in pair}
-    return {node for pair in known for node in pair} - fast
+@pytest.mark.parametrize("nodes", [68], indirect=True)
+async def test_an_agent_costs_little(own_cluster: Cluster, nodes: Bed) -> None:
+    """With the peers of a cluster of more than 64 nodes, beside gangs on all nodes, so that no burst is due."""
+    zones = {"A": 33, "B": 33}
+    async with running(own_cluster, nodes, zones) as (site, stage):
+        for zone, size in zones.items():
+            await stage.create_gang(f"job-{zone.lower()}", size, annotations={"netgang.io/zones": zone})
+        await stage.until_bound("job-", 66, limit_s=60.0)
+        agents = dict(sorted((await site.agents()).items())[:33])
+        await asyncio.sleep(WARM_UP_S)
+        began_s, before = monotonic(), used(nodes, agents)
+        await asyncio.sleep(QUIET_S)
+        lasted_s, after = monotonic() - began_s, used(nodes, agents)
+        memory = [one.group.usage() for one in agents.values()]
+    own_mib = max(one.own_bytes for one in memory) / 2**20
+    resident_mib = max(one.resident_bytes for one in memory) / 2**20
+    rates = [[(b - a) / lasted_s for a, b in zip(*pair, strict=True)] for pair in zip(before, after, strict=True)]
+    cpu, received, sent = zip(*rates, strict=True)
+    say(f"{len(agents)} of 68 agents, {lasted_s:.0f} s, load {os.getloadavg()[0]:.1f}; median and worst:")
+    memory_mib = f"{own_mib:.1f} MiB of its own, {resident_mib:.1f} with all shared pages (worst)"
+    say(f"CPU {median(cpu) * 1e3:.1f}, {max(cpu) * 1e3:.1f} millicores; memory {memory_mib}")
+    say(f"a node in {median(received):.0f}, {max(received):.0f}, out {median(sent):.0f}, {max(sent):.0f} bytes/s")
+    assert median(cpu) <= 0.005
+    assert resident_mib <= 40.0
+    assert max(median(received), median(sent)) <= 2000.0
+
+
+def used(made: Bed, agents: Mapping[str, Running]) -> list[tuple[float, int, int]]:
+    """CPU in seconds of each, and bytes that its node received and sent."""
+    found = []
+    for node, one in agents.items():
+        [link] = json.loads(run_in(made.namespace(node), "ip", "-s", "-j", "link", "show", "eth0"))
+        moved = link["stats64"]
+        found.append((one.group.usage().cpu_s, moved["rx"]["bytes"], moved["tx"]["bytes"]))
+    return found
