@@ -3,7 +3,6 @@
 import json
 import sys
 from collections import Counter
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeAlias
@@ -19,16 +18,8 @@ from extender.errors import ConfigError
 
 _supposing: Final = partial(option, rich_help_panel="What would be different; jobs, nodes and settings may be repeated")
 _Several: TypeAlias = list[str] | None
-_WHAT_IF_S: Final = 120.0  # Plans of a large cluster, behind those of others
-
-
-class QueueState(StrEnum):
-    """What a gang does."""
-
-    WAITING = "waiting"
-    STARVING = "starving"
-    RUNNING = "running"
-    COMPLETED = "completed"
+_STATES: Final = "waiting|starving|running|completed"
+_MOST_JOBS, _MOST_NODES = "1000", "100"  # All pairs of these nodes are 10,000
 
 
 @having(reach=Reach)
@@ -38,8 +29,8 @@ def queue(
         list[str] | None, typer.Argument(metavar="[NAMESPACE/]NAME...", help="Only these gangs.", show_default="all")
     ] = None,
     state: Annotated[
-        list[QueueState] | None,
-        option("Only gangs in this state; may be repeated.", "all", "--state", "-s", case_sensitive=False),
+        _Several,
+        option("Only gangs in this state; may be repeated.", "all", "--state", "-s", metavar=_STATES),
     ] = None,
     namespace: Only = None,
     output: Wide = None,
@@ -53,15 +44,17 @@ def queue(
 
     Exit code: 0 shown; 1 no answer; 2 wrong use, such as a gang that is not known; 130 Ctrl-C.
     """
+    import client
     from cli.tables import queue_table
-    from client import documents
-    from scoring.explain.queue_report import Queue
     from scoring.explain.words import near_names
+    from scoring.records import Queue
 
-    states = {choice.value.upper() for choice in state or ()}
+    states = {name.upper() for name in state or ()}
     with clear_errors():
+        if states - set(_STATES.upper().split("|")):
+            raise ConfigError(f"--state {', '.join(state or ())}: accepted: {_STATES}")
         wanted = {reach.named(name, namespace) for name in names or ()}
-        queue, body = reach.ask(partial(documents.ask, path="/v1/queue", kind=Queue))
+        queue, body = reach.ask(partial(client.ask, path="/v1/queue", kind=Queue))
         gangs = {gang.gang: gang for gang in queue.gangs if namespace in (None, gang.gang.partition("/")[0])}
         unknown = min(wanted - gangs.keys(), default="")
         if unknown or (namespace is not None and not gangs):
@@ -97,18 +90,19 @@ def jobs(
 
     Exit code: 0 shown; 1 no answer; 2 wrong use, such as a job that is not known; 130 Ctrl-C.
     """
+    import client
     from cli.tables import job_in_full, jobs_table
-    from client import documents
-    from extender.schemas import JobInFull
+    from extender.schemas import JobInFull, JobList
 
     wide = output is not None
     with clear_errors():
         if job is not None:
-            path = documents.path_of("v1", "jobs", *reach.named(job, namespace).split("/", 1))
-            answer, body = reach.ask(partial(documents.ask, path=path, kind=JobInFull))
+            path = client.path_of("v1", "jobs", *reach.named(job, namespace).split("/", 1))
+            answer, body = reach.ask(partial(client.ask, path=path, kind=JobInFull))
             draw = partial(job_in_full, job=answer, wide=wide)
         else:
-            jobs, body = reach.ask(partial(documents.jobs, namespace=namespace))
+            query = {"limit": _MOST_JOBS} | ({} if namespace is None else {"namespace": namespace})
+            jobs, body = reach.ask(partial(client.ask, path="/v1/jobs", kind=JobList, query=query))
             if namespace is not None and not jobs.of:
                 raise ConfigError(f"no job that netgang resizes is known in namespace {namespace}")
             draw = partial(jobs_table, jobs=jobs, wide=wide)
@@ -187,13 +181,13 @@ def explain(
 
     Exit code: 0 shown; 1 no answer; 2 wrong use, such as a gang that is not known.
     """
+    import client
     from cli.tables import print_explanation
-    from client import documents
-    from scoring.explain.gang import Explained
+    from scoring.records import Explained
 
     with clear_errors():
-        path = documents.path_of("v1", "explain", *reach.named(name, namespace).split("/", 1))
-        document, body = reach.ask(partial(documents.ask, path=path, kind=Explained), "asking the planner")
+        path = client.path_of("v1", "explain", *reach.named(name, namespace).split("/", 1))
+        document, body = reach.ask(partial(client.ask, path=path, kind=Explained), "asking the planner")
     print_answer(body, partial(print_explanation, Console(), document), as_json=as_json)
 
 
@@ -213,10 +207,11 @@ def what_if(
 
     Exit code: 0 shown; 1 no answer; 2 wrong use, such as a node that is not known.
     """
+    import client
     from cli.tables import print_supposed
-    from client import documents
     from extender.api.what_if import read_what_if
-    from scoring.what_if import MisfitError, Supposed
+    from scoring.records import Supposed
+    from scoring.what_if import MisfitError
 
     with clear_errors():
         body, notes = supposed.body(reach.namespace(namespace) or "default")
@@ -226,7 +221,7 @@ def what_if(
             what = read_what_if(json.dumps(body))
         except MisfitError as error:
             raise ConfigError(str(error)) from error
-        asking = partial(documents.ask, path="/v1/what-if", kind=Supposed, body=what, timeout_s=_WHAT_IF_S)
+        asking = partial(client.ask, path="/v1/what-if", kind=Supposed, body=what, timeout_s=120.0)
         document, answered = reach.ask(asking, "asking the planner")
     print_answer(answered, partial(print_supposed, Console(), document), as_json=as_json)
 
@@ -254,22 +249,25 @@ def network(
 
     Exit code: 0 shown; 1 no answer, or nothing measured; 2 wrong use, such as a node that does not exist.
     """
+    import client
     from cli.tables import endpoint_table, health, link_table
-    from client import documents
-    from extender.schemas import LinkInFull
+    from extender.schemas import LinkInFull, Network
 
     with clear_errors():
         mapping = nodes == ["map"]
         if nodes and len(nodes) != 2 and not mapping:
             raise ConfigError("name two nodes: netgang network NODE NODE; or netgang network map")
         if nodes and not mapping:
-            path = documents.path_of("v1", "network", *nodes)
-            link, body = reach.ask(partial(documents.ask, path=path, kind=LinkInFull))
+            path = client.path_of("v1", "network", *nodes)
+            link, body = reach.ask(partial(client.ask, path=path, kind=LinkInFull))
             draw = partial(link_table, link=link, wide=output is not None)
             print_answer(body, partial(print_list, draw, output), as_json=as_json)
             return
-        network = reach.ask(partial(documents.network, zone=zone))
-    links, shown, of = documents.links_of(network.pairs), len(network.pairs.nodes), network.pairs.of
+        query = {"limit": _MOST_NODES} | ({} if zone is None else {"zone": zone})
+        network, _ = reach.ask(partial(client.ask, path="/v1/network", kind=Network, query=query))
+        if zone is not None and zone not in network.zones:
+            raise ConfigError(f"--zone {zone!r}: the cluster's zones are {', '.join(sorted(network.zones)) or 'none'}")
+    links, shown, of = client.links_of(network.pairs), len(network.pairs.nodes), network.pairs.of
     sources = network.status.sources if network.status else ()
     problems = [text for source in sources for text in (source.error, *source.problems) if text]
     for problem in (*problems, *([f"{shown} of {of} nodes; see --zone"] if shown < of else [])):
@@ -278,7 +276,7 @@ def network(
         draw = partial(endpoint_table, network=network)
         print_answer(json.dumps(network.endpoints).encode(), partial(print_list, draw), as_json=as_json)
     elif as_json:
-        lines = ",\n".join(json.dumps(link._asdict()) for link in links)
+        lines = ",\n".join(json.dumps(link) for link in links)
         sys.stdout.write(f"[\n{lines}\n]\n" if lines else "[]\n")
     else:
         print_list(partial(health, network=network))

@@ -11,20 +11,41 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Annotated, Final
+from functools import partialmethod
+from pathlib import Path
+from typing import Annotated, Any, Final
 
 import typer
+from typer.core import TyperArgument, TyperOption
 
 from cli.files import demo, plan, simulate
 from cli.gangs import explain, jobs, network, queue, what_if
 from cli.installation import doctor, serve, uninstall
 from cli.service_options import KUBECTL
 
+
+def _value(param: Any, converted: Callable[..., Any], ctx: Any, value: Any) -> Any:
+    """Texts, numbers, paths and what is not given, read here: typer would load pydantic, half of all the time."""
+    kind = getattr(getattr(param, "type_descriptor", None), "annotation", None)
+    if value in (None, (), []) and not param.required:
+        value = [] if param.nargs == -1 or getattr(param, "multiple", False) else None
+    elif value is None or kind not in _READ:
+        return converted(param, ctx, value)
+    elif kind is int and not str(value).removeprefix("-").isdecimal():
+        raise typer.BadParameter(f"{value!r} is no whole number", ctx=ctx, param=param)
+    else:
+        value = _READ[kind](value)
+    return value if param.callback is None else param.callback(ctx, param, value)
+
+
+_READ: Final[Mapping[Any, Callable[[Any], Any]]] = {str: str, int: int, Path: Path, list[str]: list}
+for _kind in (TyperOption, TyperArgument):
+    _kind.process_value = partialmethod(_value, _kind.process_value)  # type: ignore[assignment, method-assign]
+
 app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
-    help="Starts distributed training jobs whole, in one zone, on the best measured network.",
     epilog="Example: netgang demo (no cluster is needed), and in another terminal: netgang queue; netgang explain "
     "demo/tf-smoke-gpu; netgang what-if --remove-job demo/case1",
 )

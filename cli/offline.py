@@ -20,10 +20,11 @@ from extender.network.mapping import Given, build
 from extender.network.meshfile import read_mesh
 from extender.ports import SystemClock
 from extender.settings.settings import Settings
-from scoring.explain.queue_report import PlanOfFiles, planned_gangs, report
+from scoring.explain.queue_report import planned_gangs, report
 from scoring.model import JobSays, Policy, Snapshot
 from scoring.network.matrix import METRICS
 from scoring.plan import Plan, plan
+from scoring.records import PlanOfFiles
 
 
 class Planned(msgspec.Struct, frozen=True):

@@ -4,7 +4,6 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn
 
@@ -26,15 +25,20 @@ def option(text: str, without: str, *names: str, **more: Any) -> Any:
     return typer.Option(*names, help=text, show_default=without, **more)
 
 
-class Output(StrEnum):
-    """How a list is shown."""
-
-    WIDE = "wide"
+def _wide(value: str | None) -> str | None:
+    if value not in (None, "wide"):
+        raise typer.BadParameter("accepted: wide")
+    return value
 
 
 ConfigFile = Annotated[Path | None, option("Settings file, YAML or JSON.", "none", "--config")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the document, JSON.")]
-Wide = Annotated[Output | None, option("More columns, and whole lines.", "as wide as the terminal", "--output", "-o")]
+Wide = Annotated[
+    str | None,
+    option(
+        "More columns, and whole lines.", "as wide as the terminal", "--output", "-o", metavar="wide", callback=_wide
+    ),
+]
 Only = Annotated[str | None, option("Only this namespace.", "all", "--namespace", "-n")]
 
 
@@ -52,7 +56,7 @@ def print_answer(body: bytes, draw: Callable[[], None], *, as_json: bool) -> Non
         draw()
 
 
-def print_list(draw: Callable[[Console], RenderableType], output: Output | None = None) -> None:
+def print_list(draw: Callable[[Console], RenderableType], output: str | None = None) -> None:
     """A list for people; lines are cut only where a terminal shows their end, and `output` asks for no more."""
     console = Console()
     console = console if console.is_terminal and output is None else Console(width=_ANY_WIDTH)
@@ -64,6 +68,8 @@ def clear_errors(*, refused: int = 1) -> Iterator[None]:
     """Show what went wrong as a sentence: exit code 2 for wrong use and files, `refused` for what others answered."""
     try:
         yield
+    except BrokenPipeError:
+        raise  # typer ends without a word
     except (ConfigError, OSError) as error:
         fail(str(error), code=2)
     except NetgangError as error:
@@ -81,7 +87,7 @@ def fail(text: str, *, code: int) -> NoReturn:
 def say(kind: str, style: str, text: str) -> None:
     """One sentence after a coloured word, on standard error."""
     errors = Console(stderr=True)
-    errors.print(Text.assemble((kind, style), plain(text, errors.encoding)), soft_wrap=True)
+    errors.print(Text.assemble((kind, style), safe(errors, text)), soft_wrap=True)
 
 
 def safe(console: Console, text: str) -> Text:

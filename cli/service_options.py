@@ -5,7 +5,6 @@ options in its place, which typer then shows and reads. Rule: options come befor
 `kubectl netgang` the way is through the API server unless an address is given.
 """
 
-import asyncio
 import inspect
 import os
 from collections.abc import Callable, Coroutine
@@ -24,7 +23,7 @@ from cli.output import option
 from extender.errors import ConfigError
 
 if TYPE_CHECKING:
-    from client.documents import Door
+    from client.way import Door
 
 _T = TypeVar("_T")
 _Command: TypeAlias = Callable[..., None]
@@ -54,7 +53,7 @@ class Reach(msgspec.Struct, frozen=True):
 
     def ask(self, question: Callable[["Door"], Coroutine[Any, Any, _T]], text: str = "asking netgang") -> _T:
         """What netgang answers; a terminal shows meanwhile that it is asked. Errors: ConfigError, the question's."""
-        from client.documents import door
+        from client.way import door
 
         url, kubeconfig, context, service = self.url, self.kubeconfig, self.context, self.service
         if (url, kubeconfig, context, service) == (None, None, None, None):
@@ -76,7 +75,7 @@ class Reach(msgspec.Struct, frozen=True):
         """`given`, else as kubectl's plugin that of the context; `None`: neither is known. Errors: ConfigError."""
         if given is not None or not self.by_kubectl or self.url is not None:
             return given
-        from client.documents import access_of
+        from client.way import access_of
 
         return access_of(self.kubeconfig, self.context).namespace or "default"
 
@@ -110,6 +109,8 @@ def _parameters(record: type) -> list[Parameter]:
 
 def run(asking: Coroutine[Any, Any, _T]) -> _T:
     """Run on an event loop of its own; whatever embeds the command line keeps its loop."""
+    import asyncio
+
     with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
         return runner.run(asking)
 

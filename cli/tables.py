@@ -10,12 +10,9 @@ from rich.text import Text
 
 from cli.output import NONE, columns, print_lines, safe
 from extender.schemas import Job, JobInFull, JobList, LinkInFull, Network
-from scoring.explain.gang import Explained
-from scoring.explain.queue_report import AdmittedGang, PlaceInQueue, PlanOfFiles, Queue, QueuedGang, WaitingGang
+from scoring import METRICS, records, value_text
 from scoring.explain.words import counted, duration_text, moment_text, some
-from scoring.explain.zones import GangNetwork, ZoneVerdict
-from scoring.network.measurement import METRICS, Metric, value_text
-from scoring.what_if import Fate, Supposed, Turned
+from scoring.records import Queue, QueuedGang
 
 COLOURS: Final = {"WAITING": "yellow", "STARVING": "hot_pink", "RUNNING": "green", "COMPLETED": "bright_black"}
 _WIDE_OF_JOB: Final = ("NODES", "ZONES", "WEIGHT", "NETWORK", "STEP", "LOSS", "SAMPLES/S", "REPORTED")
@@ -76,11 +73,11 @@ def _why(gang: QueuedGang, gangs: Sequence[QueuedGang]) -> list[str]:
     return [each for each in reasons if each]
 
 
-def plan_table(console: Console, plan: PlanOfFiles) -> RenderableType:
+def plan_table(console: Console, plan: records.PlanOfFiles) -> RenderableType:
     """A line for each gang, in the order of the queue: its nodes, or why it waits; then reserved nodes."""
-    rows, gangs = [], list[AdmittedGang | WaitingGang]((*plan.admitted, *plan.waiting))
+    rows, gangs = [], list[records.AdmittedGang | records.WaitingGang]((*plan.admitted, *plan.waiting))
     for gang in sorted(gangs, key=lambda gang: (gang.rank or math.inf, gang.gang)):
-        if isinstance(gang, AdmittedGang):
+        if isinstance(gang, records.AdmittedGang):
             nodes = ", ".join(f"{pod} → {node}" for pod, node in gang.members.items())
             score = NONE if gang.score is None else f"{gang.score:.1f}"
             rows.append((str(gang.rank), gang.gang, "admitted", gang.zone, score, nodes))
@@ -159,10 +156,7 @@ def health(console: Console, network: Network) -> RenderableType:
         f"{metric}: {counts.known_pairs} pairs measured; {counts.mapped_nodes} of {counts.nodes} nodes have an endpoint"
         for metric, counts in network.metrics.items()
     ]
-    for bad in network.degraded:
-        worst = f"{value_text(Metric(bad.metric), bad.worst)} ({bad.source} → {bad.target})"
-        links = f"{bad.kind} {bad.name or '(none)'}: {bad.metric} of {bad.bad} of {bad.of} links is bad"
-        lines.append(f"{links}, the worst {worst}")
+    lines += [f"{bad.kind} {bad.name or '(none)'}: {bad.words}" for bad in network.degraded]
     if probe := network.probe:
         lines.append(f"probe: {probe.reporting} of {probe.known} agents report and get answers")
         troubles = ((probe.silent, "silent"), (probe.unanswered, "without any answer"))
@@ -218,7 +212,7 @@ def _amount(value: float | None, unit: str) -> str:
     return f"{amount:.4g} {of}"
 
 
-def print_explanation(console: Console, explained: Explained) -> None:
+def print_explanation(console: Console, explained: records.Explained) -> None:
     """Why a gang is where it is."""
     where = f" in zone {explained.zone}" if explained.zone else ""
     where += "" if explained.score is None else f", network score {explained.score:.1f}"
@@ -257,7 +251,7 @@ def print_explanation(console: Console, explained: Explained) -> None:
         _say(console, f"{datetime.fromtimestamp(decision.at_s, UTC):%Y-%m-%d %H:%M:%S}Z {what}")
 
 
-def print_supposed(console: Console, supposed: Supposed) -> None:
+def print_supposed(console: Console, supposed: records.Supposed) -> None:
     """What would differ."""
     _say(console, f"Supposed: {supposed.said}")
     for gang in (*supposed.admitted, *supposed.other):
@@ -278,7 +272,7 @@ def print_supposed(console: Console, supposed: Supposed) -> None:
     _say(console, f"then {counted(admitted, 'gang')} admitted, {waiting} waiting")
 
 
-def network_line(network: GangNetwork) -> str:
+def network_line(network: records.GangNetwork) -> str:
     """Zones, nodes, score, and the worst link, on which people can act, with its loss, one-way delay and throughput."""
     named = [zone for zone in network.zones if zone]
     zones = f"{'zone' if len(named) == 1 else 'zones'} {some(named)}" if named else "no zone"
@@ -294,7 +288,7 @@ def network_line(network: GangNetwork) -> str:
     return f"network: {'; '.join(parts)}"
 
 
-def _turn(turn: PlaceInQueue) -> list[str]:
+def _turn(turn: records.PlaceInQueue) -> list[str]:
     rank = f"rank {turn.rank} of {turn.of}, " if turn.rank is not None else ""
     parts = [f"{turn.state}: {rank}priority {turn.priority}, weight ω′ {turn.weight.omega_prime:.4g}"]
     parts += [f"waited {duration_text(turn.waited_s)}"] if turn.waited_s else []
@@ -312,7 +306,7 @@ def _turn(turn: PlaceInQueue) -> list[str]:
     return lines
 
 
-def _zones(console: Console, zones: Sequence[ZoneVerdict]) -> None:
+def _zones(console: Console, zones: Sequence[records.ZoneVerdict]) -> None:
     if not any(zone.wanted for zone in zones):
         return
     rows = [
@@ -333,7 +327,7 @@ def _zones(console: Console, zones: Sequence[ZoneVerdict]) -> None:
     _print_lines(console, ("ZONE", "ALLOWED", "NODES", "ROOM", "WHEN EMPTY", "NETWORK", "DISTANCE", "SHORT OF"), rows)
 
 
-def _submitted(after: Fate) -> str:
+def _submitted(after: records.Fate) -> str:
     if after.state == "admitted":
         score = "" if after.score is None else f", network score {after.score:.1f}"
         return f"would start now in zone {after.zone or '(none)'}{score}"
@@ -344,7 +338,7 @@ def _submitted(after: Fate) -> str:
     return f"would wait, rank {after.rank}{behind}: {why}"
 
 
-def _turned(gang: Turned, then: str) -> tuple[str, ...]:
+def _turned(gang: records.Turned, then: str) -> tuple[str, ...]:
     after = gang.after
     where = some([f"{pod} → {node}" for pod, node in after.members.items()])
     now = NONE if gang.before.state == "absent" else _GONE.get(gang.before.state, gang.before.state)

@@ -7,6 +7,8 @@ import random
 
 import msgspec
 
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)  # Of msgspec, for another document
+
 
 class NetgangError(Exception):
     """Base of all of them."""
@@ -23,11 +25,12 @@ class BadRequestError(NetgangError):
 class ApiError(NetgangError):
     """The API server answered with a failure."""
 
-    def __init__(self, status: int, message: str, *, retry_after_s: float | None = None) -> None:
+    def __init__(self, status: int, message: str, *, retry_after_s: float | None = None, body: bytes = b"") -> None:
         super().__init__(f"API server answered {status}: {message}")
         self.status = status
         self.message = message
         self.retry_after_s = retry_after_s
+        self.body = body
 
 
 class GoneError(ApiError):

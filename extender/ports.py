@@ -8,15 +8,17 @@ code do not disagree. It is asked directly, because to find the running loop cos
 
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
 from scoring import EndpointId, NodeName, PodUid
-from scoring.model.policy import Policy
-from scoring.model.snapshot import Snapshot
-from scoring.network.matrix import MeasurementTable
-from scoring.plan import Plan, PlannerCache
+
+if TYPE_CHECKING:  # Whoever only needs the time need not import the planner
+    from scoring.model.policy import Policy
+    from scoring.model.snapshot import Snapshot
+    from scoring.network.matrix import MeasurementTable
+    from scoring.plan import Plan, PlannerCache
 
 T = TypeVar("T")
 Texts: TypeAlias = Mapping[str, str]  # Annotations or labels
@@ -160,7 +162,7 @@ class EndpointInfo(msgspec.Struct, frozen=True):
 class Batch(msgspec.Struct, frozen=True):
     """What one fetch of a source gave. `problems` are sentences for people: skipped cells, failed grids."""
 
-    measurements: MeasurementTable
+    measurements: "MeasurementTable"
     endpoints: tuple[EndpointInfo, ...]
     fetched_at_s: float
     problems: tuple[str, ...] = ()
@@ -170,10 +172,10 @@ class Batch(msgspec.Struct, frozen=True):
 class CurrentPlan(Protocol):
     """The plan that is in force, for controllers that act on it; the planning loop keeps it."""
 
-    current: Plan
-    snapshot: Snapshot | None  # What it was made from; `None`: there was no run yet
-    policy: Policy  # By which settings
-    cache: PlannerCache  # What runs may reuse of earlier ones, for looks on the event loop
+    current: "Plan"
+    snapshot: "Snapshot | None"  # What it was made from; `None`: there was no run yet
+    policy: "Policy"  # By which settings
+    cache: "PlannerCache"  # What runs may reuse of earlier ones, for looks on the event loop
 
     async def ask(self, work: Callable[..., T], *arguments: Any, **named: Any) -> T:
         """The answer to a long question, in a thread of their own; it is given a cache besides."""

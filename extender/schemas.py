@@ -13,10 +13,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType, field
 
 from scoring import EndpointId, NodeName
-from scoring.explain.queue_report import GangWeight
-from scoring.network.matrix import PairCounts, PairReading
-from scoring.network.node_links import DegradedLinks
-from scoring.scaling.job import Point
+from scoring.records import DegradedLinks, GangWeight, PairCounts, PairReading, Point
 
 
 class Problem(msgspec.Struct, frozen=True):

@@ -17,6 +17,7 @@ from scoring.explain.words import counted, duration_text, near_names, some
 from scoring.model import Gang, Pod, Policy, Reason, Reservation, Snapshot
 from scoring.model.policy import gang_options
 from scoring.plan import Plan, PlannerCache, plan
+from scoring.records import Fate, Supposed, Turned
 from scoring.score.zone_distance import near_problem
 
 MOST_PODS: Final = 10_000
@@ -66,41 +67,6 @@ class Situation(NamedTuple):
     snapshot: Snapshot
     policy: Policy
     now_s: float
-
-
-class Fate(msgspec.Struct, frozen=True):
-    """One gang in one plan."""
-
-    state: str  # admitted, waiting, settled (it wants no nodes) or absent.
-    rank: int | None = None  # null: it does not wait, or never starts as it is.
-    zone: str | None = None  # With commas.
-    members: Mapping[str, NodeName] = {}  # pod → planned node.
-    code: str | None = None  # Name of the reason.
-    reason: str | None = None
-    detail: str = ""
-    score: float | None = None  # Mean points of its links.
-    behind: tuple[GangKey, ...] = ()  # Up to ten gangs ahead that have its room.
-
-
-class Turned(msgspec.Struct, frozen=True):
-    """A gang for which something would differ."""
-
-    gang: GangKey
-    before: Fate
-    after: Fate
-
-
-class Supposed(msgspec.Struct, frozen=True):
-    """What would differ from the plan of now; each gang is in one of the lists, by name."""
-
-    said: str = msgspec.field(name="if")  # What is supposed, as a sentence.
-    at_s: float  # The moment that was supposed, Unix seconds.
-    gangs: Mapping[str, int]  # How many would be admitted, and how many would wait.
-    admitted: tuple[Turned, ...]  # Would be admitted, and wait now.
-    refused: tuple[Turned, ...]  # Are admitted now, and would wait.
-    moved: tuple[Turned, ...]  # Are admitted either way, elsewhere.
-    other: tuple[Turned, ...]  # Are there in one of the two plans alone, or wait for another reason.
-    notes: tuple[str, ...] = ()  # What of the submitted pods was not understood, or is not counted.
 
 
 def what_if(

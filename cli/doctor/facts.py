@@ -14,7 +14,8 @@ import msgspec
 import yaml
 from msgspec.structs import replace
 
-from client.documents import decoded, door, fetch
+from client import decoded, fetch
+from client.way import door
 from extender.convert import node_from_json, pod_from_json
 from extender.errors import ApiError, ConfigError, NetworkSourceError
 from extender.kube import calls
@@ -321,8 +322,8 @@ def version_of(image: str) -> str | None:
 async def ask_running(seen: Facts, url: str) -> Facts:
     """With readiness, sources and mapping of a running netgang. Errors: ConfigError for an address that is none."""
     try:
-        ready = await fetch(door(url), "/readyz")
-        document = decoded(ready.content, Readiness, where=url)
+        _, body = await fetch(door(url), "/readyz")
+        document = decoded(body, Readiness, where=url)
     except NetworkSourceError as error:
         return replace(seen, answered=Answered(url, str(error)))
     network = document.detail.network or NetworkSources(())

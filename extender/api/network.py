@@ -16,7 +16,7 @@ from scoring import NodeName, ZoneName
 from scoring.model.policy import ScorePolicy
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import METRICS
-from scoring.network.node_links import DegradedLinks
+from scoring.records import DegradedLinks
 from scoring.score.pairs import pair_scores
 
 USUAL_NODES: Final = 40

@@ -21,9 +21,8 @@ from extender.api.views import MOST_JOBS, USUAL_JOBS, JobsView, Views
 from extender.api.what_if import BusyError, read_what_if
 from extender.runtime.telemetry import METRICS_CONTENT_TYPE, Telemetry
 from extender.schemas import JobInFull, JobList, LinkInFull, Network, Readiness
-from scoring.explain.gang import Explained
-from scoring.explain.queue_report import PlanInForce, Queue
-from scoring.what_if import MisfitError, Supposed, WhatIf
+from scoring.records import Explained, PlanInForce, Queue, Supposed
+from scoring.what_if import MisfitError, WhatIf
 
 _VERBS = """An extender for kube-scheduler: it starts distributed training jobs whole, in one zone, on the best network.
 

@@ -29,13 +29,15 @@ from extender.runtime.slices import next_slice
 from extender.scheduling.held_binds import Binds
 from extender.scheduling.planner_loop import Planner
 from scoring import GangKey, JobKey, NodeName
-from scoring.explain.gang import Explained, explain, wants_nodes
-from scoring.explain.queue_report import PlanInForce, Queue, QueuedGang, planned_gangs, report
-from scoring.explain.words import NETWORK_UNKNOWN, counted, expected_text, near_names, not_planned
+from scoring.explain.advice import not_planned
+from scoring.explain.gang import explain, wants_nodes
+from scoring.explain.queue_report import planned_gangs, report
+from scoring.explain.words import NETWORK_UNKNOWN, counted, expected_text, near_names
 from scoring.model import Gang, Pod, Snapshot
 from scoring.model.gang import gang_key
 from scoring.plan import Run, begin_run, take_commitments
 from scoring.queue.states import JobState
+from scoring.records import Explained, PlanInForce, Queue, QueuedGang
 from scoring.scaling.shrink import link_points
 
 MOST_JOBS: Final = 1000

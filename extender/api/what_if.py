@@ -24,7 +24,8 @@ from scoring import PodName, PodUid
 from scoring.explain.words import counted
 from scoring.model import GATE, Gang, GangSource, Pod, Policy
 from scoring.plan import Plan, PlannerCache
-from scoring.what_if import MOST_PODS, MisfitError, PodSet, Situation, Supposed, WhatIf, what_if
+from scoring.records import Supposed
+from scoring.what_if import MOST_PODS, MisfitError, PodSet, Situation, WhatIf, what_if
 
 _T = TypeVar("_T")
 MOST_WAITING: Final = 4

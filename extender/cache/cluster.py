@@ -19,7 +19,7 @@ from extender.schemas import CacheSizes
 from scoring import GangKey, JobKey, NodeName, PodUid
 from scoring.model import Gang, GangSource, JobSays, MemberClass, Node, Pod, PodGroup, Snapshot
 from scoring.network.matrix import NetworkMatrix
-from scoring.queue.statuses import POD_GROUPED
+from scoring.queue.states import POD_GROUPED
 
 _GROUP_DECIDES = attrgetter("min_member", "created_s", "schedule_timeout_s")  # Of a PodGroup
 _SAYS_NOTHING = ("resource_version", "refusal", "parked", "told", "misspelt", "started")

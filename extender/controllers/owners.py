@@ -28,11 +28,11 @@ from extender.errors import ApiError, ApiUnavailableError
 from extender.runtime.slices import Pages, Steps, in_slices
 from scoring import GangKey, PodUid
 from scoring.explain.gang import HAS_MADE
-from scoring.explain.words import counted, duration_text, quantity, some
+from scoring.explain.words import counted, duration_text, some
 from scoring.feasibility.quorum import quorum_of
 from scoring.model import Controller, Gang, GangSource, GroupRef, JobSays, Phase, Pod, Reason, Resources
 from scoring.model.gang import EXPECTED_DURATION, MOST_S
-from scoring.model.pod import PODS, amount
+from scoring.model.pod import PODS, amount, quantity
 from scoring.model.policy import OPTION_CHARS
 from scoring.verbs.plain_pods import SYSTEM_PRIORITY
 

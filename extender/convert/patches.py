@@ -17,7 +17,7 @@ from scoring import NO_ZONE, NodeName, PodUid
 from scoring.feasibility.filters import HOSTNAME_LABEL
 from scoring.model import GATE, GroupStatus, NodeSelectorTerm, Pod, PodGroup, Requirement
 from scoring.network.node_links import DEGRADED_TAINT, NETWORK_DEGRADED, NodeMark
-from scoring.queue.statuses import CONDITION, AdmittedCondition
+from scoring.queue.states import CONDITION, AdmittedCondition
 from scoring.verbs.places import Listing
 
 Fields = dict[str, Any]

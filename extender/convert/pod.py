@@ -30,7 +30,7 @@ from scoring import GangKey, JobKey, Namespace, NodeName, PodName, PodUid
 from scoring.model import GATE, Controller, GangSource, GroupRef, Phase, Pod, Role, RunRef
 from scoring.model.gang import MOST_S, gang_key
 from scoring.model.policy import KNOWN_OPTIONS, nearest, option_chars
-from scoring.queue.statuses import CONDITION, AdmittedCondition
+from scoring.queue.states import CONDITION, AdmittedCondition
 
 OWN_PREFIX = "netgang.io/"
 ROLE_ANNOTATION = OWN_PREFIX + "role"

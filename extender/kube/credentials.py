@@ -19,7 +19,6 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
-import yaml
 from msgspec.structs import replace
 from pyreqwest.client import Client, ClientBuilder
 
@@ -134,7 +133,7 @@ def _from_kubeconfig(path: Path, *, context: str | None, clock: Clock) -> ApiSer
     from kubernetes.config.config_exception import ConfigException
     from kubernetes.config.kube_config import KubeConfigLoader
 
-    document = _document(path)
+    document = document_of(path)
     user = _user(document, path=path, context=context)
     read = _token_reader(user, path=path, clock=clock)
     # The token is ours to read and renew: the package must not run plugins and swallow their errors.
@@ -145,8 +144,10 @@ def _from_kubeconfig(path: Path, *, context: str | None, clock: Clock) -> ApiSer
         base = str(path.parent.absolute())
         loader = KubeConfigLoader(document, active_context=context, config_base_path=base)  # type: ignore[no-untyped-call]
         loader.load_and_set(config)  # type: ignore[no-untyped-call]
-    except (ConfigException, OSError, ValueError, TypeError, KeyError) as error:
+    except (ConfigException, OSError, ValueError) as error:
         raise ConfigError(f"kubeconfig {path}: {error}") from error
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ConfigError(f"kubeconfig {path}: clusters, contexts or users are not as kubectl writes them") from error
     url = str(config.host).rstrip("/")
     if not url.startswith(("https://", "http://")):
         raise ConfigError(f"kubeconfig {path}: clusters[].cluster.server must be an https:// or http:// URL")
@@ -169,7 +170,10 @@ def _from_kubeconfig(path: Path, *, context: str | None, clock: Clock) -> ApiSer
     return ApiServer(url, Authorization(read, clock=clock), tls, config.proxy or None)
 
 
-def _document(path: Path) -> dict[str, Any]:
+def document_of(path: Path) -> dict[str, Any]:
+    """A kubeconfig as it is written. Blocks. Errors: ConfigError."""
+    import yaml  # Not for what only has an address
+
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:

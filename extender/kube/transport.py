@@ -179,7 +179,7 @@ def refusal(status: int, body: bytes, *, retry_after: str = "") -> ApiError:
         delays_s.append(read.details.retry_after_s)
     delay_s = min(max(delays_s), 600.0) if delays_s else None  # a broken header must not put us to sleep for days
     kind = {404: NotFoundError, 409: ConflictError, 410: GoneError}.get(status, ApiError)
-    return kind(status, message, retry_after_s=delay_s)
+    return kind(status, message, retry_after_s=delay_s, body=body)
 
 
 def refusal_in_stream(body: bytes) -> ApiError:

@@ -18,10 +18,10 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from extender.errors import NetworkSourceError
+from extender.errors import UNREADABLE, NetworkSourceError
 from extender.ports import Batch, EndpointInfo
-from scoring import EndpointId
-from scoring.network.measurement import Measurement, MeasurementTable, Metric
+from scoring import EndpointId, Metric
+from scoring.network.measurement import Measurement, MeasurementTable
 
 DUPLICATE: Final = "duplicate"
 FUTURE_TIME: Final = "future_time"
@@ -31,7 +31,6 @@ OUT_OF_RANGE: Final = "out_of_range"
 TOLERANCE_S: Final = 60.0  # Closer clocks are taken for equal: answers take time, and MaDDash counts in seconds
 TWIN_WINDOW_S: Final = 1800.0  # Values of one link closer in time are equally new; the usual interval of checks
 FORGET_S: Final = 172_800.0  # A pair that no answer has any more keeps its last value so long: the longest hard TTL
-UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)  # Of msgspec, for another document
 _SENTENCES: Final = {
     DUPLICATE: "some links are measured by several tests: the worse of two recent values counts",
     FUTURE_TIME: "some times lie in the future (clocks differ): they are taken as now",

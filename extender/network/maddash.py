@@ -28,8 +28,8 @@ from urllib.parse import quote, quote_plus, unquote_plus
 import msgspec
 from msgspec.structs import replace
 
-from extender.errors import NetworkSourceError
-from extender.network.answers import UNREADABLE, LastAnswers, Readings, SourceAnswer, decoded, off_loop
+from extender.errors import UNREADABLE, NetworkSourceError
+from extender.network.answers import LastAnswers, Readings, SourceAnswer, decoded, off_loop
 from extender.network.http import HttpClient
 from extender.ports import Batch
 from extender.settings.network import MaddashSettings

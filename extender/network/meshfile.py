@@ -27,8 +27,8 @@ from typing import Annotated, Any, Final, TypeVar
 import msgspec
 import yaml
 
-from extender.errors import ConfigError, NetworkSourceError
-from extender.network.answers import FUTURE_TIME, NO_VALUE, UNREADABLE
+from extender.errors import UNREADABLE, ConfigError, NetworkSourceError
+from extender.network.answers import FUTURE_TIME, NO_VALUE
 from extender.ports import Batch, EndpointInfo
 from scoring import EndpointId
 from scoring.network.matrix import Measurement, MeasurementTable, Metric

@@ -17,7 +17,7 @@ from extender.network.answers import NO_VALUE, LastAnswers, Readings, SourceAnsw
 from extender.network.http import HttpClient
 from extender.ports import Batch
 from extender.settings.network import OpenSearchSettings
-from scoring.network.measurement import Metric
+from scoring import Metric
 
 DEFAULT_WIDTH_S: Final = 0.001  # Unit of a latency test's figures where the test does not say its bucket width
 PAGE_PAIRS: Final = 1000  # Pairs in one answer: about a megabyte

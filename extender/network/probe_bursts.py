@@ -24,8 +24,8 @@ import msgspec
 
 from extender.ports import Clock
 from extender.schemas import BurstResult, ProbeBurst
-from scoring import EndpointId, NodeName, ZoneName
-from scoring.network.measurement import Measurement, Metric
+from scoring import EndpointId, Metric, NodeName, ZoneName
+from scoring.network.measurement import Measurement
 from scoring.probing.bursts import KEPT_S, BurstReason, BurstView, NextBurst, PastBurst, next_bursts
 from scoring.probing.peers import Pair
 

@@ -20,9 +20,9 @@ from extender.network.mapping import PROBE
 from extender.network.probe_agents import Agents
 from extender.ports import Batch
 from extender.schemas import AgentsAmiss, ProbeAgents
-from scoring import EndpointId, NodeName, ZoneName
+from scoring import METRICS, EndpointId, Metric, NodeName, ZoneName
 from scoring.explain.words import some
-from scoring.network.measurement import METRICS, Measurement, MeasurementTable, Metric
+from scoring.network.measurement import Measurement, MeasurementTable
 from scoring.probing.links import LinkValue
 from scoring.probing.peers import ZONE_PEERS, assign_peers, of_gateways
 

@@ -21,8 +21,7 @@ from extender.network.answers import OUT_OF_RANGE, EndPair, LastAnswers, Reading
 from extender.network.http import HttpClient
 from extender.ports import Batch
 from extender.settings.network import Preset, PrometheusQuery, PrometheusSettings, Unit
-from scoring import EndpointId
-from scoring.network.measurement import Metric
+from scoring import EndpointId, Metric
 
 FACTORS: Final = {  # unit → factor to ratio, milliseconds or bit/s
     Unit.RATIO: 1.0, Unit.PERCENT: 0.01, Unit.SECONDS: 1000.0, Unit.MILLISECONDS: 1.0, Unit.BITS: 1.0, Unit.BYTES: 8.0,

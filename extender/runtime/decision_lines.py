@@ -14,7 +14,7 @@ import msgspec
 
 from extender.ports import Clock
 from scoring import GangKey
-from scoring.explain.gang import Past
+from scoring.records import Past
 
 DECISIONS: Final = "netgang.decisions"
 

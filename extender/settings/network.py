@@ -18,8 +18,8 @@ from msgspec import Meta
 from msgspec.structs import force_setattr
 
 from extender.settings.reading import Section, Text
+from scoring import METRICS, Metric
 from scoring.model.policy import Positive, ScorePolicy, Ttl
-from scoring.network.measurement import METRICS, Metric
 
 PATTERN_LIMIT: Final = 200
 REPEATS_LIMIT: Final = 3

@@ -29,12 +29,12 @@ from extender.api.problems import problem_response
 from extender.api.views import Views
 from extender.runtime.slices import next_slice
 from scoring import PodUid, ZoneName
-from scoring.explain.queue_report import Queue
 from scoring.model import Pod, Snapshot
 from scoring.model.pod import CPU, MEMORY, PODS
 from scoring.model.policy import ScorePolicy
 from scoring.network.matrix import Floats, Ints, Metric, group_medians
 from scoring.network.node_links import Grade, GradeBounds, bounds_of, rows_of_ends
+from scoring.records import Queue
 
 Document = dict[str, Any]
 Bools: TypeAlias = np.typing.NDArray[np.bool_]

@@ -11,6 +11,7 @@ the number is lowered in the same change (`python -m lab.bench.sizes --write`).
 import argparse
 import ast
 import re
+import signal
 import subprocess
 import tomllib
 from collections import Counter
@@ -176,11 +177,8 @@ def main() -> None:
     """Print the table, or lower its numbers."""
     parser = argparse.ArgumentParser(prog="python -m lab.bench.sizes", description="How large netgang is")
     parser.add_argument("--write", action="store_true", help="lower the numbers of sizes.toml to what is measured")
-    rows = table()
-    if parser.parse_args().write:
-        write(rows)
-    else:
-        show(rows)
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # It ends where nobody reads on, without a word
+    (write if parser.parse_args().write else show)(table())
 
 
 def show(rows: Iterable[Row]) -> None:

@@ -10,25 +10,24 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-import msgspec
 from msgspec.structs import replace
 
-from scoring import GangKey, NodeName, PodUid
-from scoring.explain.advice import constrained, helpful, would_start
+from scoring import NodeName, PodUid
+from scoring.explain.advice import constrained, helpful, two_runs, would_start
 from scoring.explain.node_causes import committed, node_cause
-from scoring.explain.queue_report import PlaceInQueue, leaving, place_of, zones_text
-from scoring.explain.words import counted, gangs_seen_from, shown, some, two_runs, zone_text
-from scoring.explain.zones import GangNetwork, ZoneVerdict, gang_network, verdicts
+from scoring.explain.queue_report import leaving, place_of, zones_text
+from scoring.explain.words import counted, gangs_seen_from, shown, some, zone_text
+from scoring.explain.zones import gang_network, verdicts
 from scoring.model import GATE, Gang, HostPort, NodeTable, Pod, Policy, Reason, Snapshot
 from scoring.model.pod import DEVICE_CLAIMS
 from scoring.model.policy import LIKE_VALUE, Preempting, nearest
-from scoring.model.reasons import CauseReason, WaitingCause
+from scoring.model.reasons import CauseReason
 from scoring.plan import Plan, PlannerCache, Run, Waiting, begin_run, take_commitments
 from scoring.plan.demand import GangDemand
-from scoring.plan.expected_starts import ExpectedStart
 from scoring.plan.result import WANTS_ROOM
-from scoring.queue.statuses import camel_case
+from scoring.queue.states import camel_case
 from scoring.queue.weights import is_wide
+from scoring.records import Explained, LeavingGangs, MemberState, PlaceInQueue, WaitingCause, ZoneVerdict
 from scoring.score.zone_distance import near_problem
 
 _GANGS_NAMED: Final = 2
@@ -39,63 +38,6 @@ _DETAIL_CHARS: Final = 400
 _WORDS_CHARS: Final = 300  # Of kube-scheduler's message
 _SPREADS: Final = ("podAntiAffinity", "topologySpreadConstraints")
 _SAYS_WHAT: Final = frozenset({Reason.BAD_LINKS, Reason.INVALID_GROUP})  # Of these the particulars are the gang's own
-
-
-class MemberState(msgspec.Struct, frozen=True):
-    """One member."""
-
-    pod: str
-    role: str  # ps, chief, worker or other.
-    state: str  # running, bound, held, planned, pending, gated, deleting, succeeded or failed.
-    node: NodeName | None  # Where it is, or is planned.
-    why: str = ""  # Why it has no node; empty: it has one, or waits as its gang does.
-
-
-class LeavingGangs(msgspec.Struct, frozen=True):
-    """Which gangs leave for it, and what is in the way."""
-
-    makes_room: tuple[GangKey, ...]  # Gangs and jobs that leave for it.
-    leaves_for: GangKey | None  # The gang for which it leaves.
-    blocked: str | None = None  # Why a gang that would make room stays.
-
-
-class Past(msgspec.Struct, frozen=True):
-    """A decision about it."""
-
-    at_s: float  # Unix seconds.
-    what: str  # filter, admit, lapse, bind, evict and so on.
-    reason: str  # Why not; empty: yes.
-    detail: str
-
-
-class Explained(msgspec.Struct, frozen=True):
-    """Why a gang is where it is; asked for one of its pods, too."""
-
-    gang: GangKey
-    state: str  # admitted, waiting or running.
-    source: str  # By which mark its pods are a gang.
-    min_member: int
-    rank: int | None
-    zone: str | None  # Its planned zones, with commas.
-    score: float | None  # Mean points (0 to 100) of its planned links.
-    code: str | None  # Name of the reason for which it waits.
-    reason: str | None  # That reason, a constant sentence.
-    detail: str  # The same with numbers.
-    counts: Mapping[str, int]  # Members by what they do.
-    members: tuple[MemberState, ...]
-    turn: PlaceInQueue
-    zones: tuple[ZoneVerdict, ...]
-    notes: tuple[str, ...]  # What else stands in its way, or is not known: sentences.
-    problems: tuple[str, ...]  # Annotations that were not understood.
-    preemption: LeavingGangs
-    cause: WaitingCause | None = None  # null: it does not wait.
-    expected_start: ExpectedStart | None = None  # null: it does not wait, or was not looked at yet.
-    network: GangNetwork | None = None  # What it has where it runs or is planned; null: it has no nodes.
-    decisions: tuple[Past, ...] = ()  # The last ones about it, newest first.
-    being_admitted: bool = False  # Its gates are being opened.
-    admission_refused: str | None = None  # What the API server said to that.
-    admission_lapses_in_s: float | None = None
-    repair: str = ""  # What a gang that lost members waits for.
 
 
 def explain(

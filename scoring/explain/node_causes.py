@@ -18,20 +18,19 @@ from msgspec.structs import replace
 
 from scoring import NodeName, ZoneName
 from scoring.explain.advice import annotated_with, constrained, helpful, would_start
-from scoring.explain.queue_report import PlaceInQueue
-from scoring.explain.words import counted, quantity, shown, some, zone_text
-from scoring.explain.zones import ZoneVerdict
+from scoring.explain.words import counted, shown, some, zone_text
 from scoring.feasibility.filters import line_rows, selected_rows, tolerated
 from scoring.model import Constraints, MemberClass, Node, NodeSelectorTerm, Pod, Reason, Requirement
-from scoring.model.pod import PODS, Resources
+from scoring.model.pod import PODS, Resources, quantity
 from scoring.model.policy import LIKE_VALUE, nearest
-from scoring.model.reasons import CauseReason, WaitingCause
+from scoring.model.reasons import CauseReason
 from scoring.model.snapshot import LabelIndex, RowSet, fit_counts
 from scoring.network.matrix import Ints
 from scoring.plan import Run
 from scoring.plan.capacity import When
 from scoring.plan.demand import GangDemand
-from scoring.queue.statuses import camel_case
+from scoring.queue.states import camel_case
+from scoring.records import PlaceInQueue, WaitingCause, ZoneVerdict
 
 _MOST_LINES: Final = 16  # Lines of selectors and affinity that are looked at, names and clauses of one sentence
 _MOST_KNOWN: Final = 200  # Values that one may have meant

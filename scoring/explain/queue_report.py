@@ -9,11 +9,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Final
 
-import msgspec
-from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict, replace
 
-from scoring import GangKey, NodeName, PodUid, ZoneName
+from scoring import GangKey, NodeName, PodUid, ZoneName, records
 from scoring.explain.words import expected_text
 from scoring.explain.zones import bad_link
 from scoring.feasibility.quorum import quorum_of
@@ -21,67 +19,12 @@ from scoring.model import GangSource, Phase, Policy, Reason, Snapshot
 from scoring.model.reasons import NEVER_STARTS
 from scoring.plan import Plan, PlannerCache, Run, begin_run, take_commitments
 from scoring.plan.demand import GangDemand
-from scoring.plan.expected_starts import ExpectedStart
 from scoring.plan.queue_order import QueueOrder
 from scoring.queue.states import QUEUE_OF, JobState, held_until_s, running_since_s, state_of, waiting_since_s
+from scoring.records import PlaceInQueue
 
 _ORDER: Final[Mapping[str, int]] = {"STARVING": 0, "WAITING": 0, "RUNNING": 1, "COMPLETED": 2}  # state → place
 _NEVER_STARVE = NEVER_STARTS | {Reason.INCOMPLETE, Reason.BACKING_OFF}  # docs/safety.md S14
-
-
-class GangWeight(msgspec.Struct, frozen=True):
-    """KOD2's weight of a gang."""
-
-    omega_prime: float  # ω′, which orders the queue.
-    exact: str  # ω′ as a fraction.
-    omega: float
-    given: bool  # An operator set it.
-
-
-class MemberCounts(msgspec.Struct, frozen=True):
-    """How many pods a gang has, by what they do."""
-
-    min_available: int
-    pending: int
-    running: int  # On a node and not ended.
-    succeeded: int
-    failed: int
-
-
-class QueuedGang(msgspec.Struct, frozen=True):
-    """One gang in the queue."""
-
-    gang: GangKey
-    queue: str  # WQ, RQ or FQ.
-    state: str  # WAITING, STARVING, RUNNING or COMPLETED.
-    rank: int | None  # Its place among those that want nodes and may start, from 1.
-    priority: int
-    weight: GangWeight
-    created_s: float  # Unix seconds.
-    waiting_since_s: float | None  # Unix seconds.
-    waited_s: float | None  # null: it does not wait, or cannot start as it is.
-    starves_in_s: float | None  # 0: it is STARVING; null: it never will be as it is.
-    running_since_s: float | None  # Unix seconds.
-    members: MemberCounts
-    admitted: bool  # The plan has nodes for it.
-    zone: str | None  # Of its nodes: planned, reserved, or those on which it runs; with commas.
-    held_nodes: tuple[NodeName, ...]  # Nodes that are reserved for it.
-    makes_room: tuple[GangKey, ...]  # Gangs that leave, or have left, for it.
-    leaves_for: GangKey | None  # The gang for which it leaves, or has left.
-    code: str | None  # Name of the reason for which it waits.
-    reason: str | None  # That reason, a constant sentence.
-    detail: str  # The same with numbers.
-    expected_start: ExpectedStart | None = None  # null: it does not wait, no gang has a length, or it just came.
-    bad_link: str = ""  # The worst link between its nodes, if it is bad.
-
-
-class Queue(msgspec.Struct, frozen=True):
-    """Every gang, those that wait first, in the order of their turns."""
-
-    at_s: float  # Unix seconds.
-    order: str  # weight, fifo or another order of the settings.
-    counts: Mapping[str, int]  # state → gangs.
-    gangs: tuple[QueuedGang, ...]
 
 
 def report(
@@ -91,8 +34,8 @@ def report(
     *,
     now_s: float,
     cache: PlannerCache | None = None,
-    expected: Callable[[GangKey], ExpectedStart | None] = lambda _: None,
-) -> Queue:
+    expected: Callable[[GangKey], records.ExpectedStart | None] = lambda _: None,
+) -> records.Queue:
     """The queue at `now_s`. Cost: O(members), about 0.1 ms a gang."""
     run = begin_run(snapshot, policy, cache or PlannerCache())
     take_commitments(run)
@@ -102,7 +45,7 @@ def report(
     never = {key for key, wait in plan.waiting.items() if wait.reason in NEVER_STARTS}
     able = (ask.gang.key for ask in asks if ask.pending and ask.gang.key not in never)
     ranks = {key: rank for rank, key in enumerate(able, start=1)}
-    queued: list[QueuedGang] = []
+    queued: list[records.QueuedGang] = []
     for ask in asks:
         entry = queued_gang(run, plan, turns, ask, ranks.get(ask.gang.key), now_s=now_s)
         if entry.reason is not None and (start := expected(entry.gang)) is not None:
@@ -113,12 +56,12 @@ def report(
     queued.sort(key=lambda gang: (_ORDER[gang.state], gang.rank or len(asks) + 1, gang.gang))
     counts = Counter(gang.state for gang in queued)
     states: dict[str, int] = {state: counts[state] for state in JobState}
-    return Queue(now_s, policy.queue.order, states, tuple(queued))
+    return records.Queue(now_s, policy.queue.order, states, tuple(queued))
 
 
 def queued_gang(
     run: Run, plan: Plan, turns: QueueOrder, ask: GangDemand, rank: int | None, *, now_s: float
-) -> QueuedGang:
+) -> records.QueuedGang:
     """One gang of the queue. Cost: O(members + claims)."""
     gang, (makes_room, leaves_for) = ask.gang, leaving(run.snapshot, ask.gang.key)
     waiting, admission = plan.waiting.get(gang.key), plan.admitted.get(gang.key)
@@ -132,19 +75,19 @@ def queued_gang(
     on_nodes = [pod.node for pod in gang.members if pod.node is not None and not pod.terminal]
     zones = admission.zones if admission else hold.zones if hold else run.view.zones_of(set(on_nodes))
     phases, weight = Counter(pod.phase for pod in gang.members), turns.weight(ask)
-    return QueuedGang(
+    return records.QueuedGang(
         gang=gang.key,
         queue=queue,
         state=state,
         rank=rank,
         priority=gang.priority,
-        weight=GangWeight(weight.omega_prime, str(weight.prime), weight.omega, weight.given),
+        weight=records.GangWeight(weight.omega_prime, str(weight.prime), weight.omega, weight.given),
         created_s=gang.created_s,
         waiting_since_s=since_s,
         waited_s=max(now_s - clock_s, 0.0) if clock_s is not None else None,
         starves_in_s=max(clock_s + turns.policy.starve_limit_s - now_s, 0.0) if clock_s is not None else None,
         running_since_s=running_since_s(gang) if queue == "RQ" else None,
-        members=MemberCounts(
+        members=records.MemberCounts(
             gang.min_member, len(gang.pending), len(on_nodes), phases[Phase.SUCCEEDED], phases[Phase.FAILED]
         ),
         admitted=admission is not None,
@@ -170,48 +113,6 @@ def zones_text(zones: tuple[ZoneName, ...]) -> str | None:
     return ",".join(zones) if zones else None
 
 
-class Ahead(msgspec.Struct, frozen=True):
-    """Gangs that are planned before it, first come first."""
-
-    waiting: tuple[GangKey, ...]  # Gangs that wait before it, the first few.
-    waiting_count: int  # How many there are.
-    admitted: tuple[GangKey, ...]  # Gangs that were given room in zones that it may use, the first few.
-    admitted_count: int
-    starting: tuple[GangKey, ...]  # Gangs whose start is under way.
-
-    def first(self, most: int) -> "Ahead":
-        """The same with at most so many names of each."""
-        return replace(self, **{name: getattr(self, name)[:most] for name in ("waiting", "admitted", "starting")})
-
-
-class KeptForGang(msgspec.Struct, frozen=True):
-    """What is kept for it: committed, planned, held or claimed."""
-
-    kind: str
-    """committed (its start is under way), planned (may be planned again), held (it is STARVING) or claimed (other gangs
-    leave for it)."""
-    zone: str | None
-    nodes: Mapping[str, NodeName]  # pod → node.
-    held_nodes: tuple[NodeName, ...] = ()  # Nodes that are held for it while it starves.
-    until_s: float | None = None  # Unix seconds.
-
-
-class PlaceInQueue(msgspec.Struct, frozen=True):
-    """Its place in the queue."""
-
-    state: str  # WAITING, STARVING, RUNNING or COMPLETED.
-    queue: str  # WQ, RQ or FQ.
-    rank: int | None  # Its place among those that want nodes and may start, from 1.
-    of: int  # How many they are.
-    priority: int
-    weight: GangWeight
-    waiting_since_s: float | None  # Unix seconds; null: it has too few pods.
-    waited_s: float | None
-    starves_in_s: float | None
-    ahead: Ahead
-    reservation: KeptForGang | None
-
-
 def place_of(run: Run, plan: Plan, ask: GangDemand, allowed: tuple[ZoneName, ...], *, now_s: float) -> PlaceInQueue:
     """The gang's place by its rank in the plan, with the names of all gangs ahead. Cost: O(gangs)."""
     key = ask.gang.key
@@ -226,12 +127,12 @@ def place_of(run: Run, plan: Plan, ask: GangDemand, allowed: tuple[ZoneName, ...
     return PlaceInQueue(
         **{name: value for name, value in asdict(entry).items() if name in PlaceInQueue.__struct_fields__},
         of=len(ranks),
-        ahead=Ahead(waiting, len(waiting), admitted, len(admitted), starting),
+        ahead=records.Ahead(waiting, len(waiting), admitted, len(admitted), starting),
         reservation=_kept(run, plan, ask, starves=starves, now_s=now_s),
     )
 
 
-def _kept(run: Run, plan: Plan, ask: GangDemand, *, starves: bool, now_s: float) -> KeptForGang | None:
+def _kept(run: Run, plan: Plan, ask: GangDemand, *, starves: bool, now_s: float) -> records.KeptForGang | None:
     key = ask.gang.key
     names = {pod.uid: str(pod.name) for pod in ask.gang.members}
 
@@ -240,77 +141,29 @@ def _kept(run: Run, plan: Plan, ask: GangDemand, *, starves: bool, now_s: float)
 
     if (commitment := run.snapshot.commitments.get(key)) is not None:
         zones = run.view.zones_of(commitment.assignment.values())
-        return KeptForGang("committed", zones_text(zones), by_name(commitment.assignment))
+        return records.KeptForGang("committed", zones_text(zones), by_name(commitment.assignment))
     if (admission := plan.admitted.get(key)) is not None:
-        return KeptForGang("planned", zones_text(admission.zones), by_name(admission.members))
+        return records.KeptForGang("planned", zones_text(admission.zones), by_name(admission.members))
     reserved, claim = plan.held.get(key), run.snapshot.claims.get(key)
     if claim is not None:
         where, held = (reserved.zones, tuple(sorted(reserved.nodes))) if reserved else ((), ())
-        return KeptForGang("claimed", zones_text(where), by_name(claim.assignment), held)
+        return records.KeptForGang("claimed", zones_text(where), by_name(claim.assignment), held)
     if reserved is None:
         return None
     until_s = held_until_s(ask.gang, run.policy.queue, now_s=now_s) if starves else None
-    return KeptForGang("held", zones_text(reserved.zones), {}, tuple(sorted(reserved.nodes)), until_s)
+    return records.KeptForGang("held", zones_text(reserved.zones), {}, tuple(sorted(reserved.nodes)), until_s)
 
 
-class AdmittedGang(msgspec.Struct, frozen=True):
-    """A gang that the plan gives nodes."""
-
-    gang: GangKey
-    rank: int
-    zone: str  # Its zones, with commas.
-    score: float | None  # Mean points (0 to 100) of its links.
-    committed: bool
-    members: Mapping[str, NodeName]  # pod → node.
-    state: str | UnsetType = UNSET  # `netgang plan` alone, as `weight`: as in the queue.
-    weight: GangWeight | UnsetType = UNSET
-
-
-class WaitingGang(msgspec.Struct, frozen=True):
-    """A gang that waits."""
-
-    gang: GangKey
-    rank: int | None  # null: it never starts as it is.
-    code: str  # Name of the reason.
-    reason: str
-    detail: str  # The same with numbers.
-    state: str | UnsetType = UNSET  # `netgang plan` alone, as `weight`: as in the queue.
-    weight: GangWeight | UnsetType = UNSET
-
-
-class PlannedGangs(msgspec.Struct, frozen=True):
-    """Admitted gangs with their nodes, waiting ones with their reasons, both in the order of the plan."""
-
-    version: int
-    admitted: tuple[AdmittedGang, ...]
-    waiting: tuple[WaitingGang, ...]
-
-
-class PlanInForce(PlannedGangs, frozen=True, kw_only=True):
-    """The plan of a running service, and how far it is carried out."""
-
-    committed: Mapping[GangKey, int]  # gang → members whose nodes are committed.
-    being_admitted: tuple[GangKey, ...]  # Gangs whose gates are being opened.
-    held_binds: int  # Bind calls that wait for the rest of their gang.
-
-
-class PlanOfFiles(PlannedGangs, frozen=True, kw_only=True):
-    """What `netgang plan` shows: the plan of a saved cluster with its queue."""
-
-    order: str  # weight, fifo or another order of the settings.
-    held: Mapping[GangKey, tuple[NodeName, ...]]  # gang → nodes that are reserved for it.
-
-
-def planned_gangs(plan: Plan, snapshot: Snapshot, queue: Queue | None = None) -> PlannedGangs:
+def planned_gangs(plan: Plan, snapshot: Snapshot, queue: records.Queue | None = None) -> records.PlannedGangs:
     """The plan for people; with `queue` each gang has its state and weight. Cost: O(members of admitted gangs)."""
     started = [snapshot.gangs[key] for key in plan.admitted if key in snapshot.gangs]
     pod_name = {pod.uid: str(pod.name) for gang in started for pod in gang.members}
     queued = {gang.gang: (gang.state, gang.weight) for gang in queue.gangs} if queue is not None else {}
     ranks = plan.ranks()
-    return PlannedGangs(
+    return records.PlannedGangs(
         version=plan.version,
         admitted=tuple(
-            AdmittedGang(
+            records.AdmittedGang(
                 admission.gang,
                 ranks[admission.gang],
                 ",".join(admission.zones),
@@ -322,7 +175,7 @@ def planned_gangs(plan: Plan, snapshot: Snapshot, queue: Queue | None = None) ->
             for admission in sorted(plan.admitted.values(), key=lambda admission: admission.rank)
         ),
         waiting=tuple(
-            WaitingGang(key, ranks.get(key), wait.reason.name, wait.reason, wait.detail, *queued.get(key, ()))
+            records.WaitingGang(key, ranks.get(key), wait.reason.name, wait.reason, wait.detail, *queued.get(key, ()))
             for key, wait in sorted(plan.waiting.items(), key=lambda item: item[1].rank)
         ),
     )

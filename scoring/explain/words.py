@@ -3,26 +3,20 @@
 Rule: moments are in UTC and carry a date that is not today's: a sentence is still true an hour after it was written.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import Final
 
 from scoring import ZoneName
-from scoring.model import Gang, GangSource, Pod
-from scoring.model.pod import CPU, MEMORY
-from scoring.model.policy import LIKE_VALUE, nearest
-from scoring.plan.expected_starts import ExpectedStart, Unknown
+from scoring.records import ExpectedStart, Unknown
 
-_BINARY: Mapping[str, int] = {"Ti": 2**40, "Gi": 2**30, "Mi": 2**20, "Ki": 2**10}  # suffix → factor, the largest first
 _NAMED = 3
 _SHOWN_CHARS = 80
 _COMPARED, _COMPARED_CHARS = 1000, 63  # Names that may be meant, and how long they are: it costs their product
 NETWORK_UNKNOWN: Final = (
     "the network is unknown: the probe is off and no source is set, so nodes are chosen as if all links were alike"
 )
-_PATIENCE_S: Final = 30.0  # A scheduler that exists has mostly placed or refused a pod by then
 _NOT_KNOWN: Final[Mapping[str, str]] = {  # why it is not known when a gang starts, in words
     Unknown.NEVER: "it would not fit the empty cluster",
     Unknown.NOT_FOR_ROOM: "it does not wait for the end of other gangs",
@@ -31,21 +25,6 @@ _NOT_KNOWN: Final[Mapping[str, str]] = {  # why it is not known when a gang star
     Unknown.OTHERS: "the room that it needs is not held by gangs whose end is known",
     Unknown.FAR: "too many gangs wait before it",
 }
-
-
-def quantity(name: str, amount: int) -> str:
-    """An amount as Kubernetes writes it.
-
-    >>> quantity("cpu", 500), quantity("memory", 3 * 2**30), quantity("memory", 1000), quantity("nvidia.com/gpu", 2)
-    ('500m', '3Gi', '1000', '2')
-    """
-    if name == CPU:
-        return f"{amount // 1000}" if amount % 1000 == 0 else f"{amount}m"
-    if name == MEMORY or amount >= _BINARY["Mi"]:
-        for suffix, factor in _BINARY.items():
-            if amount and amount % factor == 0:
-                return f"{amount // factor}{suffix}"
-    return str(amount)
 
 
 def zone_text(zone: ZoneName) -> str:
@@ -135,36 +114,6 @@ def moment_text(at_s: float, *, now_s: float) -> str:
     return f"{moment:%H:%M}Z" if moment.date() == today.date() else f"{moment:%Y-%m-%d %H:%M}Z"
 
 
-def two_runs(gang: Gang) -> str:
-    """Which run the gang is, which one waits, and what to do about it; for gangs with pods of a later run."""
-    first = next((pod for pod in gang.members if pod.run is not None), None)
-    runs, waits = _controller(first) if first is not None else "others", _controller(gang.later[0])
-    text = (
-        f"Gang {gang.key} is run by {runs}; the pods of {waits} wait until its pods have ended. To let both run side "
-        "by side give each a gang name of its own"
-    )
-    run, other = first.run if first is not None else None, gang.later[0].run
-    if run is None or other is None or run.name == other.name or run.whole or other.whole:
-        return text
-    if run.kind == "Job.batch":
-        return f"{text}; if they are parts of one gang give their pods different roles (netgang.io/role)"
-    return f"{text}; if they are parts of one gang set its minimum above what each of them makes"
-
-
-def _controller(pod: Pod) -> str:
-    if pod.owner is not None:
-        return f"{pod.owner.kind} {pod.owner.name}"
-    return pod.run.name if pod.run is not None else pod.name
-
-
-def not_planned(pods: Sequence[Pod], ours: AbstractSet[str]) -> str:
-    """What these pods, of one job or gang, have that keeps netgang from planning them."""
-    others = some(sorted({shown(pod.scheduler_name) for pod in pods} - ours))
-    parts = [f"schedulerName {others} instead of {', '.join(sorted(ours))}"] if others else []
-    parts += ["no label or annotation of a gang"] if all(pod.group is None for pod in pods) else []
-    return "; ".join((*parts, *dict.fromkeys(slip for pod in pods for slip in pod.misspelt)))
-
-
 def near_names(key: str, gangs: Iterable[str]) -> str:
     """Which of these gangs NAMESPACE/NAME may mean, or the first there are: the end of a sentence. Cost: O(gangs)."""
     (namespace, _, name), keys = key.partition("/"), [gang.partition("/") for gang in gangs]
@@ -172,30 +121,5 @@ def near_names(key: str, gangs: Iterable[str]) -> str:
     if not choices:
         choices, what, name = sorted({f"{of}/" for of, *_ in keys}), "namespaces with gangs", f"{namespace}/"
     short = [choice for choice in choices if len(choice) <= _COMPARED_CHARS][:_COMPARED]
-    like = get_close_matches(name[:_COMPARED_CHARS], short, n=_NAMED, cutoff=LIKE_VALUE)
+    like = get_close_matches(name[:_COMPARED_CHARS], short, n=_NAMED)
     return f"; did you mean {' or '.join(like)}?" if like else f"; {what}: {some(map(shown, choices)) or 'none'}"
-
-
-def probably_wrong_scheduler(
-    pod: Pod, ours: AbstractSet[str], at_work: AbstractSet[str], *, now_s: float
-) -> str | None:
-    """What to say about a pod that waits and is marked as a gang's; `None`: nothing.
-
-    `at_work`: schedulers that have placed a pod which still exists. The annotations of Volcano's gangs are used by its
-    scheduler, too, so with those the default scheduler is no sign of a mistake. `now_s`: Unix seconds.
-    """
-    name, names = pod.scheduler_name, ", ".join(sorted(ours))
-    if pod.group is None or pod.group.source is GangSource.NATIVE or name in ours:
-        return None
-    if name not in at_work and (meant := nearest(name, ours)) is not None:
-        return f"The gang's pods have schedulerName {name}: did you mean {meant}?"
-    if now_s - pod.created_s < _PATIENCE_S:
-        return None
-    if name == "default-scheduler" and pod.group.source in (GangSource.POD_GROUP, GangSource.LABELS):
-        return (
-            f"The pods have labels of a gang and schedulerName {name}, so netgang does not start them together: "
-            f"set schedulerName to {names}, unless a plugin of that scheduler reads these labels."
-        )
-    if name not in at_work:
-        return f"The gang's pods have schedulerName {name}, and no pod of the cluster was placed by it: is it {names}?"
-    return None

@@ -6,48 +6,25 @@ least is missing: so the amounts suffice, and on equal terms no smaller ones wou
 of now; its score is that of a plan, the mean points of its pairs; each link in full is /v1/network/NODE/NODE.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from operator import itemgetter
 from typing import Final
 
-import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from scoring import NodeName, ResourceName, ZoneName
-from scoring.explain.words import quantity
+from scoring import NodeName
 from scoring.model import Gang, MemberClass, Policy, Role, Snapshot
+from scoring.model.pod import quantity
 from scoring.model.snapshot import fit_counts
 from scoring.network.matrix import METRICS, Ints
 from scoring.plan import PlannerCache, Run, begin_run
 from scoring.plan.capacity import When
 from scoring.plan.demand import GangDemand, MemberSet
 from scoring.plan.result import Plan
+from scoring.records import GangNetwork, Shortage, WorstLink, ZoneVerdict
 from scoring.score.pairs import pair_scores
 from scoring.score.zone_distance import UNKNOWN_DISTANCE_MS, zone_distances
-
-
-class Shortage(msgspec.Struct, frozen=True):
-    """How much of a resource is missing in a zone; amounts are Kubernetes quantities."""
-
-    resource: ResourceName
-    amount: str  # A Kubernetes quantity.
-    nodes: Mapping[NodeName, str]  # node → how much of it is missing there.
-
-
-class ZoneVerdict(msgspec.Struct, frozen=True):
-    """What a zone has for the gang, as if it were next."""
-
-    zone: ZoneName
-    allowed: bool  # Whether the gang may go there.
-    nodes: int  # Nodes of the zone.
-    room: int  # How many of the wanted members fit into what is neither used nor committed.
-    room_when_empty: int  # The same, if nothing ran there.
-    wanted: int  # Members that must start at once.
-    short: tuple[Shortage, ...] = ()  # What is missing for all wanted.
-    homeless: int = 0  # Members that may go to none of its nodes.
-    score: float | None = None  # Mean points (0 to 100) that its links would have there.
-    distance_ms: float | None = None  # One-way delay from where its users are.
 
 
 def verdicts(run: Run, ask: GangDemand, *, closest: int | None = None) -> tuple[ZoneVerdict, ...]:
@@ -148,35 +125,6 @@ def _lack_of(run: Run, classes: Sequence[tuple[MemberClass, int]], rows: Ints) -
 
 
 MOST_NODES: Final = 64  # Of a gang on more nodes the first ones by name are looked at: 2,016 links are about 10 ms
-
-
-class WorstLink(msgspec.Struct, frozen=True):
-    """The link with the fewest points, bad ones first; each value is the one that counts, null where none is known."""
-
-    source: NodeName
-    target: NodeName
-    points: float  # 0 to 100; as among the nodes of the zone, if the gang is in one, else as among the gang's own nodes
-    loss_ratio: float | None
-    delay_ms: float | None  # One way
-    throughput_bps: float | None
-    oldest_s: float | None  # Age of the oldest value that was measured on it, in either direction
-    bad: str = ""  # Its values that are bad, such as "13 % loss"; empty: none is
-
-    @property
-    def text(self) -> str:
-        """Which it is, and how bad, for people."""
-        what = f"{'bad' if self.bad else 'worst'} link {self.source} → {self.target}"
-        return f"{what}: {self.bad or f'{self.points:.0f} points'}"
-
-
-class GangNetwork(msgspec.Struct, frozen=True):
-    """The network between the nodes of a gang's members."""
-
-    zones: tuple[ZoneName, ...]
-    nodes: tuple[NodeName, ...]  # By name, the first 64
-    of_nodes: int  # More than `nodes`: the others are not looked at
-    score: float | None  # Mean points (0 to 100) of the pairs of members that exchange data; null: there is none
-    worst: WorstLink | None  # Null: all members are on one node, or exchange no data
 
 
 def gang_network(run: Run, plan: Plan, gang: Gang) -> GangNetwork | None:

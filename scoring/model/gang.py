@@ -92,7 +92,7 @@ def remaining_s(length_s: Floats, ran_s: Floats) -> Floats:
 class GroupStatus(msgspec.Struct, frozen=True):
     """A PodGroup's status as far as we read and write it; what is absent there has its default here."""
 
-    phase: str = ""  # A `scoring.queue.statuses.GroupPhase`, or whatever another controller wrote
+    phase: str = ""  # A `scoring.queue.states.GroupPhase`, or whatever another controller wrote
     scheduled: int = 0  # Members on a node and alive, or Succeeded
     running: int = 0
     succeeded: int = 0

@@ -29,6 +29,7 @@ QUANTITY_CHARS = 64  # Longest text that is read as a quantity; the API server w
 NAME_CHARS = 317  # Longest name of a resource: a domain of 253 characters and a name of 63 (qualified names)
 MOST_RESOURCES = 64  # Most resources of which a tenant's object may ask for any; nodes with a dozen are rare
 _SHOWN_CHARS = 40
+_BINARY: Mapping[str, int] = {"Ti": 2**40, "Gi": 2**30, "Mi": 2**20, "Ki": 2**10}  # suffix → factor, the largest first
 
 
 def parse_quantity(text: str, *, millis: bool = False) -> int:
@@ -56,6 +57,21 @@ def _parsed(text: str, millis: bool) -> int:
 def amount(name: str, quantity: str | int | float) -> int:
     """Read the quantity of resource `name` in its own unit: millicores for cpu, whole units for all others."""
     return parse_quantity(str(quantity), millis=name == CPU)
+
+
+def quantity(name: str, amount: int) -> str:
+    """An amount as Kubernetes writes it.
+
+    >>> quantity("cpu", 500), quantity("memory", 3 * 2**30), quantity("memory", 1000), quantity("nvidia.com/gpu", 2)
+    ('500m', '3Gi', '1000', '2')
+    """
+    if name == CPU:
+        return f"{amount // 1000}" if amount % 1000 == 0 else f"{amount}m"
+    if name == MEMORY or amount >= _BINARY["Mi"]:
+        for suffix, factor in _BINARY.items():
+            if amount and amount % factor == 0:
+                return f"{amount // factor}{suffix}"
+    return str(amount)
 
 
 def is_extended(name: str) -> bool:
@@ -267,7 +283,7 @@ class Pod(msgspec.Struct, frozen=True):
     nothing, and a gang's record may have older words; read of waiting members only, as `parked`."""
     parked: bool = False  # kube-scheduler says that no node would do, and sleeps over it until an event: as `refusal`
     obstacle: str = ""  # kube-scheduler's words, if no node at all would do: its claim does not exist, say
-    told: str = ""  # What our condition on it says (`scoring.queue.statuses`); decides nothing, as `refusal`
+    told: str = ""  # What our condition on it says (`scoring.queue.states`); decides nothing, as `refusal`
     group: GroupRef | None = None
     job: JobKey | None = None
     owner: Controller | None = None  # Read of members of gangs, of pods with misspelt keys, and of those without a node

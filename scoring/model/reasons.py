@@ -11,8 +11,6 @@ Below each: what it means, and what to do; docs/reference/reasons.md is written 
 from enum import StrEnum
 from typing import Final
 
-import msgspec
-
 
 class Reason(StrEnum):
     """Why a pod, a gang or a bind is refused. The value is what users read in `kubectl describe pod`."""
@@ -181,11 +179,3 @@ class CauseReason(StrEnum):
     """Fewer pods exist than its minimum, or members were on nodes that are gone and were not made again."""
     QUOTA = "ResourceQuota"
     """A ResourceQuota of its namespace forbids the missing pods."""
-
-
-class WaitingCause(msgspec.Struct, frozen=True):
-    """Why it waits; the same words as in its Event, so no gang of another namespace is named."""
-
-    reason: str  # NodesUnavailable, NodeLabelMissing, PodsMissing and so on: docs/reference/reasons.md
-    message: str  # One or two sentences
-    suggestion: str = ""  # What its owner or an administrator can do; empty: nothing but wait

@@ -21,8 +21,9 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from scoring import EndpointId, NodeName, ZoneName
-from scoring.network.measurement import METRICS, Floats, Ints, Measurement, MeasurementTable, Metric
+from scoring import METRICS, EndpointId, Metric, NodeName, ZoneName
+from scoring.network.measurement import Floats, Ints, Measurement, MeasurementTable
+from scoring.records import PairCounts, PairReading
 
 
 class Zones(msgspec.Struct, frozen=True):
@@ -128,22 +129,6 @@ __all__ = [
     "PairReading", "Zones",
 ]  # fmt: skip
 Endpoints: TypeAlias = Mapping[Metric, Mapping[NodeName, EndpointId]]  # metric → node → where it is measured
-
-
-class PairReading(msgspec.Struct, frozen=True):
-    """One value of one direction as the matrix holds it: how old it is, and which source gave it."""
-
-    value: float
-    age_s: float
-    origin: str  # Name of the source; "" where measurements came without one
-
-
-class PairCounts(msgspec.Struct, frozen=True):
-    """Directed pairs with a value of one metric, by age: below the soft TTL, up to the hard one, beyond it."""
-
-    fresh: int
-    fading: int
-    expired: int
 
 
 class Block(msgspec.Struct, frozen=True):

@@ -7,7 +7,6 @@ measurement is built, so that nothing behind it has to look again.
 
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
-from enum import StrEnum
 from itertools import compress
 from typing import Any, TypeAlias
 
@@ -15,28 +14,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from scoring import EndpointId
+from scoring import METRICS, EndpointId, Metric
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
-
-
-class Metric(StrEnum):
-    """What is measured: packet loss (ratio 0..1), one-way delay (ms), throughput (bit/s)."""
-
-    LOSS = "loss"
-    DELAY = "delay"
-    THROUGHPUT = "throughput"
-
-
-METRICS: tuple[Metric, ...] = (Metric.LOSS, Metric.DELAY, Metric.THROUGHPUT)
-
-
-def value_text(metric: Metric, value: float) -> str:
-    """A value in the unit that people read: %, ms or Mbit/s."""
-    if metric is Metric.LOSS:
-        return f"{100.0 * value:.3g} %"
-    return f"{value:.3g} ms" if metric is Metric.DELAY else f"{value / 1e6:.4g} Mbit/s"
 
 
 class Measurement(msgspec.Struct, frozen=True):

@@ -24,9 +24,10 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from scoring import NodeName, ZoneName
+from scoring import METRICS, Metric, NodeName, ZoneName
 from scoring.network.matrix import NetworkMatrix, group_medians
-from scoring.network.measurement import METRICS, Floats, Ints, Metric, value_text
+from scoring.network.measurement import Floats, Ints
+from scoring.records import DegradedLinks, Subject, SubjectKind
 
 Bools: TypeAlias = NDArray[np.bool_]
 
@@ -100,45 +101,6 @@ def are_bad(metric: Metric, values: Floats, *, best: float = 0.0) -> Bools:
     """
     bounds = bounds_of(metric, best=best)
     return values < bounds.poor if bounds.highest_is_best else values >= bounds.poor
-
-
-class SubjectKind(StrEnum):
-    """What is bad."""
-
-    NODE = "node"  # Its links inside its zone
-    ZONE = "zone"  # Links inside it
-
-
-class Subject(NamedTuple):
-    """About what: the node or the zone."""
-
-    kind: SubjectKind
-    name: str
-
-
-class DegradedLinks(msgspec.Struct, frozen=True):
-    """A node, or a zone as a whole, with bad links of one metric inside its zone."""
-
-    kind: str  # node or zone.
-    name: str
-    metric: str  # loss, delay or throughput.
-    bad: int  # Directed links.
-    of: int
-    worst: float  # In the metric's unit: ratio, ms or bit/s.
-    source: str  # From and to, of the worst.
-    target: str
-
-    @property
-    def about(self) -> Subject:
-        """The node or the zone."""
-        return Subject(SubjectKind(self.kind), self.name)
-
-    @property
-    def words(self) -> str:
-        """How bad, in short."""
-        bound = "down to" if self.metric == Metric.THROUGHPUT else "up to"
-        worst = f"{value_text(Metric(self.metric), self.worst)} ({self.source} → {self.target})"
-        return f"{self.metric} {bound} {worst} on {self.bad} of {self.of} links"
 
 
 class LinksLook(msgspec.Struct, frozen=True):

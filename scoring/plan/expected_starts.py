@@ -12,7 +12,6 @@ known is taken to have started just now, which is late at worst. Committed gangs
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from enum import StrEnum
 from math import isfinite
 from typing import Any, Final
 
@@ -34,6 +33,7 @@ from scoring.plan.placement import kind_of
 from scoring.plan.result import WANTS_ROOM, Admission, Plan, Waiting
 from scoring.plan.run import Run, begin_run, take_admissions, take_commitments
 from scoring.queue.states import running_since_s
+from scoring.records import ExpectedStart, Unknown
 from scoring.selection.demand import Demand, at_rows, rooms
 from scoring.selection.greedy import fit
 
@@ -263,27 +263,6 @@ def _likely(run: Run, kind: MemberSet, endings: Endings, before_s: float) -> lis
     for part in run.capacity.demand(kind, When.AT_START).classes:
         able &= run.view.by_zone(rooms(part, free)) >= part.count
     return [zone for zone, at in zip(kind.allowed, kind.columns, strict=True) if able[at]]
-
-
-class Unknown(StrEnum):
-    """Why it is not known when a gang starts; the sentences are in `scoring.explain.words`."""
-
-    NEVER = "NEVER"
-    NOT_FOR_ROOM = "NOT_FOR_ROOM"
-    LENGTH = "LENGTH"
-    RESERVED = "RESERVED"
-    OTHERS = "OTHERS"
-    FAR = "FAR"
-
-
-class ExpectedStart(msgspec.Struct, frozen=True):
-    """When a gang is expected to start, or why that is not known."""
-
-    start_s: float | None = None  # Unix seconds; null: it is not known.
-    after: GangKey | None = None  # Whose end it waits for last; where nothing is known, the gang that is in the way.
-    promised: bool = False  # The plan has promised it a start: gangs that come later do not delay it.
-    unknown: str | None = None  # NEVER, NOT_FOR_ROOM, LENGTH, RESERVED, OTHERS or FAR (docs/explanation/queue.md).
-    text: str = ""  # The same as a sentence.
 
 
 def expected_starts(

@@ -21,8 +21,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from scoring import EndpointId, NodeName, ZoneName
-from scoring.network.measurement import METRICS, Floats, Ints, MeasurementTable, Metric
+from scoring import METRICS, EndpointId, Metric, NodeName, ZoneName
+from scoring.network.measurement import Floats, Ints, MeasurementTable
 
 ZONE_PEERS: Final = 16
 WANTED_PEERS: Final = 8

@@ -29,6 +29,7 @@ from scoring.model import Gang, Phase, Pod, Role
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import Floats, Ints
 from scoring.queue.states import JobState, state_of
+from scoring.records import Point
 
 _HOUR_S = 3600.0
 
@@ -265,17 +266,6 @@ def resizable(job: ElasticJob, gang: Gang | None, options: Options, *, now_s: fl
     if options.changes_per_hour is not None and recent >= options.changes_per_hour:
         return JobRefusal(job.key, No.OVER_BUDGET, f"{recent} changes within the hour")
     return None
-
-
-class Point(msgspec.Struct, frozen=True):
-    """One report of one job: how far it is, and how well it goes; numbers are finite. `None`: not reported."""
-
-    step: int
-    time_s: float = msgspec.field(name="time")  # When, by the job's clock; Unix seconds.
-    loss: float | None = None
-    samples_per_second: float | None = None  # Of all workers together
-    compute_ratio: float | None = None  # Share of a worker's time that it computes; else it waits for ps or network
-    workers: int | None = None  # Workers in force at that time
 
 
 class Series(msgspec.Struct, frozen=True, eq=False):

@@ -25,10 +25,9 @@ import numpy as np
 from msgspec.structs import astuple
 from numpy.typing import NDArray
 
-from scoring import NodeName
+from scoring import NodeName, value_text
 from scoring.model.policy import ScorePolicy
 from scoring.network.matrix import METRICS, Block, Floats, Ints, Metric, NetworkMatrix
-from scoring.network.measurement import value_text
 from scoring.network.node_links import are_bad
 
 TIE_STEP = 1e-5  # Points per unit of ln(1 + how far a raw value is beyond the clip)

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from cli.tables import network_line
-from scoring.explain.zones import GangNetwork
+from scoring.records import GangNetwork
 from tests.cli.world import Saved, as_json, refused, shown
 
 JOB = "demo/tf-smoke-gpu"

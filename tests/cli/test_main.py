@@ -1,8 +1,8 @@
 """The command line: its help, exact answers for people and machines, mistakes as sentences with exit code 2."""
 
+import os
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -211,6 +211,17 @@ def test_help_has_an_example_and_the_exit_codes(name: str) -> None:
         assert {"--url", "--kubeconfig", "--context", "--service"} <= options
 
 
+@pytest.mark.parametrize("arguments", ["--help", "queue -n a -s waiting -o wide", "explain a/g", "jobs", "network"])
+def test_a_table_costs_little_more_than_itself(arguments: str) -> None:
+    """What decides is not imported for it, nor a second HTTP client, nor pydantic, by which typer reads options."""
+    command = [sys.executable, "-X", "importtime", "-m", "cli.main", *arguments.split()]
+    env = {**os.environ, "NETGANG_URL": "http://127.0.0.1:9"}
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=LIVENESS_S)
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert ("cli.gangs" in imported, "Traceback" in done.stderr) == (True, False)
+    assert imported & {"pydantic", "httpx", "yaml", "kubernetes", "numpy", "scoring.model", "scoring.plan"} == set()
+
+
 @pytest.mark.parametrize(("argument", "code"), [("--version", 0), ("--nonsense", 2)])
 def test_a_command_ends_before_the_interpreter_does(argument: str, code: int) -> None:
     """pyreqwest's thread would abort the process in 3 of 100 short commands."""
@@ -219,8 +230,3 @@ def test_a_command_ends_before_the_interpreter_does(argument: str, code: int) ->
     done = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=LIVENESS_S)
     assert (done.stdout.startswith(b"netgang "), b"interpreter ended" in done.stdout) == (code == 0, False)
     assert done.returncode == code
-
-
-def test_the_installed_programs_are_these() -> None:
-    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
-    assert (scripts["kubectl-netgang"], scripts["netgang-probe"]) == ("cli.main:kubectl", "probe.__main__:main")

@@ -64,7 +64,7 @@ SEEN: dict[str, Any] = {
 }
 HEALTH = """\
 loss: 630 pairs measured; 36 of 38 nodes have an endpoint
-node n7: loss of 16 of 16 links is bad, the worst 1.6 % (n7 → n1)
+node n7: loss up to 1.6 % (n7 → n1) on 16 of 16 links
 probe: 19 of 36 agents report and get answers
 probe: 17 silent since 2027-01-15 08:00:00 UTC: n1, n2 and 15 more; all in zone B
 """

@@ -8,11 +8,11 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from cli.output import columns
 from cli.tables import queue_table
-from scoring.explain.queue_report import Queue, report
+from scoring.explain.queue_report import report
 from scoring.model.policy import Policy
 from scoring.plan import Plan, plan
+from scoring.records import Queue
 from tests.builders import gang, node, snapshot
 from tests.cli.world import as_json, refused, run, shown
 
@@ -120,6 +120,7 @@ def test_21_gangs_fit_a_terminal_of_24_lines() -> None:
     assert [line.split()[1] for line in shown_lines[1:22]] == [one["gang"] for one in listed]
     assert all(line.rstrip().endswith("…") for line in shown_lines[1:22])
     assert "NETWORK" not in shown_lines[0]
+    assert {line.index("WAITING") for line in shown_lines[1:22]} == {shown_lines[0].index("STATE")}
 
 
 def test_a_gang_over_a_bad_link_is_red() -> None:
@@ -149,6 +150,7 @@ SAYS = {  # case: (fields of the entry, part of the row)
     "starves soon": ({"starves_in_s": 240.0, "waited_s": 30.0}, "30 s 4 min"),
     "starves": ({"starves_in_s": 0.0, "waited_s": 7200.0, "state": "STARVING"}, "2 h 0 min now"),
     "given weight": ({"weight": {"omega": 1.0, "omega_prime": 99.0, "exact": "99", "given": True}}, "99 (given)"),
+    "a line break": ({"reason": "x\ny"}, "x; y"),
     "markup": ({"reason": "[red]x\x1b[2J"}, "[red]x�[2J"),
     "ended members": ({"members": {"min_available": 2, "pending": 0, "running": 1, "succeeded": 1, "failed": 1}},
         "WAITING 1/2 – – 2 0 2"),
@@ -171,20 +173,3 @@ def test_expected_starts_have_a_column_where_there_are_any() -> None:
     assert " 00:10Z " in first
     assert " – " in second
     assert "STARTS" not in lines({**EMPTY, "gangs": [entry(gang="a/one", rank=1)]})[0].replace("STARTS IN", "")
-
-
-def drawn(*rows: tuple[str, ...], width: int) -> list[str]:
-    console = Console(width=width, color_system=None)
-    with console.capture() as text:
-        console.print(columns(console, ("NAME", "NODES", "WHY"), rows), crop=False)
-    return [line.rstrip() for line in text.get().splitlines()]
-
-
-def test_columns_are_aligned_and_the_last_is_cut() -> None:
-    rows = (("team/a-name-that-is-long", "2", "no room in zone D"), ("[/b]", "", "[red]x\ny\x1b"))
-    assert drawn(*rows, width=45) == [
-        "NAME                      NODES  WHY",
-        "team/a-name-that-is-long  2      no room in …",
-        "[/b]                      –      [red]x; y�",
-    ]
-    assert drawn(*rows, width=200)[1].endswith("no room in zone D")

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from cli.service_options import KUBECTL
-from tests.cli.world import URL, problem, refused, run
+from tests.cli.world import problem, refused, run
 from tests.fakes.api_proxy import TOKEN, ApiProxy, kubeconfig
 from tests.fakes.raw_http import RawServer, ok
 
@@ -57,17 +57,21 @@ def test_the_proxy_leads_there(access: Path, netgang: RawServer, site: ApiProxy,
     assert not [head for head in netgang.requests if "authorization" in head.lower() or TOKEN in head]
     assert "ann may not get /v1/jobs" in refused("jobs", "--kubeconfig", access, code=1)
     old = kubeconfig(tmp_path, site.url, token="old")
-    assert "answered 401: Unauthorized" in refused("queue", "--kubeconfig", old, code=1)
+    assert "answered 401: Unauthorized; your credentials are not valid" in refused("queue", "--kubeconfig", old, code=1)
 
 
 REFUSALS = {  # case: (what the person may not do, arguments, exit code, part of what is said)
-    "no right to the proxy": ("services/proxy", ("--context", "site"), 1, 'cannot get resource "services/proxy"'),
+    "no right to the proxy": ("services/proxy", ("--context", "site"), 1, "--role=netgang-service-proxy"),
     "no such port": ("", ("--service", "netgang-system/netgang:1"), 1, "no service port 1"),
-    "none with TLS": ("", ("--service", "netgang-system/https:netgang:8889"), 1, "answered 503: no service port 8889"),
+    "none with TLS": (
+        "",
+        ("--service", "netgang-system/https:netgang:8889"),
+        1,
+        'port 8889 found for service "netgang"; does netgang run',
+    ),
     "two ways": ("", ("--url", "http://127.0.0.1:1", "--context", "site"), 2, "--url and --context: name one of them"),
     "no such context": ("", ("--context", "other"), 2, "no context 'other'; there are site"),
     "no service": ("", ("--service", "netgang"), 2, "write NAMESPACE/NAME"),
-    "no such file": ("", ("--kubeconfig", "/no/such"), 2, "kubeconfig /no/such: cannot be read"),
 }
 
 
@@ -83,6 +87,11 @@ def test_the_environment_names_an_address(netgang: RawServer, access: Path) -> N
     assert "no gangs" in done("queue", env={"NETGANG_URL": netgang.url})
     assert "no gangs" in done("queue", "--kubeconfig", access, env={"NETGANG_URL": "http://127.0.0.1:9"})
     assert "does netgang run there?" in refused("queue", env={"NETGANG_URL": "http://127.0.0.1:9"}, code=1)
+
+
+def test_what_is_wrong_with_an_address_is_said() -> None:
+    with RawServer({}, tls=True) as guarded:
+        assert "the certificate has ended, or is of" in refused("queue", "--url", guarded.url, code=1)
 
 
 def test_kubeconfigs_are_found_as_kubectl_does(access: Path, site: ApiProxy, tmp_path: Path) -> None:
@@ -120,5 +129,5 @@ STRANGE = [(200, b""), (200, b"{}"), (200, b"<html>"), (200, b"[" * 99_999), (40
 @pytest.mark.parametrize(("status", "body"), STRANGE, ids=range(len(STRANGE)))
 def test_something_else_answers(path: str, body: bytes, status: int) -> None:
     said = refused(*COMMANDS[path], told={path: httpx.Response(status, content=body)}, code=1)
-    assert f"{URL}{path.partition('?')[0]}: " in said
+    assert f"{path.partition('?')[0]}: " in said
     assert "not what netgang answers" in said or f"status {status}" in said

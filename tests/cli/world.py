@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 
 import httpx
 import msgspec
-import respx
 from typer.testing import CliRunner, Result
 
 from cli.main import app
@@ -23,11 +22,11 @@ from scoring.model.gang import gang_key
 from scoring.plan import PlannerCache, plan
 from scoring.what_if import MisfitError, Situation
 from tests.extender.scheduling.world import Object
+from tests.fakes.raw_http import RawServer, ok
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 CLUSTER = EXAMPLES / "snapshot/paper-testbed.json"
 MESH = EXAMPLES / "mesh/paper-testbed.json"
-URL = "http://netgang"
 Told: TypeAlias = Mapping[str, Any] | Callable[[httpx.Request], httpx.Response]
 
 
@@ -40,19 +39,26 @@ def run(
     columns: int = 200,
 ) -> Result:
     """Run it; `told`: what a netgang answers, path → document or response; `given` is standard input."""
-    asked = [str(one) for one in arguments] + ([] if told is None else ["--url", URL])
+    asked = [str(one) for one in arguments]
     env = {"COLUMNS": str(columns), "NO_COLOR": "1", **(env or {})}
     if told is None:
         return CliRunner().invoke(app, asked, env=env, input=given, prog_name=program)
-    with respx.mock(base_url=URL, assert_all_called=False) as router:
-        if callable(told):
-            router.route().mock(side_effect=told)
+    with _Answering(told) as netgang:
+        return CliRunner().invoke(app, [*asked, "--url", netgang.url], env=env, input=given, prog_name=program)
+
+
+class _Answering(RawServer):
+    def __init__(self, told: Told) -> None:
+        super().__init__({})
+        self.told = told
+
+    def answer_to(self, path: str) -> bytes:
+        if callable(self.told):
+            said = self.told(httpx.Request(self.requests[-1].split(" ")[0], self.url + path, content=self.body))
         else:
-            for path, answer in told.items():
-                router.get(path).mock(
-                    answer if isinstance(answer, httpx.Response) else httpx.Response(200, json=answer)
-                )
-        return CliRunner().invoke(app, asked, env=env, input=given, prog_name=program)
+            said = self.told[path if path in self.told else path.partition("?")[0]]
+        response = said if isinstance(said, httpx.Response) else httpx.Response(200, json=said)
+        return ok(response.content, status=response.status_code)
 
 
 def problem(status: HTTPStatus, detail: str) -> httpx.Response:

@@ -22,7 +22,7 @@ from lab.testbed.apiserver.server import LoopbackApi, serve
 from lab.testbed.apiserver.store import ApiStore
 from scoring import NodeName, PodUid, ZoneName
 from scoring.model import GATE
-from scoring.queue.statuses import AdmittedCondition
+from scoring.queue.states import AdmittedCondition
 from scoring.verbs.places import Listing
 from tests.builders import pod
 from tests.fakes.cluster_api import FakeClusterApi

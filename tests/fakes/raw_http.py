@@ -77,6 +77,7 @@ class RawServer(InThread):
         """`answers`: path → answer; other paths get 404. `tls`: with the self-signed certificate `CERTIFICATE`."""
         self.answers = dict(answers)
         self.requests: list[str] = []
+        self.body = b""  # of the last one
         self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER) if tls else None
         if self._tls is not None:
             self._tls.load_cert_chain(CERTIFICATE, CERTIFICATE.with_suffix(".key"))
@@ -110,8 +111,9 @@ class RawServer(InThread):
             length = re.search(r"(?i)^content-length: *(\d+)", text, re.MULTILINE)
             left = (int(length[1]) if length is not None else 0) - len(body)
             while left > 0 and (part := connection.recv(left)):  # closed with bytes unread, a connection is reset
-                left -= len(part)
+                left, body = left - len(part), body + part
             self.requests.append(text)
+            self.body = body
             answer = self.answer_to(text.split(" ", 2)[1])
             if isinstance(answer, bytes):
                 connection.sendall(answer)

@@ -11,9 +11,9 @@ from extender.convert.wire import BindArgs, FilterAnswer, FilterArgs, Passed
 from extender.scheduling.verbs import Verbs
 from extender.schemas import CacheSizes, LinkInFull, Network, PartStates, Readiness
 from scoring import NodeName
-from scoring.explain.queue_report import PlanInForce
 from scoring.model.policy import ScorePolicy
 from scoring.model.reasons import Reason
+from scoring.records import PlanInForce
 from tests.builders import node, snapshot
 
 ARGS = {  # a request to filter and prioritize, as kube-scheduler sends it

@@ -11,7 +11,8 @@ from scoring.model import Gang, HostPort, Role
 from scoring.model.pod import CPU
 from scoring.model.policy import Policy, QueuePolicy
 from scoring.plan import plan
-from scoring.what_if import MisfitError, Situation, Supposed, WhatIf, supposed, what_if
+from scoring.records import Supposed
+from scoring.what_if import MisfitError, Situation, WhatIf, supposed, what_if
 from tests.builders import bound, gang, mesh, node, pod, snapshot
 from tests.scoring.plan.planned import dressed
 

@@ -168,7 +168,7 @@ spec:
   selector: {matchLabels: {app.kubernetes.io/name: {{ index . 1 }}}}
 {{- end }}
 
-{{/* A role's binding to an account of the same namespace: list $ (kind of the role) (its name) (the account). */}}
+{{/* A role's binding: list $ (kind of the role) (its name) (an account of the same namespace, or a list of groups). */}}
 {{- define "netgang.binding" -}}
 {{- $place := (index . 0).Release.Namespace -}}
 apiVersion: rbac.authorization.k8s.io/v1
@@ -179,7 +179,14 @@ metadata:
   namespace: {{ $place }}
   {{- end }}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: {{ index . 1 }}, name: {{ index . 2 }}}
+{{- if kindIs "string" (index . 3) }}
 subjects: [{kind: ServiceAccount, name: {{ index . 3 }}, namespace: {{ $place }}}]
+{{- else }}
+subjects:
+{{- range index . 3 }}
+- {apiGroup: rbac.authorization.k8s.io, kind: Group, name: {{ quote . }}}
+{{- end }}
+{{- end }}
 {{- end }}
 
 {{/* The binding of an admission policy: list (kind of the policy) (its name) (the rest of the spec). */}}
@@ -206,6 +213,9 @@ spec:
 {{- /* Not kubeVersion in Chart.yaml: without a cluster `helm template` has a version of its own, and would be refused. */ -}}
 {{- if and (lookup "v1" "Namespace" "" "kube-system") (semverCompare "<1.35.0-0" .Capabilities.KubeVersion.Version) -}}
 {{- fail (printf "netgang needs Kubernetes 1.35 or newer; this cluster has %s (helm template: say --kube-version)" .Capabilities.KubeVersion.Version) -}}
+{{- end -}}
+{{- if and .Values.viewers (not .Values.documentsFrom) -}}
+{{- fail "viewers: needs documentsFrom, which opens the port that they ask" -}}
 {{- end -}}
 {{- if and .Values.reports.enabled (not .Values.probe.enabled) (not (and $second (dig "elastic" "enabled" true $settings) .Values.tls.enabled)) -}}
 {{- fail "reports.enabled: needs mode second-scheduler, tls.enabled and elastic jobs; or probe.enabled" -}}

@@ -25,7 +25,8 @@ from extender.controllers.elastic.records import JobView, Records
 from extender.errors import BadRequestError
 from extender.ports import Clock
 from extender.runtime.slices import Steps
-from scoring.scaling.job import NOTHING, ElasticJob, JobKey, MetricOptions, Point, ReportHistory, Series
+from scoring.records import Point
+from scoring.scaling.job import NOTHING, ElasticJob, JobKey, MetricOptions, ReportHistory, Series
 from scoring.scaling.metrics import WorkerDemand, worker_demand
 
 _AGAIN_S: Final = 10.0

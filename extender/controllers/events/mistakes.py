@@ -22,7 +22,7 @@ from extender.controllers.recorder import Happening, Subject, owner_subject, pod
 from extender.runtime.slices import Steps
 from extender.signed_notes import Bearer, Flaw, NoteKind
 from scoring import GangKey
-from scoring.explain.words import probably_wrong_scheduler, two_runs
+from scoring.explain.advice import probably_wrong_scheduler, two_runs
 from scoring.model import Gang, Pod, Policy, Snapshot
 from scoring.model.policy import gang_options
 from scoring.score.zone_distance import near_problem

@@ -12,14 +12,15 @@ from extender.controllers.recorder import Happening, node_subject
 from extender.convert.patches import mark_patch, taints_patch
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from extender.network.answers import off_loop
-from scoring import NodeName, ZoneName
-from scoring.explain.words import quantity, some, zone_text
+from scoring import METRICS, NodeName, ZoneName
+from scoring.explain.words import some, zone_text
 from scoring.feasibility.recheck import Overcommit, overcommits, suspects
+from scoring.model.pod import quantity
 from scoring.model.policy import ScorePolicy
 from scoring.model.snapshot import Node, Snapshot
 from scoring.network import node_links
-from scoring.network.measurement import METRICS
-from scoring.network.node_links import AlarmState, DegradedLinks, LinksLook, NodeMark, Subject, SubjectKind
+from scoring.network.node_links import AlarmState, LinksLook, NodeMark
+from scoring.records import DegradedLinks, Subject, SubjectKind
 
 SCAN_S: Final = 0.25  # Least time between two looks at all pods: pods that are not bound make nodes suspect, too
 MARKED_AT_ONCE: Final = 5  # Nodes that are written in one turn of 5 s: a minute has at most 60

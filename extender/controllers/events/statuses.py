@@ -28,7 +28,7 @@ from extender.runtime.slices import Steps
 from extender.settings.settings import StatusMode
 from scoring import GangKey, PodUid
 from scoring.model import Gang, GangSource, GroupStatus, Pod, PodGroup, Reason
-from scoring.queue.statuses import POD_GROUPED, AdmittedCondition, admitted_condition, camel_case, wanted_status
+from scoring.queue.states import POD_GROUPED, AdmittedCondition, admitted_condition, camel_case, wanted_status
 
 PATIENCE_S: Final = 3.0  # `auto`: how long a new PodGroup waits for another controller to write first
 REASON_S: Final = 5.0  # A gang's labels and its PodGroup come one after the other

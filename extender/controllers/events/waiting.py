@@ -23,9 +23,9 @@ from scoring.feasibility.quorum import quorum_of
 from scoring.model import Gang, GangSource, Reason
 from scoring.model.reasons import NEVER_STARTS
 from scoring.plan import Plan, PlannerCache
-from scoring.plan.expected_starts import ExpectedStart, expected_starts
-from scoring.queue.states import running_since_s, waiting_since_s
-from scoring.queue.statuses import camel_case
+from scoring.plan.expected_starts import expected_starts
+from scoring.queue.states import camel_case, running_since_s, waiting_since_s
+from scoring.records import ExpectedStart
 
 EACH_S: Final = 5.0
 _ANEW_S: Final = 30.0  # Without another plan: what outlives its length moves all that waits for it

@@ -16,7 +16,8 @@ from lab.simulator.policies.planned import Planned
 from lab.simulator.speed.loss import LossModel
 from lab.simulator.state import JobState, State
 from scoring.model.policy import Policy
-from scoring.scaling.job import JobKey, Options, Point, ReportHistory, Wants
+from scoring.records import Point
+from scoring.scaling.job import JobKey, Options, ReportHistory, Wants
 from scoring.scaling.metrics import WorkerDemand, worker_demand
 
 _REPORT_STEPS = 10

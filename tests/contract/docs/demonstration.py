@@ -18,9 +18,8 @@ from extender.bootstrap.serve import running
 from extender.schemas import LinkInFull, Network, Readiness
 from extender.settings.settings import Settings
 from scoring import NodeName
-from scoring.explain.gang import Explained
-from scoring.explain.queue_report import PlanInForce, Queue
 from scoring.model.gang import gang_key
+from scoring.records import Explained, PlanInForce, Queue
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 AS_CURL = {"User-Agent": "curl/8.5.0"}  # as README's reader asks: there is no kube-scheduler here, and curl plays it

@@ -90,6 +90,7 @@ REFUSED = {  # case: (values, what the refusal names)
     "a label that is no text": ({"podLabels": {"team": 3}}, "/podLabels/team"),
     "reports without certificates": ({"reports": ON, "probe": OFF}, "reports.enabled: needs"),
     "the probe without agents": ({"probe": OFF, "settings": {"probe": ON}}, "settings.probe.enabled: set probe."),
+    "viewers of a port that is closed": ({"viewers": ["researchers"]}, "viewers: needs documentsFrom"),
     "namespaces without a second scheduler": (
         {"mode": "native", "scheduler": {"namespaces": True}}, "scheduler.namespaces: "),
     "two kube-schedulers for the same pods": (
@@ -145,6 +146,13 @@ def test_the_cluster_s_own_kube_scheduler_needs_no_second_one(chart: Chart) -> N
     assert [one["metadata"]["name"] for one in made if "netgang-scheduler" in one["metadata"]["name"]] == []
     (deployment,) = of_kind(made, "Deployment").values()
     assert (pod_spec(deployment)["nodeName"], deployment["spec"]["replicas"]) == ("cp", 2)
+
+
+def test_viewers_may_ask_for_documents_and_nothing_else(chart: Chart) -> None:
+    made = chart({"documentsFrom": ["10.0.0.0/24"], "viewers": ["researchers"]})
+    binding = of_kind(made, "RoleBinding")["netgang-service-proxy"]
+    assert binding["roleRef"] | {"name": "netgang-service-proxy", "kind": "Role"} == binding["roleRef"]
+    assert [(one["kind"], one["name"]) for one in binding["subjects"]] == [("Group", "researchers")]
 
 
 def test_other_settings_make_other_pods(chart: Chart) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from client.documents import DEFAULT, proxied
+from client.way import DEFAULT, proxied
 from extender.controllers.elastic.kinds import KINDS
 from extender.kube import calls
 from extender.kube.own_objects import ROLE_LABEL, STARTED_GANGS

@@ -15,7 +15,7 @@ from lab.testbed.processes.schedulers import load_configuration
 from scoring.model import GATE
 from scoring.model.policy import KNOWN_OPTIONS
 from scoring.network.node_links import DEGRADED_TAINT, NETWORK_DEGRADED
-from scoring.queue.statuses import CONDITION
+from scoring.queue.states import CONDITION
 from tests.contract.manifests.rendered import MODES, ROOT, Object, gates, objects_of, of_kind
 
 GATING: dict[str, Object] = {name: one["spec"] for name, one in of_kind(gates(), "MutatingAdmissionPolicy").items()}

@@ -12,8 +12,7 @@ from extender.convert.wire import INTERNAL_ERROR
 from extender.runtime.telemetry import Telemetry
 from extender.server.app import DEBUG_BINDS_NOTHING
 from scoring.model.reasons import CauseReason, Reason
-from scoring.queue.states import JobState
-from scoring.queue.statuses import CONDITION, GroupPhase
+from scoring.queue.states import CONDITION, GroupPhase, JobState
 from scoring.scaling.job import No
 from tests.contract.docs.vocabulary import VOCABULARY, Use
 from tests.contract.reference.text import code, members, table, told

@@ -18,7 +18,7 @@ from lab.testbed.objects import ZONE_LABEL, node, pod, pod_group, restricted
 from scoring import NodeName, PodUid, ZoneName
 from scoring.model import GATE
 from scoring.network.node_links import DEGRADED_TAINT, NodeMark
-from scoring.queue.statuses import AdmittedCondition
+from scoring.queue.states import AdmittedCondition
 from scoring.verbs.places import Listing
 from tests.e2e.objects import kind
 from tests.e2e.stage import LIMIT_S

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from extender.cache import gangs
 from extender.cache.cluster import ClusterCache
 from scoring import GangKey, NodeName, PodUid
-from scoring.explain.words import two_runs
+from scoring.explain.advice import two_runs
 from scoring.model import Controller, JobSays, Phase, Pod, Role, RunRef
 from scoring.model.reasons import Reason
 from tests.builders import pod

@@ -17,8 +17,8 @@ from extender.cache.cluster import ClusterCache
 from extender.controllers.owners import AGAIN_S, PATIENCE_S, TIMEOUT_S, Circumstances, OwnerReader
 from extender.convert import pod_from_json
 from extender.errors import ApiError, ApiUnavailableError
-from scoring.explain.gang import Explained
 from scoring.model import Gang
+from scoring.records import Explained
 from tests.extender.controllers.contexts import context_over
 from tests.extender.controllers.operator import Operator
 from tests.extender.controllers.removal.test_preemptions import budget

@@ -23,13 +23,13 @@ from extender.leadership.lease_loop import Candidacy
 from extender.settings.settings import Settings
 from lab.testbed.netgang import split, with_limits
 from scoring import GangKey, Namespace, NodeName, PodName, PodUid
-from scoring.explain.gang import Explained
 from scoring.model import GATE
 from scoring.model.gang import gang_key
 from scoring.model.reasons import Reason
 from scoring.network.matrix import NetworkMatrix
 from scoring.permit import PermitState
 from scoring.plan import Plan
+from scoring.records import Explained
 from tests.extender.beside import at_once
 from tests.fakes.clock import LoopClock
 from tests.fakes.cluster_api import FakeClusterApi

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from starlette.types import ASGIApp
 
-from client.documents import path_of
+from client import path_of
 from extender.convert.wire import INTERNAL_ERROR, BindArgs, Failed, FilterAnswer, Passed, Refused
 from extender.errors import BadRequestError
 from extender.runtime.telemetry import Telemetry

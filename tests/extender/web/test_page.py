@@ -10,8 +10,7 @@ import pytest
 
 from extender.web import page
 from extender.web.page import MOST_GANGS, Shown
-from scoring.explain.gang import Explained
-from scoring.model.reasons import WaitingCause
+from scoring.records import Explained, WaitingCause
 from tests.builders import mesh
 from tests.extender.scheduling.world import node_json, running
 

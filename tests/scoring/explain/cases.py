@@ -9,13 +9,14 @@ from typing import Any
 from msgspec.structs import replace
 
 from scoring import NodeName, ResourceName
-from scoring.explain.gang import Explained, explain
+from scoring.explain.gang import explain
 from scoring.model import Gang, GangSource, HostPort, Node, NodeSelectorTerm, Pod, Reason, Resources, Role
 from scoring.model.pod import Controller, Requirement, RunRef, Taint, Toleration
 from scoring.model.policy import Policy
 from scoring.model.reasons import CauseReason
 from scoring.model.snapshot import Reservation, Snapshot
 from scoring.plan import Plan, plan
+from scoring.records import Explained
 from tests.builders import bound, gang, mesh, node, pod, snapshot
 from tests.scoring.plan.planned import ported
 

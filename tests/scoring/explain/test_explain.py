@@ -11,15 +11,16 @@ from rich.console import Console
 
 from cli.tables import print_explanation
 from scoring import EndpointId, GangKey, NodeName, ZoneName
-from scoring.explain.gang import Explained, explain, why_it_waits
-from scoring.explain.queue_report import KeptForGang, report
-from scoring.explain.zones import GangNetwork, WorstLink, ZoneVerdict, gang_network
+from scoring.explain.gang import explain, why_it_waits
+from scoring.explain.queue_report import report
+from scoring.explain.zones import gang_network
 from scoring.model import Gang, HostPort, Node, Phase, Pod, Resources, Role
 from scoring.model.policy import Policy, ScorePolicy, Ttl
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import Reservation, Snapshot
 from scoring.network.matrix import METRICS, Measurement, MeasurementTable, Metric, NetworkMatrix
 from scoring.plan import Plan, PlannerCache, begin_run, plan
+from scoring.records import Explained, GangNetwork, KeptForGang, WorstLink, ZoneVerdict
 from tests.builders import bound, gang, mesh, node, pod, snapshot
 from tests.scoring.explain.cases import CASES, Case
 from tests.scoring.explain.cases import explained as explained_case

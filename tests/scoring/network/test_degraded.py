@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from scoring import EndpointId, NodeName, ZoneName
+from scoring import METRICS, EndpointId, Metric, NodeName, ZoneName
 from scoring.network import node_links as rules
 from scoring.network.matrix import NetworkMatrix
-from scoring.network.measurement import METRICS, Measurement, Metric
-from scoring.network.node_links import AlarmState, DegradedLinks, LinksLook, Subject, SubjectKind
+from scoring.network.measurement import Measurement
+from scoring.network.node_links import AlarmState, LinksLook
+from scoring.records import DegradedLinks, Subject, SubjectKind
 
 USUAL = {Metric.LOSS: 0.0, Metric.DELAY: 0.2, Metric.THROUGHPUT: 1e10}
 FAR = {Metric.LOSS: 0.0, Metric.DELAY: 5.0, Metric.THROUGHPUT: 1e9}  # Between zones

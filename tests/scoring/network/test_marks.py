@@ -10,11 +10,12 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import pytest
 
-from scoring import EndpointId, NodeName, ZoneName
+from scoring import METRICS, EndpointId, Metric, NodeName, ZoneName
 from scoring.network import node_links as rules
 from scoring.network.matrix import NetworkMatrix
-from scoring.network.measurement import METRICS, Measurement, Metric
-from scoring.network.node_links import AlarmState, Subject, SubjectKind
+from scoring.network.measurement import Measurement
+from scoring.network.node_links import AlarmState
+from scoring.records import Subject, SubjectKind
 
 HOUR_S, EVERY_S = 3600.0, 30.0
 ZONE_OF = {NodeName(f"{zone}{i:02}"): ZoneName(zone) for zone in "abcdef" for i in range(12)}

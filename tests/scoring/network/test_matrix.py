@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring import EndpointId, NodeName, ZoneName
+from scoring import METRICS, EndpointId, Metric, NodeName, ZoneName
 from scoring.model.policy import ScorePolicy
 from scoring.network.matrix import CAUTION, NetworkMatrix, PairCounts, PairReading, Zones
-from scoring.network.measurement import METRICS, Measurement, MeasurementTable, Metric
+from scoring.network.measurement import Measurement, MeasurementTable
 from scoring.score.pairs import among, pair_scores
 
 NOW_S = 10_000.0

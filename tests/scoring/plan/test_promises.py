@@ -11,7 +11,8 @@ from scoring import GangKey, NodeName, PodUid, ZoneName
 from scoring.model.policy import Order, Policy, QueuePolicy
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import Reservation, Snapshot
-from scoring.plan.expected_starts import ExpectedStart, Unknown, expected_starts
+from scoring.plan.expected_starts import expected_starts
+from scoring.records import ExpectedStart, Unknown
 from tests.builders import bound, gang, node, pod
 from tests.example_counts import FEW, times
 from tests.scoring.plan.planned import planned, ported

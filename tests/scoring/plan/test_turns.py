@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from scoring import GangKey
-from scoring.explain.queue_report import QueuedGang, report
+from scoring.explain.queue_report import report
 from scoring.model import Gang, Node, Phase, Pod
 from scoring.model.policy import Order, Policy, QueuePolicy
 from scoring.model.reasons import Reason
@@ -16,6 +16,7 @@ from scoring.plan import Plan, PlannerCache, plan, reservations
 from scoring.plan.cache import RunningGangs
 from scoring.plan.reservations import reserved_nodes
 from scoring.queue.states import HOLD_S, JobState
+from scoring.records import QueuedGang
 from tests.builders import bound, gang, node, pod, snapshot
 
 LATE_S = 5_000.0

@@ -11,11 +11,12 @@ import msgspec
 from msgspec.structs import replace
 
 from scoring import GangKey, NodeName, PodUid
-from scoring.explain.queue_report import Queue, report
+from scoring.explain.queue_report import report
 from scoring.model import Gang, Node, Phase
 from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot
 from scoring.plan import Plan, PlannerCache, plan
+from scoring.records import Queue
 from tests.builders import gang, snapshot
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring import EndpointId, NodeName, ZoneName
-from scoring.network.measurement import Measurement, MeasurementTable, Metric
+from scoring import EndpointId, Metric, NodeName, ZoneName
+from scoring.network.measurement import Measurement, MeasurementTable
 from scoring.probing import peers as rules
 from scoring.probing.links import Attendance, LinkState, LinkValue, LinkWindow, link_value
 from scoring.probing.peers import PeerTurn, assign_peers, of_gateways, slots_of

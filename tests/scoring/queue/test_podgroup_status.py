@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from scoring import JobKey, NodeName
 from scoring.model import Gang, GroupStatus, Phase, Pod
 from scoring.model.reasons import Reason
-from scoring.queue.statuses import GroupPhase, wanted_status
+from scoring.queue.states import GroupPhase, wanted_status
 from tests.builders import gang, pod
 
 KINDS: dict[str, dict[str, Any]] = {

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from scoring import GangKey
-from scoring.explain.queue_report import QueuedGang
 from scoring.model import Node
 from scoring.model.policy import Order, Policy, QueuePolicy
 from scoring.model.reasons import Reason
 from scoring.plan import reservations
 from scoring.queue import states
 from scoring.queue.states import JobState
+from scoring.records import QueuedGang
 from tests.builders import node
 from tests.example_counts import THOROUGH
 from tests.scoring.plan.virtual import Job, World

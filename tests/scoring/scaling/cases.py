@@ -7,7 +7,8 @@ from typing import Any
 from scoring import Namespace
 from scoring.model import Gang, Node, Phase, Role
 from scoring.model.policy import Policy, QueuePolicy
-from scoring.scaling.job import ElasticJob, JobKey, Point, ReportHistory, Series, Wants
+from scoring.records import Point
+from scoring.scaling.job import ElasticJob, JobKey, ReportHistory, Series, Wants
 from tests.builders import bound, gang, node, pod
 
 TRUSTING = Policy(queue=QueuePolicy(weight_namespaces=frozenset({Namespace("*")}), starve_limit_s=1800.0))

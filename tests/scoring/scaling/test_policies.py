@@ -15,7 +15,8 @@ from scoring.model.reasons import Reason
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import Floats
 from scoring.plan import Plan, PlannerCache, Waiting
-from scoring.scaling.job import NOTHING, ElasticJob, MetricOptions, Options, Point, ReportHistory, Series, Wants
+from scoring.records import Point
+from scoring.scaling.job import NOTHING, ElasticJob, MetricOptions, Options, ReportHistory, Series, Wants
 from scoring.scaling.metrics import (
     Curve,
     Model,

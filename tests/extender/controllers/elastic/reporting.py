@@ -9,7 +9,8 @@ from extender.controllers.elastic.kinds import Seen, WorkerBounds
 from extender.controllers.elastic.records import JobView
 from scoring import GangKey, Namespace
 from scoring.queue.states import JobState
-from scoring.scaling.job import ElasticJob, JobKey, Point, Wants
+from scoring.records import Point
+from scoring.scaling.job import ElasticJob, JobKey, Wants
 from tests.fakes.raw_http import InThread
 
 TFJOB = "TFJob.kubeflow.org"

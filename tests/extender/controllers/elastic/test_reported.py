@@ -15,7 +15,8 @@ from extender.controllers.elastic.records import Records
 from extender.controllers.elastic.reports import MOST_POINTS, Reports, read_report
 from extender.errors import BadRequestError
 from extender.runtime.telemetry import Telemetry
-from scoring.scaling.job import ElasticJob, JobKey, MetricOptions, Point, Wants
+from scoring.records import Point
+from scoring.scaling.job import ElasticJob, JobKey, MetricOptions, Wants
 from scoring.scaling.metrics import DemandReason, WorkerDemand
 from tests.extender.beside import finish
 from tests.extender.controllers.elastic.reporting import elastic_job, job_key, points

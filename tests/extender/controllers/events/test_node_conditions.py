@@ -16,7 +16,8 @@ from extender.convert.nodes import node_from_json
 from extender.errors import ApiError, ConflictError
 from extender.kube.calls import NODES
 from lab.testbed.beside import beside
-from scoring.network.node_links import QUIET_S, DegradedLinks, LinksLook, NodeMark, recalled
+from scoring.network.node_links import QUIET_S, LinksLook, NodeMark, recalled
+from scoring.records import DegradedLinks
 from tests.builders import mesh
 from tests.extender.controllers.contexts import context_over
 from tests.extender.scheduling.world import node_json

@@ -15,7 +15,7 @@ from extender.settings.settings import StatusMode
 from scoring.model import PodGroup
 from scoring.model.gang import gang_key
 from scoring.plan import Plan
-from scoring.queue.statuses import CONDITION
+from scoring.queue.states import CONDITION
 from tests.extender.controllers.contexts import context_over
 from tests.extender.scheduling.world import World, group_json, node_json, pod_json, running
 from tests.fakes.clock import LoopClock

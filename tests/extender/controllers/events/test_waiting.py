@@ -13,7 +13,7 @@ import pytest
 from extender.controllers.events.waiting import AGAIN_S, EACH_S, PATIENCE_S
 from extender.kube.calls import POD_GROUPS
 from extender.runtime.telemetry import MOST_NAMESPACES, OTHER, Telemetry
-from scoring.plan.expected_starts import ExpectedStart
+from scoring.records import ExpectedStart
 from tests.builders import mesh
 from tests.extender.beside import at_once
 from tests.extender.scheduling.world import Object, World, group_json, key, node_json, pod_json, running

@@ -13,8 +13,7 @@ from extender.ports import Batch
 from extender.schemas import ProbeOrders, ProbeReport
 from extender.signed_notes import Notes
 from probe.documents import read_assignment
-from scoring import NodeName, ZoneName
-from scoring.network.measurement import Metric
+from scoring import Metric, NodeName, ZoneName
 from tests.fakes.clock import FakeClock
 
 KEY = Notes(b"the same for all leaders")

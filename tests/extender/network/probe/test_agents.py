@@ -12,10 +12,10 @@ from extender.network.probe_agents import ReportRefusal
 from extender.ports import EndpointInfo
 from extender.schemas import AgentsAmiss, ProbeOrders
 from extender.settings.network import EndpointRule, NetworkSettings
-from scoring import EndpointId, NodeName, ZoneName
+from scoring import EndpointId, Metric, NodeName, ZoneName
 from scoring.model.policy import Ttl
 from scoring.network.matrix import NetworkMatrix, PairReading
-from scoring.network.measurement import Measurement, MeasurementTable, Metric
+from scoring.network.measurement import Measurement, MeasurementTable
 from tests.builders import node
 from tests.extender.network.probe.probing import DEAD, GOOD, Mesh, report
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from extender.network.probe_bursts import PORTS, BurstOptions, Bursts
 from extender.schemas import BurstResult, ProbeBurst
-from scoring import NodeName, ZoneName
-from scoring.network.measurement import Metric
+from scoring import Metric, NodeName, ZoneName
 from scoring.probing.bursts import DAY_S, FAILED_REST_S
 from tests.extender.network.probe.probing import GOOD, Mesh
 from tests.fakes.clock import FakeClock
