@@ -19,19 +19,13 @@ from extender.errors import ConfigError
 _supposing: Final = partial(option, rich_help_panel="What would be different; jobs, nodes and settings may be repeated")
 _Several: TypeAlias = list[str] | None
 _STATES: Final = "waiting|starving|running|completed"
-_MOST_JOBS, _MOST_NODES = "1000", "100"  # All pairs of these nodes are 10,000
 
 
 @having(reach=Reach)
 def queue(
     reach: Reach,
-    names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAMESPACE/]NAME...", help="Only these gangs.", show_default="all")
-    ] = None,
-    state: Annotated[
-        _Several,
-        option("Only gangs in this state; may be repeated.", "all", "--state", "-s", metavar=_STATES),
-    ] = None,
+    names: Annotated[_Several, typer.Argument(metavar="[NAMESPACE/]NAME...", help="Only these.")] = None,
+    state: Annotated[_Several, option("Only such; may be repeated.", "all", "--state", "-s", metavar=_STATES)] = None,
     namespace: Only = None,
     output: Wide = None,
     as_json: AsJson = False,
@@ -46,21 +40,14 @@ def queue(
     """
     import client
     from cli.tables import queue_table
-    from scoring.explain.words import near_names
-    from scoring.records import Queue
 
     states = {name.upper() for name in state or ()}
     with clear_errors():
         if states - set(_STATES.upper().split("|")):
             raise ConfigError(f"--state {', '.join(state or ())}: accepted: {_STATES}")
         wanted = {reach.named(name, namespace) for name in names or ()}
-        queue, body = reach.ask(partial(client.ask, path="/v1/queue", kind=Queue))
-        gangs = {gang.gang: gang for gang in queue.gangs if namespace in (None, gang.gang.partition("/")[0])}
-        unknown = min(wanted - gangs.keys(), default="")
-        if unknown or (namespace is not None and not gangs):
-            near = near_names(unknown or f"{namespace}/", (gang.gang for gang in queue.gangs))
-            raise ConfigError(f"no gang {unknown or f'of namespace {namespace}'} is known{near}")
-    shown = [gang for key, gang in gangs.items() if (not states or gang.state in states) and key in (wanted or gangs)]
+        queue, gangs, body = reach.ask(partial(client.queue, namespace=namespace, wanted=wanted))
+    shown = [gang for gang in gangs if not states or gang.state in states]
     count = Counter(gang.state for gang in shown)
     queue = replace(queue, counts={name: count[name] for name in queue.counts})
     if as_json:
@@ -92,7 +79,7 @@ def jobs(
     """
     import client
     from cli.tables import job_in_full, jobs_table
-    from extender.schemas import JobInFull, JobList
+    from extender.schemas import JobInFull
 
     wide = output is not None
     with clear_errors():
@@ -101,8 +88,7 @@ def jobs(
             answer, body = reach.ask(partial(client.ask, path=path, kind=JobInFull))
             draw = partial(job_in_full, job=answer, wide=wide)
         else:
-            query = {"limit": _MOST_JOBS} | ({} if namespace is None else {"namespace": namespace})
-            jobs, body = reach.ask(partial(client.ask, path="/v1/jobs", kind=JobList, query=query))
+            jobs, body = reach.ask(partial(client.jobs, namespace=namespace))
             if namespace is not None and not jobs.of:
                 raise ConfigError(f"no job that netgang resizes is known in namespace {namespace}")
             draw = partial(jobs_table, jobs=jobs, wide=wide)
@@ -251,7 +237,7 @@ def network(
     """
     import client
     from cli.tables import endpoint_table, health, link_table
-    from extender.schemas import LinkInFull, Network
+    from extender.schemas import LinkInFull
 
     with clear_errors():
         mapping = nodes == ["map"]
@@ -263,10 +249,7 @@ def network(
             draw = partial(link_table, link=link, wide=output is not None)
             print_answer(body, partial(print_list, draw, output), as_json=as_json)
             return
-        query = {"limit": _MOST_NODES} | ({} if zone is None else {"zone": zone})
-        network, _ = reach.ask(partial(client.ask, path="/v1/network", kind=Network, query=query))
-        if zone is not None and zone not in network.zones:
-            raise ConfigError(f"--zone {zone!r}: the cluster's zones are {', '.join(sorted(network.zones)) or 'none'}")
+        network = reach.ask(partial(client.network, zone=zone))
     links, shown, of = client.links_of(network.pairs), len(network.pairs.nodes), network.pairs.of
     sources = network.status.sources if network.status else ()
     problems = [text for source in sources for text in (source.error, *source.problems) if text]

@@ -6,7 +6,6 @@ options in its place, which typer then shows and reads. Rule: options come befor
 """
 
 import inspect
-import os
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial, wraps
@@ -55,10 +54,8 @@ class Reach(msgspec.Struct, frozen=True):
         """What netgang answers; a terminal shows meanwhile that it is asked. Errors: ConfigError, the question's."""
         from client.way import door
 
-        url, kubeconfig, context, service = self.url, self.kubeconfig, self.context, self.service
-        if (url, kubeconfig, context, service) == (None, None, None, None):
-            url = os.environ.get("NETGANG_URL") or None
-        way = door(url, kubeconfig=kubeconfig, context=context, service=service, prefers_cluster=self.by_kubectl)
+        by = (self.kubeconfig, self.context, self.service)
+        way = door(self.url, *by, prefers_cluster=self.by_kubectl)
         with busy(text):
             return run(question(way))
 

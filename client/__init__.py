@@ -5,7 +5,7 @@ the address. A problem document that says that the request is wrong (a name that
 is a ConfigError with its sentence. Rule: a table costs no more than itself, so nothing here needs numpy or httpx.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from http import HTTPStatus
 from itertools import permutations
 from typing import Any, Final, TypeVar
@@ -16,10 +16,39 @@ import msgspec
 from client.way import Door, spoken
 from extender.errors import UNREADABLE, ApiError, ApiUnavailableError, ConfigError, NetworkSourceError
 from extender.kube.transport import Transport
-from extender.schemas import Pairs, Problem
+from extender.schemas import JobList, Network, Pairs, Problem
+from scoring.explain.words import near_names
+from scoring.records import Queue, QueuedGang
 
 _T = TypeVar("_T")
 _WRONG_USE: Final = frozenset({400, 404, 409, 413})
+
+
+async def queue(door: Door, *, namespace: str | None, wanted: Set[str]) -> tuple[Queue, list[QueuedGang], bytes]:
+    """/v1/queue, and its gangs of a namespace, or those `wanted`. ConfigError, with near names: it has none of them."""
+    answer, body = await ask(door, "/v1/queue", Queue)
+    gangs = {gang.gang: gang for gang in answer.gangs if namespace in (None, gang.gang.partition("/")[0])}
+    unknown = min(wanted - gangs.keys(), default="")
+    if unknown or (namespace is not None and not gangs):
+        near = near_names(unknown or f"{namespace}/", (gang.gang for gang in answer.gangs))
+        raise ConfigError(f"no gang {unknown or f'of namespace {namespace}'} is known{near}")
+    return answer, [gang for key, gang in gangs.items() if key in (wanted or gangs)], body
+
+
+async def jobs(door: Door, *, namespace: str | None) -> tuple[JobList, bytes]:
+    """/v1/jobs."""
+    return await ask(
+        door, "/v1/jobs", JobList, query={"limit": "1000"} | ({"namespace": namespace} if namespace else {})
+    )
+
+
+async def network(door: Door, *, zone: str | None) -> Network:
+    """/v1/network of at most 100 nodes, whose pairs are 10,000. Errors: also ConfigError for a zone that is none."""
+    of = {} if zone is None else {"zone": zone}
+    answer, _ = await ask(door, "/v1/network", Network, query={"limit": "100"} | of)
+    if zone is not None and zone not in answer.zones:
+        raise ConfigError(f"--zone {zone!r}: the cluster's zones are {', '.join(sorted(answer.zones)) or 'none'}")
+    return answer
 
 
 def links_of(pairs: Pairs) -> list[dict[str, Any]]:
@@ -51,10 +80,7 @@ async def fetch(
     body: msgspec.Struct | None = None,
     timeout_s: float = 30.0,
 ) -> tuple[int, bytes]:
-    """Status and body of what netgang answers. Errors: ConfigError for an address that is none, NetworkSourceError.
-
-    A refusal of the API server is a Status; netgang's own problems have another form.
-    """
+    """Status and body of netgang's answer. Errors: ConfigError for an address that is none, NetworkSourceError."""
     asked, sent = path + ("?" + urlencode(query) if query else ""), None if body is None else msgspec.json.encode(body)
     try:
         async with Transport(door.server) as transport:

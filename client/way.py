@@ -1,8 +1,7 @@
 """The way to a running netgang: an address, or the API server, which leads to netgang's Service by its proxy.
 
-Why the API server: people have an address and rights there already (docs/developers/decisions.md).
-Rule: the kubeconfig's credentials go to the API server alone; what contradicts itself is refused before anything is
-sent. Where no answer comes, the sentence says what to change (`spoken`).
+Rule: the kubeconfig's credentials go to the API server alone (docs/developers/decisions.md). What
+contradicts itself is refused before anything is sent; where no answer comes, `spoken` says what to change.
 """
 
 import os
@@ -32,15 +31,16 @@ class Door(NamedTuple):
 
 def door(
     url: str | None = None,
-    *,
     kubeconfig: Path | None = None,
     context: str | None = None,
     service: str | None = None,
+    *,
     prefers_cluster: bool = False,
 ) -> Door:
-    """The way that the options mean. May run an exec plugin: call it before the loop runs. Errors: ConfigError."""
+    """The way that the options, else NETGANG_URL, mean. May run a plugin: not on the loop. Errors: ConfigError."""
     options = {"--kubeconfig": kubeconfig, "--context": context, "--service": service}
     by_cluster = next((name for name, value in options.items() if value is not None), None)
+    url = (os.environ.get("NETGANG_URL") or None) if url is None and by_cluster is None else url
     if url is not None and by_cluster is not None:
         raise ConfigError(f"--url and {by_cluster}: name one of them")
     if url is not None or not (by_cluster or prefers_cluster):

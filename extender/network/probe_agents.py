@@ -132,7 +132,7 @@ _LONGEST_S: Final = 60.0  # … but at least so often
 _FIRST_S: Final = 30.0  # From its first report on an agent is asked to report oftener, to learn its peers soon …
 _OFTEN_S: Final = 2.0  # … namely so
 _PACKET_S: Final = 0.1  # Least time between two packets of one link
-_FEW_PER_S, _MANY_PER_S = 10.0, 100.0  # Packets a second of one agent, in a large and in a small cluster
+_PER_S: Final = 10.0  # Packets a second of one agent: with 100 no fault was found sooner (tests/e2e/bed/test_probe_mesh.py)
 
 
 class Agents:
@@ -310,10 +310,9 @@ class Agents:
         for _, other in ready:
             other.measured_by.add(node)
         learning = is_new and (len(ready) < len(assigned) or not self.peers.get(node))
-        per_s = _MANY_PER_S if len(self.peers) <= SMALL else _FEW_PER_S
         orders = ProbeOrders(
             interval_s=often_s if learning else self.interval_s,
-            packet_interval_s=max(_PACKET_S, math.ceil(1000.0 * len(ready) / per_s) / 1000.0),
+            packet_interval_s=max(_PACKET_S, math.ceil(1000.0 * len(ready) / _PER_S) / 1000.0),
             peers=tuple(ProbePeer(peer, other.pod.address, other.port) for peer, other in ready),
             reflect_for=tuple(sorted(agent.answers)),
             memory=self._memory(node, agent),

@@ -9,30 +9,12 @@ from pathlib import Path
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 from lab.testbed.processes.network import free_ports
 
 ARTIFACTS = Path(__file__).parent / "artifacts"
 ROOT = Path(__file__).parents[2]
-
-
-class Watched:
-    def __init__(self, page: Page) -> None:
-        """Hear errors of the console (which refused content is, too), of scripts, and of requests."""
-        self.page, self.complaints = page, list[str]()
-
-        def said(message: ConsoleMessage) -> None:
-            if message.type in ("error", "warning"):
-                self.complaints.append(message.text)
-
-        def failed(request: Request) -> None:
-            if request.failure != "net::ERR_ABORTED":  # the page gives a question up when a newer one replaces it
-                self.complaints.append(f"{request.url}: {request.failure}")
-
-        page.on("console", said)
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        page.on("requestfailed", failed)
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +30,7 @@ def chromium() -> Iterator[Browser]:
 
 
 @contextmanager
-def served(*arguments: str, port: int | None = None) -> Iterator[str]:
+def served(*arguments: str, port: int | None = None, measured: bool = True) -> Iterator[str]:
     """`netgang …` on a port of the loopback, a free one unless it is given; its address, once it shows bad links."""
     [port] = free_ports(1) if port is None else [port]
     program = [sys.executable, "-m", "cli.main", *arguments, "--port", str(port)]
@@ -57,8 +39,8 @@ def served(*arguments: str, port: int | None = None) -> Iterator[str]:
 
     def ready() -> bool:
         try:
-            page = httpx.get(f"{url}/v1/page", timeout=10.0, trust_env=False).raise_for_status().json()
-            return bool(page["network"]["degraded"])
+            asked = httpx.get(f"{url}/v1/network", timeout=30.0, trust_env=False).raise_for_status()
+            return bool(asked.json()["degraded"]) or not measured
         except httpx.HTTPError:
             return False
 
@@ -79,19 +61,24 @@ def demo() -> Iterator[str]:
 
 
 @pytest.fixture
-def watched(chromium: Browser, request: pytest.FixtureRequest) -> Iterator[Watched]:
-    context = chromium.new_context(viewport={"width": 1500, "height": 1000})
-    made = Watched(context.new_page())
-    failed_before = request.session.testsfailed
-    yield made
-    if request.session.testsfailed > failed_before or made.complaints:
-        ARTIFACTS.mkdir(exist_ok=True)
-        made.page.screenshot(path=ARTIFACTS / f"{request.node.name}.png", full_page=True)
-    context.close()
-    assert made.complaints == []
+def complaints() -> list[str]:
+    """Errors of the console (which refused content is, too), of scripts, and of requests: there are to be none."""
+    return []
 
 
 @pytest.fixture
-def shown(watched: Watched, demo: str) -> Page:
-    watched.page.goto(demo)
-    return watched.page
+def page(chromium: Browser, complaints: list[str], request: pytest.FixtureRequest) -> Iterator[Page]:
+    page = chromium.new_context(viewport={"width": 1440, "height": 900}).new_page()
+    page.on("console", lambda message: complaints.extend([message.text] * (message.type in ("error", "warning"))))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("requestfailed", lambda asked: complaints.extend([asked.url] * (asked.failure != "net::ERR_ABORTED")))
+    yield page
+    page.screenshot(path=ARTIFACTS / f"{request.node.name}.png")
+    page.context.close()
+    assert complaints == []
+
+
+@pytest.fixture
+def shown(page: Page, demo: str) -> Page:
+    page.goto(demo)
+    return page

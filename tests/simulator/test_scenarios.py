@@ -1,10 +1,8 @@
 """Scenario files are validated with the field's name, and the same file and seed give the same jobs."""
 
-from pathlib import Path
-
 import pytest
 
-from lab.simulator.scenarios import ScenarioError, builtin_names, load, scenarios
+from lab.simulator.scenarios import ScenarioError, scenarios
 from lab.simulator.scenarios import parse as read
 
 GOOD = """
@@ -50,14 +48,3 @@ def test_a_written_job_is_taken_as_it_is() -> None:
     [job] = scenario.jobs
     assert (job.min_workers, job.workers, job.max_workers, job.ps_count) == (2, 4, None, 1)
     assert [str(node.zone) for node in scenario.nodes] == ["a", "a", "b", "b"]
-
-
-def test_names_and_files(tmp_path: Path) -> None:
-    path = tmp_path / "mine.yaml"
-    path.write_text(GOOD)
-    assert load(str(path), changes={"seed": 7}).seed == 7
-    assert builtin_names() == ("kod2", "philly", "pollux")
-    with pytest.raises(ScenarioError, match="elastic, installed, kod2, philly, pollux"):
-        load("nothing")
-    with pytest.raises(ScenarioError, match="No such file"):
-        load("nothing.yaml")

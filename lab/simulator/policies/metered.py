@@ -21,8 +21,7 @@ from scoring.scaling.job import JobKey, Options, ReportHistory, Wants
 from scoring.scaling.metrics import WorkerDemand, worker_demand
 
 _REPORT_STEPS = 10
-_LOOK_S = 10.0
-"""How often reports are read."""
+_LOOK_S = 10.0  # How often reports are read
 _NOISE = 0.01
 """Standard deviation of a reported loss, as share of it."""
 

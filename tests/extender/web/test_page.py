@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import get_type_hints
 
@@ -10,7 +9,7 @@ import pytest
 
 from extender.web import page
 from extender.web.page import MOST_GANGS, Shown
-from scoring.records import Explained, WaitingCause
+from scoring.records import Explained, PlaceInQueue, WaitingCause, WorstLink
 from tests.builders import mesh
 from tests.extender.scheduling.world import node_json, running
 
@@ -41,6 +40,9 @@ def test_the_page_needs_nothing_from_elsewhere() -> None:
         assert "http://" not in text.replace("http://www.w3.org/2000/svg", ""), path
         assert "style=" not in text, path
         assert "innerHTML" not in text, path
+        assert not re.search(r"""(=|fetch\(|get\()["'`]/""", text), (
+            f"{path}: the page is also read below another address"
+        )
     page = (STATIC / "index.html").read_text()
     assert "<script>" not in page
     assert page.count("<script") == 1
@@ -54,27 +56,46 @@ async def test_the_sections_of_a_moment() -> None:
         first, _ = await world.planned_gang("half", 2, cpu="3")
         world.bind_offered(first)
         await world.planned_gang("waits", 3, cpu="4")
-        shown = (await client.get("/v1/page")).json()
+        shown = (await client.get("/v1/page?view=cluster")).json()
         await world.settle(5.0)
-        again = await client.get("/v1/page")
+        again = await client.get("/v1/page?view=cluster")
         assert again.json() == shown
-        unchanged = await client.get("/v1/page", headers={"if-none-match": again.headers["etag"]})
+        unchanged = await client.get("/v1/page?view=cluster", headers={"if-none-match": again.headers["etag"]})
         assert (unchanged.status_code, unchanged.content) == (304, b"")
+        assert set((await client.get("/v1/page?view=network")).json()) == {"status", "network", "nodes"}
+        assert set((await client.get("/v1/page")).json()) == {"status", "queue"}
         world.delete("half-0", "half-1")
-    assert set(shown) == {"status", "zones", "gates", "network", "decisions", "queue"}
-    assert shown["status"]["ready"]
-    assert (shown["status"]["nodes"], shown["status"]["held_binds"]) == (4, 1)
-    [gate] = shown["gates"]["rows"]
-    assert (gate["gang"], gate["stage"], gate["held"], gate["least"]) == ("default/half", "held", 1, 2)
-    assert sorted(gate["members"]) == ["h", "w"]
+    assert shown.keys() == {"status", "queue", "network", "nodes", "history"}
+    assert [shown["status"][name] for name in ("ready", "nodes", "usable_nodes")] == [True, 4, 4]
     rows = {row["gang"]: row for row in shown["queue"]["rows"]}
-    assert (rows["default/runs"]["state"], rows["default/runs"]["members"]) == ("RUNNING", [2, 0, 2, 0])
-    assert (rows["default/runs"]["zone"], rows["default/waits"]["zone"]) == ("a", None)
-    assert rows["default/waits"]["reason"]
-    zones = {zone["zone"]: zone for zone in shown["zones"]["rows"]}
-    assert (zones["a"]["nodes"], zones["b"]["nodes"]) == (2, 2)
-    assert sum(zone["resources"]["cpu"][0] for zone in zones.values()) == 16000 - 2 * 4000
-    assert {"admit", "bind"} <= {row["what"] for row in shown["decisions"]["rows"]}
+    runs, half, waits = (rows[f"default/{name}"] for name in ("runs", "half", "waits"))
+    assert (half["stage"], half["at_bind"], half["min_available"]) == ("held", 1, 2)
+    assert (runs["state"], runs["running"], runs["zone"], runs["nodes"]) == ("RUNNING", 2, "a", ["n0", "n2"])
+    assert (runs["holds"], "wants" in runs, waits["wants"], "zone" in waits) == (8000, False, 12_000, False)
+    assert shown["queue"]["reasons"][waits["code"]].startswith("netgang: ")
+    assert shown["nodes"]["resources"] == ["cpu", "memory"]
+    n0, n1, *_ = shown["nodes"]["rows"]
+    assert (n0[:3], n0[3][0], n0[4][0], n0[5]) == (["n0", "a", ""], 4000, 4000, {"default/runs": 1})
+    assert (n1[:3], n1[3][0], n1[5]) == (["n1", "b", ""], 0, {})
+    assert {"admit", "bind"} <= {row["what"] for row in shown["history"]["decisions"]}
+
+
+async def test_the_time_axis_has_the_last_values_of_each_minute_and_what_happened() -> None:
+    async with running(*NODES) as world:
+        names = await world.planned_gang("runs", 2, cpu="4")
+        await world.settle(60.0 - world.clock.now_s() % 60.0)
+        await world.bind_and_settle(*names)
+        world.gang("waits", 3, cpu="4")
+        await world.settle(1.0)
+        world.set_network(mesh(["n0", "n1", "n2", "n3"], bad={"n2": {"loss_ratio": 0.5}}))
+        await world.settle(60.0)
+        world.change(names[0], phase="Succeeded")
+        await world.settle(5.0)
+        history = (await world.get("/v1/page?view=cluster")).json()["history"]
+    start_s = history["minutes"][0][0]
+    minutes = [(at_s - start_s, *values) for at_s, *values in history["minutes"]]
+    assert minutes == [(0.0, 0, 16_000, 0), (60.0, 8000, 16_000, 1), (120.0, 4000, 16_000, 1)]
+    assert [(what, about) for _, what, about in history["marks"]] == [("bad links", "zone a")]
 
 
 async def test_a_long_queue_is_cut_and_counted() -> None:
@@ -94,11 +115,9 @@ async def test_the_heat_map_is_served() -> None:
         await world.settle()
         whole = (await client.get("/v1/page/mesh")).json()
         assert (whole["metric"], whole["ends"], whole["grades"]) == ("loss", ["a", "b"], ["#+", "++"])
-        assert whole["bad"] == [[2, 2], [2, 0]]
-        zone = (await client.get("/v1/page/mesh", params={"zone": "b", "metric": "delay"})).json()
-        assert (zone["ends"], zone["grades"]) == (["n1", "n3"], [" +", "+ "])
+        zone = (await client.get("/v1/page/mesh", params={"zone": "b", "metric": "delay", "node": "n3"})).json()
+        assert (zone["ends"], zone["grades"]) == (["n3", "n1"], [" +", "+ "])
         assert (await client.get("/v1/page/mesh", params={"zone": "mars"})).status_code == 404
-        assert (await client.get("/v1/page/mesh", params={"metric": "colour"})).status_code == 400
 
 
 async def test_held_room_is_said_of_its_zone() -> None:
@@ -106,50 +125,41 @@ async def test_held_room_is_said_of_its_zone() -> None:
         world.occupy("n0")
         world.gang("saves", 2, cpu="4", annotations={"netgang.io/zones": "a"})
         await world.settle(5.0)
-        shown = (await world.get("/v1/page")).json()
-    held = {zone["zone"]: zone["held_for"] for zone in shown["zones"]["rows"]}
-    assert held == {"a": ["default/saves"], "b": []}
-
-
-class Cluster:
-    def __init__(self) -> None:
-        self.sections, self.version, self.looks = {"queue": b"1", "zones": b"1"}, 1, 0
-        self.shown = Shown(self._look, lambda: self.version)
-
-    def change(self, **sections: bytes) -> None:
-        self.sections |= sections
-        self.version += 1
-
-    async def _look(self) -> Mapping[str, bytes]:
-        self.looks += 1
-        return dict(self.sections)
+        [row] = (await world.get("/v1/page")).json()["queue"]["rows"]
+    assert (row["gang"], row["zone"], row["reserved"]) == ("default/saves", "a", 2)
 
 
 async def test_a_change_is_seen_within_a_second_and_many_pages_cost_one_look() -> None:
-    cluster = Cluster()
+    bodies, looks = [b"1"], list[bytes]()
+
+    async def look() -> bytes:
+        looks.append(bodies[-1])
+        return bodies[-1]
+
+    shown = Shown(look, lambda: len(bodies))
     await asyncio.sleep(60.0)
-    assert cluster.looks == 0, "there is no page"
-    answers = await asyncio.gather(*(cluster.shown.render() for _ in range(50)))
-    assert (cluster.looks, set(answers)) == (1, {(b'{"queue":1,"zones":1}', '"1"')})
+    assert not looks, "there is no page"
+    (first, tag), *answers = await asyncio.gather(*(shown.render() for _ in range(50)))
+    assert (looks, first, set(answers)) == ([b"1"], b"1", {(first, tag)})
     for _ in range(10):
-        cluster.change(zones=b"2")
-        await cluster.shown.render()
-    assert cluster.looks == 1, "not more often than once a second"
+        bodies.append(b"2")
+        await shown.render()
+    assert len(looks) == 1, "not more often than once a second"
     await asyncio.sleep(1.0)
-    assert await cluster.shown.render() == (b'{"queue":1,"zones":2}', '"2"')
-    cluster.change(zones=b"2")
-    await asyncio.sleep(1.0)
-    assert ((await cluster.shown.render())[1], cluster.looks) == ('"2"', 3), "what is the same has the same tag"
+    changed, new_tag = await shown.render()
+    assert (changed, new_tag == tag) == (b"2", False)
+    bodies.append(b"2")
     for _ in range(10):
-        await cluster.shown.render()
         await asyncio.sleep(2.0)
-    assert cluster.looks == 3, "there is no news"
+        assert await shown.render() == (changed, new_tag), "what is the same has the same tag"
+    assert len(looks) == 3, "there is no news"
 
 
 def test_the_page_reads_fields_that_there_are() -> None:
     """A field that the document has no more would be shown as nothing at all; of the cause it reads all."""
-    text = (STATIC / "explain.js").read_text()
-    read = {name: set(re.findall(rf"\b{name}\??\.(\w+)", text)) for name in ("found", "cause")}
-    assert read["found"]
-    assert read["found"] <= get_type_hints(Explained).keys()
+    text = (STATIC / "gang.js").read_text()
+    documents = {"found": Explained, "cause": WaitingCause, "turn": PlaceInQueue, "worst": WorstLink}
+    read = {name: set(re.findall(rf"\b{name}\??\.(\w+)", text)) for name in documents}
+    for name, document in documents.items():
+        assert set() < read[name] <= get_type_hints(document).keys(), name
     assert read["cause"] == get_type_hints(WaitingCause).keys()
