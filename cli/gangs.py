@@ -220,7 +220,6 @@ def network(
         typer.Argument(metavar="[NODE NODE | map]", help="A link's worth, and why; map: each node's endpoint."),
     ] = None,
     zone: Annotated[str | None, option("With --json or map: only this zone's nodes.", "all")] = None,
-    output: Wide = None,
     as_json: AsJson = False,
 ) -> None:
     """Show how much of the network is measured, which nodes and zones have bad links, and how the probe's agents do.
@@ -230,8 +229,8 @@ def network(
 
     map: where each node is measured, and which endpoints are no node's, with the rule to add to network.mapping.
 
-    Of two nodes: one line a metric, with both directions and their points, as among the nodes of the zone; what is
-    unknown has the median of what is known less a penalty. -o wide shows how old each value is, and its source.
+    Of two nodes: one line a metric, with both directions, their ages, sources and points, as among nodes of the zone;
+    what is unknown has the median of what is known less a penalty.
 
     Exit code: 0 shown; 1 no answer, or nothing measured; 2 wrong use, such as a node that does not exist.
     """
@@ -246,8 +245,7 @@ def network(
         if nodes and not mapping:
             path = client.path_of("v1", "network", *nodes)
             link, body = reach.ask(partial(client.ask, path=path, kind=LinkInFull))
-            draw = partial(link_table, link=link, wide=output is not None)
-            print_answer(body, partial(print_list, draw, output), as_json=as_json)
+            print_answer(body, partial(print_list, partial(link_table, link=link)), as_json=as_json)
             return
         network = reach.ask(partial(client.network, zone=zone))
     links, shown, of = client.links_of(network.pairs), len(network.pairs.nodes), network.pairs.of

@@ -179,21 +179,19 @@ def endpoint_table(console: Console, network: Network) -> RenderableType:
     return Group(*parts)
 
 
-def link_table(console: Console, link: LinkInFull, *, wide: bool) -> RenderableType:
-    """A line for each metric: both directions, what counts of them, and its points; `wide`: ages and sources, too."""
+def link_table(console: Console, link: LinkInFull) -> RenderableType:
+    """A line for each metric: both directions, their ages and sources, what counts of them, and its points."""
     rows: list[tuple[str, ...]] = []
     for name, part in link.metrics.items():
         limit, cells = part.no_better_than, [name]
         for reading in (part.there, part.back):
             cells.append(_amount(None if reading is None else reading.value, part.unit))
-            if wide:
-                cells += [NONE, NONE] if reading is None else [duration_text(reading.age_s), reading.origin or NONE]
+            cells += [NONE, NONE] if reading is None else [duration_text(reading.age_s), reading.origin or NONE]
         counts = _amount(part.counts, part.unit) if limit is None else f"at best {_amount(limit, part.unit)}"
         rows.append((*cells, counts, part.basis, f"{part.points:.2f}"))
-    rows.append(("sum", *[NONE] * (len(rows[0]) - 2 if rows else 4), f"{link.points:.2f}"))
-    ends = (f"{link.source}→{link.target}", f"{link.target}→{link.source}")
-    more = ("OLD", "SOURCE") if wide else ()
+    ends, more = (f"{link.source}→{link.target}", f"{link.target}→{link.source}"), ("OLD", "SOURCE")
     names = ("METRIC", ends[0], *more, ends[1], *more, "COUNTS", "BASIS", "POINTS")
+    rows.append(("sum", *[NONE] * (len(names) - 2), f"{link.points:.2f}"))
     parts: list[RenderableType] = [columns(console, names, rows)]
     for name, part in link.metrics.items():
         path = " → ".join(end or "no endpoint" for end in part.endpoints)

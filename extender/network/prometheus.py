@@ -171,10 +171,9 @@ def _without_port(label: str) -> str:
 
 def _links(source: str, target: str, **queries: str) -> Mapping[Metric, PrometheusQuery]:
     """`queries`: by metric; what all exporters call a delay is a round trip in seconds. `source`, `target`: labels."""
-    of = partial(PrometheusQuery, source_label=source, target_label=target)
-    units = {Metric.LOSS: Unit.RATIO, Metric.DELAY: Unit.SECONDS}
-    asked = ((Metric(name), query) for name, query in queries.items())
-    return {metric: of(query=query, unit=units[metric], round_trip=metric is Metric.DELAY) for metric, query in asked}
+    ask = partial(PrometheusQuery, source_label=source, target_label=target)
+    units = {"loss": Unit.RATIO, "delay": Unit.SECONDS}
+    return {Metric(of): ask(query=query, unit=units[of], round_trip=of == "delay") for of, query in queries.items()}
 
 
 PRESETS: Final[Mapping[Preset, Mapping[Metric, PrometheusQuery]]] = {

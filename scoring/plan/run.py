@@ -34,8 +34,7 @@ from scoring.selection.methods import select_on_grid
 
 T = TypeVar("T")
 _MOST_DEMANDS = 8192
-_FEW = 512
-_VERY_FEW = 16
+_FEW, _VERY_FEW = 512, 16
 _SPARE = 2
 _MOST_ROOMS = 1024  # Of all of a zone's nodes, 4 bytes each, for which is kept what came of them
 _SMALL = 128  # Up to so many nodes, the ranks of all pairs are at hand anyway

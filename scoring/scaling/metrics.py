@@ -27,8 +27,7 @@ from scoring.scaling.job import ElasticJob, MetricOptions, Series, Wants
 _STALE_S: Final = 900.0  # A report that is older says nothing any more
 _MIN_FIT_RATIO: Final = 0.8  # `curve`: share of the loss's variance that the curve must explain
 _MIN_GAIN_RATIO: Final = 0.001  # `curve`: what a worker must bring
-_WAITS_RATIO: Final = 0.5  # `usage`: a worker that computes less than this of its time is one too many
-_COMPUTES_RATIO: Final = 0.75  # `usage`: above it one more is worth it; between them nothing changes
+_WAITS_RATIO, _COMPUTES_RATIO = 0.5, 0.75  # `usage`: below the one a worker goes, above the other one comes
 _SERIAL_RATIO: Final = 0.2  # Share of the time for a sample that more workers are taken not to shorten
 _GRID: Final = 60
 _SHAPES: Final[Mapping[str, Callable[[Floats], Floats]]] = {

@@ -75,13 +75,6 @@ def test_the_command_line() -> None:
         assert "Traceback" not in refused.output
 
 
-def test_without_a_checkout_the_command_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "lab.simulator.command", None)
-    refused = CliRunner().invoke(app, ["simulate", "kod2"])
-    assert refused.exit_code == 2
-    assert "make setup" in refused.output
-
-
 @pytest.mark.slow
 def test_a_cell_of_the_page_is_what_is_simulated() -> None:
     assert page.cells(compare(small(KOD2.policies), seeds=page.SEEDS)).splitlines()[2] in PAGE.splitlines()
