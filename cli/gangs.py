@@ -261,5 +261,5 @@ def network(
         sys.stdout.write(f"[\n{lines}\n]\n" if lines else "[]\n")
     else:
         print_list(partial(health, network=network))
-    if not links and not mapping:
+    if not mapping and not any(counts.known_pairs for counts in network.metrics.values()):
         fail("nothing there measures packet loss, delay or throughput", code=1)

@@ -8,6 +8,7 @@ shown, 1 without an answer, 2 for wrong use; errors are sentences, never a trace
 import atexit
 import inspect
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -31,7 +32,7 @@ def _value(param: Any, converted: Callable[..., Any], ctx: Any, value: Any) -> A
         value = [] if param.nargs == -1 or getattr(param, "multiple", False) else None
     elif value is None or kind not in _READ:
         return converted(param, ctx, value)
-    elif kind is int and not str(value).removeprefix("-").isdecimal():
+    elif kind is int and not re.fullmatch(r"-?[0-9]{1,18}", str(value)):
         raise typer.BadParameter(f"{value!r} is no whole number", ctx=ctx, param=param)
     else:
         value = _READ[kind](value)

@@ -64,7 +64,7 @@ class Reach(msgspec.Struct, frozen=True):
         if namespace is None and "/" not in name:
             namespace = self.namespace(namespace)
         whole = name if namespace is None or name.startswith(f"{namespace}/") else f"{namespace}/{name}"
-        if not all(whole.partition("/")):
+        if not all(whole.partition("/")) or {".", ".."} & {*whole.split("/")}:
             raise ConfigError(f"{name!r} is no NAMESPACE/NAME")
         return whole
 

@@ -173,8 +173,11 @@ def endpoint_table(console: Console, network: Network) -> RenderableType:
     if mapping is not None:
         doubts = {f"node {doubt.node}: {doubt.reason}: {', '.join(doubt.candidates)}" for doubt in mapping.ambiguous}
         parts += [safe(console, text) for text in (*mapping.unknown, *sorted(doubts))]
-        pairs = zip(mapping.unused, mapping.rules, strict=False)
-        parts += [safe(console, f"{end} is no node's endpoint; add to network.mapping: {rule}") for end, rule in pairs]
+        ends_of: dict[str, list[str]] = {}
+        for end, rule in zip(mapping.unused, mapping.rules, strict=False):
+            ends_of.setdefault(rule, []).append(end)
+        for rule, ends in ends_of.items():
+            parts.append(safe(console, f"no node is measured at {some(ends)}; add to network.mapping: {rule}"))
         parts += [safe(console, f"and {mapping.left_out.unused} more")] if mapping.left_out.unused else []
     return Group(*parts)
 

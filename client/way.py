@@ -45,8 +45,8 @@ def door(
         raise ConfigError(f"--url and {by_cluster}: name one of them")
     if url is not None or not (by_cluster or prefers_cluster):
         url = url or "http://127.0.0.1:8888"
-        if not url.startswith(("http://", "https://")):
-            raise ConfigError(f"--url {url!r}: accepted: http://HOST:PORT or https://HOST:PORT")
+        if not url.startswith(("http://", "https://")) or "@" in url:
+            raise ConfigError("--url: accepted: http://HOST:PORT or https://HOST:PORT, without user and password")
         return Door(url, ApiServer(url, Authorization(partial(Token, ""), clock=SystemClock())))
     service = service or DEFAULT
     prefix, access = proxied(service), access_of(kubeconfig, context)

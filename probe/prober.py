@@ -51,19 +51,22 @@ class Prober:
         self._taken_s = float("-inf")
 
     def assign(self, assignment: Assignment) -> None:
-        """Measure these from now on; a peer that stays keeps its session."""
-        now_s, self._interval_s = self._clock.monotonic_s(), assignment.packet_interval_s
+        """Measure these from now on; a peer that stays keeps its session, and its turn however often this is called."""
+        now_s, same_pace = self._clock.monotonic_s(), assignment.packet_interval_s == self._interval_s
+        self._interval_s = assignment.packet_interval_s
         self.step_s = min(self._interval_s, _LONGEST_STEP_S)
         self._reflector.allow(assignment.reflect_for)
         before, self.targets = self.targets, {}
         wanted = [peer for peer in assignment.peers if (":" in peer.address) == (self._asking.version == 6)]
         for place, peer in enumerate(wanted):
             address = (peer.address, peer.port)
-            slot_s = now_s + self._interval_s * place / len(wanted)
+            slot_s = due_s = now_s + self._interval_s * place / len(wanted)
             target = before.get(address)
             stays = target is not None and target.peer.node == peer.node
             session = target.session if target is not None and stays else Session(self._chance.randrange(1, 1 << 16))
-            self.targets[address] = _Target(peer, session, slot_s, slot_s)
+            if target is not None and stays and same_pace:
+                slot_s, due_s = target.slot_s, target.due_s
+            self.targets[address] = _Target(peer, session, slot_s, due_s)
 
     def set_clock_error(self, error_s: float, *, synchronized: bool) -> None:
         """What is known of the clock; it goes into packets, and decides whether one-way delay can be measured."""

@@ -16,7 +16,7 @@ Rules for pairs that netgang's own probe measures too:
 import ipaddress
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from functools import lru_cache
 from itertools import chain
 from operator import attrgetter
@@ -128,33 +128,50 @@ def map_nodes(
         searches[-1].run(named)
     used = {endpoint for search in searches for endpoint in search.found.values()}
     unused = tuple(sorted({endpoint.id for endpoint in described} - used))
-    missing = {name for search in searches for name in search.unmapped}
+    metrics_of = {end: tuple(search.metric for search in searches if end in search.ids) for end in unused[:MOST_NAMED]}
+    missing = {(name, search.metric) for search in searches for name in search.unmapped}
     return NodeMapping(
         endpoint_of={search.metric: dict(sorted(search.found.items())) for search in searches},
         unmapped={search.metric: search.unmapped for search in searches},
         ambiguous=tuple(node for search in searches for _, node in sorted(search.doubtful.items())),
         unknown=tuple(dict.fromkeys(sentence for search in searches for sentence in search.unknown)),
         unused=unused,
-        rules=rules_to_add(unused[:MOST_NAMED], [node for node, _ in named if node.name in missing]),
+        rules=rules_to_add(metrics_of, [node for node, _ in named], missing),
     )
 
 
-def rules_to_add(unused: Sequence[EndpointId], nodes: Sequence[Node]) -> tuple[str, ...]:
-    """The rule that gives each endpoint to `nodes` whose name or zone is in its own; a pattern where several fit."""
-    named: dict[str, tuple[str, str]] = {canonical(node.name): ("node", node.name) for node in nodes}
-    named |= {node.zone.casefold(): ("zone", str(node.zone)) for node in nodes if node.zone}
+def rules_to_add(
+    metrics_of: Mapping[EndpointId, tuple[Metric, ...]], nodes: Sequence[Node], missing: Set[tuple[NodeName, Metric]]
+) -> tuple[str, ...]:
+    """For each endpoint a rule that gives it to nodes that lack one, by name or zone; a pattern if it takes none."""
+    lacking = [node for node in nodes if any((node.name, metric) in missing for metric in METRICS)]
+    named: dict[str, tuple[str, str]] = {canonical(node.name): ("node", node.name) for node in lacking}
+    named |= {node.zone.casefold(): ("zone", str(node.zone)) for node in lacking if node.zone}
     shapes = []
-    for end in unused:
+    for end, metrics in metrics_of.items():
         parts = [part.span() for part in re.finditer(r"[^\W_]+", end)][:12]
         spans = sorted(((a, z) for a, _ in parts for _, z in parts if a < z), key=lambda span: span[0] - span[1])
         start, stop = next((span for span in spans if end[slice(*span)].casefold() in named), (0, 0))
         kind, name = named.get(end[start:stop].casefold(), ("node", "NODE"))
         template = r"\1".join(part.replace("\\", r"\\") for part in (end[:start], end[stop:]))
         pattern = "(.+)" if kind == "zone" else re.sub("[0-9]+", r"\\d+", f"({re.escape(name)})")
-        shapes.append(((kind, pattern, template), (kind, re.escape(name), end.replace("\\", r"\\")), stop))
-    alike = Counter(shape for shape, _, _ in shapes)
-    chosen = (shape if stop and alike[shape] > 1 and not why_not(shape[1]) else own for shape, own, stop in shapes)
-    return tuple("{{{}: '{}', endpoint: '{}'}}".format(*(text.replace("'", "''") for text in rule)) for rule in chosen)
+        shapes.append(((kind, pattern, template, metrics), (kind, re.escape(name), end.replace("\\", r"\\"), metrics)))
+    alike = Counter(shape for shape, _ in shapes)
+
+    def takes_nothing(kind: str, pattern: str, template: str, metrics: tuple[Metric, ...]) -> bool:
+        for node in nodes:
+            end = matching(pattern, template, node.name if kind == "node" else node.zone)
+            if end and not (end in metrics_of and all((node.name, metric) in missing for metric in metrics)):
+                return False
+        return not why_not(pattern)
+
+    return tuple(_written(*(shape if alike[shape] > 1 and takes_nothing(*shape) else own)) for shape, own in shapes)
+
+
+def _written(kind: str, pattern: str, endpoint: str, metrics: tuple[Metric, ...]) -> str:
+    texts = (text.replace("'", "''") for text in (pattern, endpoint))
+    only = "" if metrics in ((), METRICS) else f", metrics: [{', '.join(metrics)}]"
+    return "{{{}: '{}', endpoint: '{}'{}}}".format(kind, *texts, only)
 
 
 @lru_cache(maxsize=64)
@@ -172,7 +189,7 @@ class _Search:
         self._config = config
         by_name: defaultdict[str, set[EndpointId]] = defaultdict(set)
         by_host: defaultdict[tuple[str, bool], set[EndpointId]] = defaultdict(set)
-        self._ids = {endpoint.id: frozenset((endpoint.id,)) for endpoint in endpoints}
+        self.ids = {endpoint.id: frozenset((endpoint.id,)) for endpoint in endpoints}
         for endpoint in endpoints:
             for name in {canonical(name) for name in (endpoint.id, *endpoint.aliases)}:
                 by_name[name].add(endpoint.id)
@@ -207,8 +224,8 @@ class _Search:
         if not text:
             return False
         shown = repr(text) if len(text) <= NAME_LIMIT else f"{text[:NAME_LIMIT]!r}…"  # an annotation may have 256 kB
-        candidates = self._ids.get(EndpointId(text)) or self._by_name.get(canonical(text), frozenset())
-        if not candidates and self._ids:
+        candidates = self.ids.get(EndpointId(text)) or self._by_name.get(canonical(text), frozenset())
+        if not candidates and self.ids:
             self.unknown.append(f"node {node.name}: the {where} names {shown}: no endpoint of {metric} has this name")
         self._settle(node, candidates, f"the {where} names {shown}, which several endpoints are called")
         return True

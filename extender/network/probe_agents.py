@@ -14,6 +14,7 @@ Rules:
 - Memory is bounded by the nodes of the cluster, each with at most `MOST_LINKS` links.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -31,7 +32,7 @@ from extender.signed_notes import Notes
 from scoring import NodeName, ZoneName
 from scoring.probing.bursts import PastBurst
 from scoring.probing.links import SUSPECT_RATIO, Attendance, LinkState, LinkValue, LinkWindow, link_value
-from scoring.probing.peers import PeerTurn
+from scoring.probing.peers import SMALL, PeerTurn
 
 
 class AgentPod(msgspec.Struct, frozen=True):
@@ -130,7 +131,8 @@ _REPORTS_PER_S: Final = 25.0  # Of all agents together: more of them report less
 _LONGEST_S: Final = 60.0  # … but at least so often
 _FIRST_S: Final = 30.0  # From its first report on an agent is asked to report oftener, to learn its peers soon …
 _OFTEN_S: Final = 2.0  # … namely so
-_PACKET_S, _LINK_S, _PER_S = 0.1, 2.0, 10.0  # Between two packets of a link; packets a second: 100 find nothing sooner
+_PACKET_S: Final = 0.1  # Least time between two packets of one link
+_FEW_PER_S, _MANY_PER_S = 10.0, 100.0  # Packets a second of one agent, in a large and in a small cluster
 
 
 class Agents:
@@ -308,9 +310,10 @@ class Agents:
         for _, other in ready:
             other.measured_by.add(node)
         learning = is_new and (len(ready) < len(assigned) or not self.peers.get(node))
+        per_s = _MANY_PER_S if len(self.peers) <= SMALL else _FEW_PER_S
         orders = ProbeOrders(
             interval_s=often_s if learning else self.interval_s,
-            packet_interval_s=min(max(len(ready) / _PER_S, _PACKET_S), _LINK_S),
+            packet_interval_s=max(_PACKET_S, math.ceil(1000.0 * len(ready) / per_s) / 1000.0),
             peers=tuple(ProbePeer(peer, other.pod.address, other.port) for peer, other in ready),
             reflect_for=tuple(sorted(agent.answers)),
             memory=self._memory(node, agent),

@@ -186,13 +186,6 @@ PRESETS: Final[Mapping[Preset, Mapping[Metric, PrometheusQuery]]] = {
         delay="sum by (instance,ip)(rate(smokeping_response_duration_seconds_sum[$window]))"
         " / sum by (instance,ip)(rate(smokeping_response_duration_seconds_count[$window]) > 0)",
     ),
-    # ping_exporter (czerwonk) from 1.0 on, when it went from milliseconds to seconds.
-    Preset.PING_EXPORTER: _links(
-        "instance",
-        "ip",
-        loss="max by (instance,ip)(avg_over_time(ping_loss_ratio[$window]))",
-        delay="max by (instance,ip)(avg_over_time(ping_rtt_mean_seconds[$window]))",
-    ),
     # blackbox_exporter, module icmp alone; the site's relabelling sets `source` (which exporter) beside `instance` (the
     # target). A failed probe exports 0 seconds, so the sum is divided by the number of those that succeeded.
     Preset.BLACKBOX: _links(
@@ -203,15 +196,4 @@ PRESETS: Final[Mapping[Preset, Mapping[Metric, PrometheusQuery]]] = {
         delay='max by (source,instance)(sum_over_time(probe_icmp_duration_seconds{phase="rtt",source!=""}[$window])'
         ' / ignoring (phase) (sum_over_time(probe_success{source!=""}[$window]) > 0))',
     ),
-    # iperf3_exporter (edgard): one test per scrape, hours apart; gauges stay after it, a failed test exports 0.
-    Preset.IPERF3: {
-        Metric.THROUGHPUT: PrometheusQuery(
-            query="last_over_time((iperf3_received_bytes / (iperf3_received_seconds > 0)"
-            " and on (instance,target,port) iperf3_up == 1)[$window:5m])",
-            unit=Unit.BYTES,
-            source_label="instance",
-            window_s=93_600,
-            time_query="max_over_time(timestamp(iperf3_up == 1)[$window:5m])",
-        )
-    },
 }

@@ -1,6 +1,6 @@
 """Memory of the process: one heap that gives back what is free, and garbage collected when memory grows.
 
-Measured by `bench.soak`, beside a busy cluster with what-if questions all the time:
+Measured beside a busy cluster with what-if questions all the time:
 
 - glibc's heap for each thread made the process a tenth larger, and larger still every hour.
 - When each free half MiB went back, planning cost a thousand page faults a second, and dozens of stalls above 12 ms in

@@ -69,8 +69,9 @@ def why_not(pattern: str) -> str | None:
         return "must not repeat a group: that can take without end"
     if re.search(r"\(\?(?!P<|:)|\(\?P=|\\[1-9]", pattern):
         return "must have no groups but (…), (?:…) and (?P<name>…), and must not refer back to them"
-    if len(re.findall(r"[*+{]", pattern)) > REPEATS_LIMIT or len(re.findall(r"(?<!\()[?|]", pattern)) > CHOICES_LIMIT:
-        return f"must have at most {REPEATS_LIMIT} of * + {{n,m}} and at most {CHOICES_LIMIT} of ? |"
+    repeats, choices = (len(re.findall(sign, pattern)) for sign in (r"[*+{]", r"(?<!\()[?|]"))
+    if repeats > REPEATS_LIMIT or choices + 3 * max(repeats - 1, 0) > CHOICES_LIMIT:
+        return f"must have at most {REPEATS_LIMIT} of * + {{n,m}}, {CHOICES_LIMIT} of ? | (3 less per * after one)"
     return None
 
 
@@ -195,9 +196,7 @@ class Preset(StrEnum):
     """Exporters of measurements between many ends whose queries are known."""
 
     SMOKEPING = "smokeping"
-    PING_EXPORTER = "ping_exporter"
     BLACKBOX = "blackbox"
-    IPERF3 = "iperf3"
 
 
 class Unit(StrEnum):
@@ -244,7 +243,7 @@ class PrometheusSettings(HttpSource, frozen=True):
     kind: Literal["prometheus"] = "prometheus"
     """The word that makes this a Prometheus source."""
     presets: tuple[Preset, ...] = ()
-    """Exporters whose queries are known: smokeping, ping_exporter, blackbox, iperf3."""
+    """Exporters whose queries are known: smokeping, blackbox."""
     queries: Mapping[Metric, PrometheusQuery] = {}
     """Queries of your own: metric → query; they go before those of a preset."""
 

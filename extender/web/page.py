@@ -64,6 +64,7 @@ class RecentHistory:
     """Unix seconds, what, about whom"""
     _bad: frozenset[Subject] = field(default=frozenset(), init=False)
     _seen_s: float = field(default=0.0, init=False)  # Of the last decision that was looked at
+    _resource: str = field(default="", init=False)
 
     def plan_made(self, plan: Plan) -> None:
         """Note how the cluster is. Cost: O(nodes + waiting gangs)."""
@@ -73,10 +74,13 @@ class RecentHistory:
         column, minute_s = _columns(snapshot)[0], now_s // 60.0 * 60.0
         used, there = (int(amounts[:, column].sum()) for amounts in (snapshot.used, snapshot.table.allocatable))
         waiting = sum(wait.reason is not Reason.SURPLUS for wait in plan.waiting.values())
-        if self.minutes and self.minutes[-1][0] == minute_s:
+        if self._resource != (resource := snapshot.table.axis[column]):
+            self.minutes.clear()  # amounts of two resources are no line
+        elif self.minutes and self.minutes[-1][0] == minute_s:
             self.minutes.pop()
+        self._resource = resource
         self.minutes.append((minute_s, used, there, waiting))
-        news = [(at_s, one) for at_s, one in self.views.recent.changes() if at_s > self._seen_s]
+        news = [change for change in self.views.recent.changes() if change[0] > self._seen_s]
         for at_s, decision in reversed(news):
             if decision.what not in _STEPS:
                 self.marks.append((at_s, decision.what, decision.gang or decision.pod))
@@ -254,8 +258,8 @@ def _of_nodes(snapshot: Snapshot, metric: Metric, rows: Ints, node: str | None) 
     del names[MOST_ENDS:]
     block = snapshot.network.block(names, names)
     values, ages_s = block.values[metric], block.ages_s[metric]
-    mapped = np.array([snapshot.network.endpoint(name, metric) is not None for name in names], np.bool_)
-    checked = mapped[:, None] & mapped[None, :]
+    ends = np.array([snapshot.network.endpoint(name, metric) or "" for name in names])
+    checked = (ends != "")[:, None] & (ends != "") & (ends[:, None] != ends)  # nodes at one end measure nothing between
     return _Cells(names, len(rows), values, ages_s, block.same, checked, {"pairs": None})
 
 
@@ -350,7 +354,8 @@ def page_router(views: Views) -> APIRouter:
     views.planner.subscribe(history.plan_made)
     news = partial(version, views)
     shown = {view: Shown(partial(sections_of, views, history, view), news) for view in get_args(View)}
-    cached: dict[tuple[Metric, str | None, str | None], tuple[object, object, bytes | None]] = {}
+    cached: dict[tuple[Metric, str | None, str | None], tuple[int, int, bytes | None]] = {}
+    drawing = asyncio.Lock()
 
     @router.get("/", include_in_schema=False)
     async def page() -> Response:
@@ -373,15 +378,17 @@ def page_router(views: Views) -> APIRouter:
     @router.get("/v1/page/mesh", summary="One metric as a heat-map: zone by zone, or node by node in one zone")
     async def heat_map(metric: Metric = Metric.LOSS, zone: _Zone = None, node: _Node = None) -> Response:
         snapshot = views.planner.snapshot or views.context.cache.snapshot()
-        network, table, body = cached.get((metric, zone, node), (None, None, None))
-        if network is not snapshot.network or table is not snapshot.table:
-            score = views.planner.policy.score
-            ask = partial(mesh_document, snapshot, score, metric=metric, zone=zone, node=node)
-            document = await asyncio.to_thread(ask)
-            body = None if document is None else msgspec.json.encode(document)
-            while len(cached) >= 8:
-                del cached[next(iter(cached))]
-            cached[metric, zone, node] = snapshot.network, snapshot.table, body
+        now, which = (snapshot.network.version, snapshot.table.version), (metric, zone, node)
+        async with drawing:
+            *before, body = cached.get(which, (-1, -1, None))
+            if (*before,) != now:
+                score = views.planner.policy.score
+                ask = partial(mesh_document, snapshot, score, metric=metric, zone=zone, node=node)
+                document = await asyncio.to_thread(ask)
+                body = None if document is None else msgspec.json.encode(document)
+                while len(cached) >= 8:
+                    del cached[next(iter(cached))]
+                cached[which] = (*now, body)
         if body is None:
             return problem_response(HTTPStatus.NOT_FOUND, "no node is in that zone")
         return Response(body, media_type="application/json")

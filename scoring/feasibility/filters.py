@@ -104,7 +104,7 @@ def ports_conflict(wanted: Iterable[HostPort], taken: Iterable[HostPort]) -> boo
 
 def tolerated(taints: Iterable[Taint], tolerations: Sequence[Toleration]) -> bool:
     """Whether a pod with these tolerations may go where these taints keep pods out."""
-    return all(any(_tolerates(one, taint) for one in tolerations if one.key in ("", taint.key)) for taint in taints)
+    return all(any(_tolerates(line, taint) for line in tolerations if line.key in ("", taint.key)) for taint in taints)
 
 
 def _tolerates(toleration: Toleration, taint: Taint) -> bool:

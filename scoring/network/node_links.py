@@ -45,9 +45,10 @@ class Rows(NamedTuple):
 
 
 def rows_of_ends(matrix: NetworkMatrix, index: Mapping[NodeName, int], metric: Metric) -> Ints:
-    """(endpoints,) row in `index` of the first node that is measured there, −1 for none. Cost: O(nodes)."""
+    """(endpoints,) row in `index` of the node it is named by, else of the first measured there; −1: none. O(nodes)."""
     rows = np.full(len(matrix.endpoints), -1, np.int64)
-    for node, end in sorted(matrix.ends(metric), reverse=True):
+    ends = sorted(matrix.ends(metric), reverse=True)
+    for node, end in sorted(ends, key=lambda named: str(matrix.endpoints[named[1]]) == named[0]):
         if node in index:
             rows[end] = index[node]
     return rows

@@ -34,7 +34,7 @@ from scoring.selection.methods import select_on_grid
 
 T = TypeVar("T")
 _MOST_DEMANDS = 8192
-_FEW, _VERY_FEW = 512, 16
+_FEW = 512
 _SPARE = 2
 _MOST_ROOMS = 1024  # Of all of a zone's nodes, 4 bytes each, for which is kept what came of them
 _SMALL = 128  # Up to so many nodes, the ranks of all pairs are at hand anyway
@@ -146,8 +146,7 @@ class NodeSearch:
 
         def search() -> list[list[int]] | None:
             demand, free, rank, rows = self._prepare(member_set, zones, member_set.score, as_places=not packs)
-            select = partial(select_on_grid, method, demand, free, rank, exact_size=exact_size)
-            counts = select() if packs else self._once_of_few(method, demand, free, rank, select)
+            counts = select_on_grid(method, demand, free, rank, exact_size=exact_size)
             rows = np.arange(len(free)) if rows is None else rows
             return None if counts is None else [rows.repeat(line).tolist() for line in counts]
 
@@ -183,12 +182,8 @@ class NodeSearch:
 
     def estimate(self, member_set: MemberSet, zone: ZoneName, *, score: ScorePolicy) -> float | None:
         """A quick estimate of the best value in the zone, comparable between zones; `None`: there is no room."""
-
-        def look() -> float | None:
-            demand, free, rank, _ = self._prepare(member_set, (zone,), score)
-            return self._once_of_few(None, demand, free, rank, partial(quick_value, demand, free, rank))
-
-        return self._once(None, member_set, (zone,), score, look)
+        look = partial(self._prepare, member_set, (zone,), score)
+        return self._once(None, member_set, (zone,), score, lambda: quick_value(*look()[:3]))
 
     def network_of(
         self, member_set: MemberSet, zones: tuple[ZoneName, ...], selected: Sequence[Sequence[int]]
@@ -232,17 +227,6 @@ class NodeSearch:
             return look()
         room = np.minimum(self._capacity.counts(member_class).take(self._view.rows(zones)), count).astype(np.int32)
         key = what, zones, score, count, member_set.all_reduce, room.tobytes()
-        result: T = remember(self._seen, key, look, limit=_MOST_ROOMS)
-        return result
-
-    def _once_of_few(self, what: object, demand: Demand, free: Ints, rank: Floats, look: Callable[[], T]) -> T:
-        """What `look` finds; the same for few nodes that hold as many members (`as_places`) and have equal ranks.
-
-        A plan from nothing of 1,000 gangs that want the same host ports takes 1.1 to 1.5 times as long without.
-        """
-        if len(demand.classes) > 1 or demand.placed is not None or len(free) > _VERY_FEW:
-            return look()
-        key = what, demand.size, demand.all_reduce, free.tobytes(), rank.tobytes()
         result: T = remember(self._seen, key, look, limit=_MOST_ROOMS)
         return result
 

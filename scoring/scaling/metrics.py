@@ -312,7 +312,7 @@ class _Evaluation(msgspec.Struct, frozen=True):
         detail = f"they compute {usual:.0%} of their time"
         if usual < _WAITS_RATIO:
             return self._change(min(self.job.workers, wanted) - 1, _R.WAIT, detail)
-        if usual > _COMPUTES_RATIO:
+        if usual > _COMPUTES_RATIO and usual * self.job.workers > _WAITS_RATIO * (self.job.workers + 1):
             return self._change(max(self.job.workers + 1, wanted), _R.COMPUTE, detail)
         return self._hold(_R.SAME_COUNT, detail)
 

@@ -35,7 +35,8 @@ def netgang(pairs: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
     source = {"name": "maddash", "error": "gone", "problems": ["no grid gives a value of delay"]}
     status: dict[str, Any] = {"version": 1, "sources": [source], "pairs": {}}
     status |= dict.fromkeys(("published_at_s", "mapping", "crash"))
-    head = {"version": 1, "evaluated_at_s": 0.0, "metrics": {}, "zones": {"A": 2}}
+    metrics = {"loss": {"known_pairs": 1, "mapped_nodes": 2, "nodes": 2}}
+    head = {"version": 1, "evaluated_at_s": 0.0, "metrics": metrics, "zones": {"A": 2}}
     return {**head, "pairs": pairs or PAIRS, "status": status, **more}
 
 
@@ -91,7 +92,7 @@ def test_where_nodes_are_measured_and_the_rule_for_what_is_no_node_s() -> None:
         "n1 ps.a ps.a –",
         "n2 – – –",
         "node n2: rule 0 names 'x'",
-        "ps.b is no node's endpoint; add to network.mapping: {zone: '(.+)', endpoint: 'ps.\\1'}",
+        "no node is measured at ps.b; add to network.mapping: {zone: '(.+)', endpoint: 'ps.\\1'}",
         "and 3 more",
     ]
     assert json.loads(run("network", "map", "--json", told={ALL: told}).stdout) == ENDPOINTS
@@ -100,7 +101,7 @@ def test_where_nodes_are_measured_and_the_rule_for_what_is_no_node_s() -> None:
 def test_nothing_is_measured() -> None:
     none = [[None, None], [None, None]]
     empty = PAIRS | {name: none for name in PAIRS if name.endswith(("ratio", "ms", "bps", "age_s"))} | {"nodes": []}
-    result = run("network", told={ALL: netgang(empty)})
+    result = run("network", told={ALL: netgang(empty, metrics={})})
     assert (result.exit_code, result.stdout.strip()) == (1, "")
     assert "nothing there measures packet loss, delay or throughput" in result.stderr
 

@@ -27,7 +27,7 @@ function zoneBox(zone, rows, resources, gangs, bad) {
     return all > 0 && make("span", { class: "bar" }, make("span", {}, named(name)), make("progress", { max: all, value: Math.min(used, all), "aria-label": `${named(name)} in use` }),
       make("span", {}, `${amount(name, Math.max(all - used, 0))} of ${amount(name, all)} free`));
   });
-  const kept = gangs.filter((row) => row.reserved && row.zone?.split(",").includes(zone));
+  const kept = gangs.filter((row) => row.reserved && (row.zone ?? "").split(",").includes(zone));
   return make("section", { class: "panel", "aria-label": zoneName(zone) },
     make("div", { class: "head" }, make("h3", {}, link(`#/network?zone=${encodeURIComponent(zone)}`, zone ? `Zone ${zone}` : "Nodes without a zone")),
       make("span", { class: "soft" }, usable.length < rows.length ? `${usable.length} of ${counted(rows.length, "nodes")} can take pods` : counted(rows.length, "nodes"))),

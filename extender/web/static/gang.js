@@ -6,14 +6,14 @@ import { chip, kindOf } from "./queue.js";
 const address = (gang) => `v1/explain/${gang.split("/").map(encodeURIComponent).join("/")}`;
 
 export const asked = (gang) => get(address(gang));
+let nextMs = 0;
 
 // What the row of a gang says of it.
 export function inShort(found) {
   const worst = found.network?.worst;
-  const start = found.expected_start?.text;
   return {
     cause: found.cause?.message, change: found.cause?.suggestion || undefined,
-    start: found.expected_start?.start_s ? undefined : start,
+    start: found.expected_start?.start_s ? undefined : found.expected_start?.text,
     worst: worst && `worst link ${worst.source} → ${worst.target}: ${worst.bad || `${Math.round(worst.points)} of 100 points`}`,
   };
 }
@@ -22,7 +22,8 @@ export async function drawGang(place) {
   const gang = `${place.first}/${place.second}`;
   const head = [make("p", { class: "up" }, link("#/queue", "Queue"), " / ", link(`#/queue?namespace=${encodeURIComponent(place.first)}`, place.first))];
   if (at("view-gang").dataset.of !== gang) put(at("view-gang"), ...head, make("h2", {}, gang), make("p", { class: "soft" }, "asking"));
-  at("view-gang").dataset.of = gang;
+  else if (Date.now() < nextMs) return;  // one question at a time, and ten seconds between two
+  [at("view-gang").dataset.of, nextMs] = [gang, Infinity];
   let parts = [];
   try {
     const found = await asked(gang);
@@ -30,7 +31,7 @@ export async function drawGang(place) {
   } catch (error) {
     parts = [make("h2", {}, gang), make("div", { class: "panel note" }, make("p", {}, `It cannot be shown: ${error.message}.`), make("p", {}, link("#/queue", "All gangs")))];
   }
-  if (at("view-gang").dataset.of === gang) put(at("view-gang"), ...head, ...parts);
+  if (at("view-gang").dataset.of === gang) put(at("view-gang"), ...head, ...parts), nextMs = Date.now() + 10000;
 }
 
 function describe(found, row, jobs) {

@@ -110,23 +110,23 @@ export async function drawNode(place) {
     ["Gangs", Object.keys(gangs).length ? Object.entries(gangs).flatMap(([gang, pods], number) => [number ? ", " : "", gangLink(gang), ` (${counted(pods, "pods")})`]) : "none"]];
   const key = `${node} ${JSON.stringify([network, zone])}`;
   if (view.dataset.key !== key) {
-    view.dataset.key = key;
-    peers = await Promise.all(METRICS.map((metric) => meshOf(metric, zone, node))).catch(() => []);
+    [view.dataset.key, peers] = [key, null];
+    peers = await Promise.all(METRICS.map((metric) => meshOf(metric, zone, node))).catch(() => (view.dataset.key = "", null));
     if (at("view-node").dataset.of !== node) return;
   }
   const lines = peerLines(peers, node);
   put(view, ...head,
-    make("section", { class: "panel" }, ...(bad.length ? [make("ol", { class: "plain" }, ...bad.map(badLine))] : [make("p", { class: "lead" }, lines.length ? "Its links are not bad beyond doubt." : "Nothing is measured from or to this node.")]),
+    make("section", { class: "panel" }, ...(bad.length ? [make("ol", { class: "plain" }, ...bad.map(badLine))] : [make("p", { class: "lead" }, lines.length ? "Its links are not bad beyond doubt." : peers ? "Nothing is measured from or to this node." : "asking")]),
       make("dl", { class: "facts" }, ...facts.flatMap(([name, what]) => [make("dt", {}, name), make("dd", {}, ...[what].flat())]))),
     lines.length > 0 && make("section", { class: "panel" }, make("h3", {}, `Links in ${zoneName(zone)}, worst first`), make("p", { class: "soft" }, "Each from this node, and back."),
       table(["node", ...METRICS], lines, "Links")));
 }
 
-let peers = [];
+let peers = null;
 
 function peerLines(meshes, node) {
-  if (!meshes.length) return [];
-  const [loss] = meshes;
+  const [loss] = meshes ?? [];
+  if (!loss?.ends.includes(node)) return [];
   const self = loss.ends.indexOf(node);
   const lines = loss.ends.flatMap((peer, number) => (number === self ? [] : [{
     peer, cells: meshes.map((mesh) => [[self, number], [number, self]].map(([row, column]) => ({ metric: mesh.metric, grade: mesh.grades[row][column], number: mesh.values[row][column] }))),

@@ -21,7 +21,7 @@ const OF_CODE = {
   IMPOSSIBLE: "never", NO_ALLOWED_ZONE: "never", INVALID_GROUP: "invalid",
 };
 const STAGES = { committing: "its bindings are being written", held: "its pods come to bind", admitted: "its pods are being let through" };
-const AGAIN_MS = 60000;
+const AGAIN_MS = 120000;
 const told = new Map();  // gang → what explain said, of what, and when
 const inSight = new Set();  // gangs
 let current = [];  // rows of the section
@@ -43,7 +43,7 @@ export function chip(kind, starving) {
 
 const runs = (row) => row.state === "RUNNING" || row.state === "COMPLETED";
 const plain = (sentence) => sentence.replace(/^netgang: /, "").replace(/^./, (letter) => letter.toUpperCase());
-const newsOf = (row) => [row.code, row.detail, row.zone, row.of_nodes, row.bad_link, row.state].join();
+const newsOf = (row) => [row.code, row.zone, row.bad_link, row.state].join();
 
 export function drawQueue({ query, sections }) {
   if (!sections.queue) return;  // one has just come back, and the answer is on its way
@@ -60,7 +60,7 @@ export function drawQueue({ query, sections }) {
   const cut = of > all.length ? `, the first ${big.format(all.length)} of ${counted(of, "gangs")}` : "";
   at("found").textContent = of === 0 ? "" : chosen.length < all.length ? `${big.format(chosen.length)} of ${counted(all.length, "gangs")} match${cut}` : `${counted(all.length, "gangs")}${cut}`;
   at("waiting-of").textContent = `${big.format(wait.length)}, ${sections.queue.order === "fifo" ? "oldest first" : "heaviest first"}`;
-  at("running-of").textContent = big.format(run.length);
+  at("running-of").textContent = big.format(run.filter((row) => row.state === "RUNNING").length);
   const any = chosen.length < all.length ? "that match" : "";
   at("waiting-none").textContent = wait.length ? "" : any ? "No gang that waits matches." : "No gang waits.";
   at("running-none").textContent = run.length ? "" : any ? "No gang that runs matches." : "No gang runs.";
@@ -77,9 +77,8 @@ export function drawQueue({ query, sections }) {
 
 function choices(query, all) {
   const counts = (of) => [...all.reduce((sum, row) => sum.set(of(row), (sum.get(of(row)) ?? 0) + 1), new Map())];
-  const spaces = counts((row) => row.gang.split("/")[0]).sort();
-  const kinds = counts(kindOf);
-  const groups = [["waits", "all that wait", all.filter((row) => !runs(row)).length], ["runs", "all that run", all.filter(runs).length]];
+  const [spaces, kinds] = [counts((row) => row.gang.split("/")[0]).sort(), counts(kindOf)];
+  const groups = [["waits", "all that wait", all.filter((row) => !runs(row)).length], ["runs", "all that run", all.filter((row) => row.state === "RUNNING").length]];
   options("namespace", query.get("namespace"), spaces.map(([name, count]) => [name, name, count]));
   options("kind", query.get("state"), [...groups, ...kinds.map(([kind, count]) => [kind, KINDS[kind][1], count])]);
   if (document.activeElement !== at("q")) at("q").value = query.get("q") ?? "";
@@ -100,7 +99,7 @@ function matching(query, reasons) {
   return (row) => {
     if (space && !row.gang.startsWith(`${space}/`)) return false;
     const kind = kindOf(row);
-    if (state && state !== kind && !(state === "runs" && runs(row)) && !(state === "waits" && !runs(row))) return false;
+    if (state && state !== kind && !(state === "runs" && row.state === "RUNNING") && !(state === "waits" && !runs(row))) return false;
     if (text.join("") === "") return true;
     const words = [row.gang, row.zone && `zone ${row.zone}`, ...(row.nodes ?? []), KINDS[kind][1], reasons[row.code], row.detail, row.bad_link].join(" ").toLowerCase();
     return text.every((part) => words.includes(part));
@@ -134,7 +133,7 @@ function waits(row) {
     make("div", { class: "why" }, make("p", {}, cause), short?.change && make("p", { class: "change" }, short.change),
       row.leaves_for && make("p", { class: "soft" }, "It makes room for ", gangLink(row.leaves_for), "."),
       row.zone && kind === "starting" && make("p", { class: "soft" }, `${zonesName(row.zone)}: `, ...places(row)),
-      row.reserved > 0 && make("p", { class: "soft" }, `${counted(row.reserved, "nodes")} of ${zonesName(row.zone)} are kept for it`)),
+      row.reserved > 0 && make("p", { class: "soft" }, `${counted(row.reserved, "nodes")} of ${zonesName(row.zone ?? "")} are kept for it`)),
     make("div", { class: "when" }, row.waiting_since_s ? make("span", {}, "waits ", since(row.waiting_since_s)) : "",
       row.expected && (row.expected.start_s || kind === "room") && make("span", {}, ...starts(row.expected, short))));
 }

@@ -38,7 +38,7 @@ class Group:
         roots = [_ROOT] if self._is_v2 else [_ROOT / one for one in ("cpu", "cpuacct", "memory")]
         self.places = [root / f"netgang-{os.getpid()}" / name for root in roots]
         try:
-            for place in self.places:
+            for place in {place.parent.resolve() / name: place for place in self.places}.values():  # some are links
                 place.parent.mkdir(exist_ok=True)
                 if self._is_v2:
                     for above in (_ROOT, place.parent):

@@ -264,7 +264,7 @@ WRONG_SOURCES: dict[str, tuple[str, dict[str, Any]]] = {  # case: (what the refu
     "two kinds of trust": ("ca_file and insecure exclude", ARCHIVE | {"insecure": True, "ca_file": "a.pem"}),
     "nothing to ask": ("presets or queries must name something to ask", METRICS_AT),
     "no such preset": (
-        f"network.sources.0.presets.0 = 'pingmesh'{HERE}: must be 'smokeping', ",
+        f"network.sources.0.presets.0 = 'pingmesh'{HERE}: must be 'smokeping' or 'blackbox'",
         METRICS_AT | {"presets": ["pingmesh"]},
     ),
     "a unit of another metric": (

@@ -133,12 +133,13 @@ USAGE = {  # case: (workers at first, share of its time that each computes, work
     "workers that wait for the ps": (12, lambda n: 4.5 / n, [12, 11, 10, 9]),
     "between the two nothing changes": (6, lambda _: 0.6, [6]),
     "up to the maximum": (11, lambda _: 1.0, [11, 12]),
+    "one alone, which would wait as one of two": (1, lambda n: 0.9 / n, [1]),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("first", "computes", "counts"), USAGE.values(), ids=USAGE)
 def test_usage_follows_what_workers_do_with_their_time(first: int, computes: Loss, counts: list[int]) -> None:
-    found = Training(Wants.USAGE, lambda _: 1.0, first=first, computes=computes).run(3000)
+    found = Training(Wants.USAGE, lambda _: 1.0, first=first, least=min(first, 3), computes=computes).run(3000)
     assert found.counts == counts
 
 

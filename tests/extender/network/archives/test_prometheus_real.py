@@ -14,14 +14,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from msgspec.structs import replace
 
 from extender.errors import NetworkSourceError
 from extender.network.prometheus import PRESETS, PrometheusSource
 from extender.ports import Batch
 from extender.settings.network import Preset
 from extender.settings.network import PrometheusSettings as Settings
-from scoring.network.matrix import Metric
 from tests.liveness import LIVENESS_S
 from tests.newcomer.document import fenced
 from tests.real.servers import START_S, missing_prometheus, scraped
@@ -123,20 +121,6 @@ async def test_queries_of_ones_own(connect: Connect, mesh: Mesh) -> None:
     mesh.delay_us["a", "b"] = 5000.0
     found = await read(source, lambda found, _: found["delay a-b"] > 1.0)
     assert found["delay a-b"] == pytest.approx(2.5)
-
-
-async def test_presets_with_addresses_as_names(connect: Connect) -> None:
-    # this Prometheus is seconds old: a step of five minutes has seen nothing yet
-    rate = PRESETS[Preset.IPERF3][Metric.THROUGHPUT]
-    assert rate.time_query is not None
-    text, time_text = (text.replace(":5m]", ":1s]") for text in (rate.query, rate.time_query))
-    soon = replace(rate, query=text, time_query=time_text, window_s=60)
-    source = connect(presets=["ping_exporter", "iperf3"], queries={"throughput": soon})
-    # until the first scrape is there as a whole, addresses may have no node's name yet
-    found = await read(
-        source, lambda found, _: {name.partition(" ")[2] for name in found} == {"node1-node2"} and len(found) >= 3
-    )
-    assert found == {"loss node1-node2": 0.25, "delay node1-node2": pytest.approx(2.0), "throughput node1-node2": 1e9}
 
 
 @pytest.mark.parametrize("name", sorted(PRESETS))
