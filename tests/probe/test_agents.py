@@ -127,6 +127,15 @@ def test_ipv6_is_measured_and_other_families_are_left_alone() -> None:
         assert (found["itself"].answered >= 2, found["itself"].lost) == (True, 0)
 
 
+def test_a_peer_keeps_its_turn_however_often_it_is_assigned() -> None:
+    with probers() as (found, _, _):
+        again = Assignment(10.0, 60.0, tuple(target.peer for target in found[0].targets.values()), ())
+        found[0].assign(again)
+        turns = {address: target.due_s for address, target in found[0].targets.items()}
+        found[0].assign(again)
+        assert {address: target.due_s for address, target in found[0].targets.items()} == turns
+
+
 def test_a_full_socket_of_the_agent_blames_no_link() -> None:
     """The kernel drops requests of one that stopped; it says so by beginning again."""
     with probers() as (found, answering, _):
