@@ -6,6 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from lab.bench.testbed.nodes import Bed, address
 from lab.testbed.api import Object
 from lab.testbed.cluster import Cluster
@@ -32,6 +34,7 @@ def runs(script: str, **more: Any) -> Object:
     return {"restartPolicy": "Never", "containers": [container], **more}
 
 
+@pytest.mark.nightly
 async def test_pods_are_processes_of_their_nodes(own_cluster: Cluster, nodes: Bed, tmp_path: Path) -> None:
     tmp_path.chmod(0o777)  # noqa: ASYNC240 - a pod's user is not ours
     places = {one: Place(nodes.namespace(one), address(one)) for one in NODES}

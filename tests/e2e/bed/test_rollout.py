@@ -18,6 +18,8 @@ PLACE = "work"
 LIMIT = "--timeout=120s"
 
 
+# alone: beside other tests fifteen processes of pods wait for two processors
+@pytest.mark.nightly
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("nodes", [5], indirect=True)
 async def test_a_rollout_and_a_drain_of_the_leader_s_node_finish(own_cluster: Cluster, nodes: Bed) -> None:
