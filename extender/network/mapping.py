@@ -146,7 +146,8 @@ def rules_to_add(
     """For each endpoint a rule that gives it to nodes that lack one, by name or zone; a pattern if it takes none."""
     lacking = [node for node in nodes if any((node.name, metric) in missing for metric in METRICS)]
     named: dict[str, tuple[str, str]] = {canonical(node.name): ("node", node.name) for node in lacking}
-    named |= {node.zone.casefold(): ("zone", str(node.zone)) for node in lacking if node.zone}
+    zones = {node.zone for node in lacking} - {node.zone for node in nodes if node not in lacking}
+    named |= {zone.casefold(): ("zone", str(zone)) for zone in zones if zone}
     shapes = []
     for end, metrics in metrics_of.items():
         parts = [part.span() for part in re.finditer(r"[^\W_]+", end)][:12]
@@ -156,16 +157,15 @@ def rules_to_add(
         template = r"\1".join(part.replace("\\", r"\\") for part in (end[:start], end[stop:]))
         pattern = "(.+)" if kind == "zone" else re.sub("[0-9]+", r"\\d+", f"({re.escape(name)})")
         shapes.append(((kind, pattern, template, metrics), (kind, re.escape(name), end.replace("\\", r"\\"), metrics)))
-    alike = Counter(shape for shape, _ in shapes)
 
     def takes_nothing(kind: str, pattern: str, template: str, metrics: tuple[Metric, ...]) -> bool:
-        for node in nodes:
-            end = matching(pattern, template, node.name if kind == "node" else node.zone)
-            if end and not (end in metrics_of and all((node.name, metric) in missing for metric in metrics)):
-                return False
-        return not why_not(pattern)
+        ends = ((node, matching(pattern, template, node.name if kind == "node" else node.zone)) for node in nodes)
+        given = ((end, (node.name, metric)) for node, end in ends if end for metric in metrics)
+        return not why_not(pattern) and all(end in metrics_of and lack in missing for end, lack in given)
 
-    return tuple(_written(*(shape if alike[shape] > 1 and takes_nothing(*shape) else own)) for shape, own in shapes)
+    alike = Counter(shape for shape, _ in shapes)
+    patterns = {shape for shape, count in alike.items() if count > 1 and takes_nothing(*shape)}
+    return tuple(_written(*(shape if shape in patterns else own)) for shape, own in shapes)
 
 
 def _written(kind: str, pattern: str, endpoint: str, metrics: tuple[Metric, ...]) -> str:

@@ -18,7 +18,6 @@ PLACE = "work"
 LIMIT = "--timeout=120s"
 
 
-# alone: beside other tests fifteen processes of pods wait for two processors
 @pytest.mark.nightly
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("nodes", [5], indirect=True)

@@ -224,16 +224,17 @@ def test_the_first_rule_that_matches_decides_whether_it_is_of_nodes_or_of_zones(
 THREE, TWO = ["ps.eu-1.lab", "ps.west-12.lab", "ps.west-3.lab"], [node("n1"), node("n2")]
 ADD = {  # case: (rule for the first endpoint that no node has, nodes, endpoints)
     "zones by a pattern": (r"{zone: '(.+)', endpoint: 'ps.\1.lab'}", SITES, THREE),
-    "not all zones": ("{zone: 'eu\\-1', endpoint: 'ps.eu-1.lab'}", SITES, ["ps.eu-1.lab", "z"]),
+    "a pattern takes z": ("{zone: 'eu\\-1', endpoint: 'ps.eu-1.lab'}", [*SITES, node("z", zone="z")], [*THREE, "z"]),
     "nodes by a pattern": (r"{node: '(n\d+)', endpoint: 'ps-\1.lab'}", TWO, ["ps-n1.lab", "ps-n2.lab"]),
+    "a zone of which a node has its own endpoint": ("{node: 'NODE', endpoint: 'ps.a'}", [*TWO], ["ps.a", "n2"]),
     "no name in it": ("{node: 'NODE', endpoint: 'it''s 7'}", [node("n1")], ["it's 7"]),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("want", "nodes", "ends"), ADD.values(), ids=ADD)
 def test_the_rule_to_add(want: str, nodes: list[Node], ends: list[str]) -> None:
     found = mapped([], *nodes, ends=ends)
-    assert (found.unused[0], found.rules[0]) == (ends[0], want)
+    assert dict(zip(found.unused, found.rules, strict=True))[EndpointId(ends[0])] == want
     if "NODE" not in want:
         added = Settings.changed(Settings(), {"network": {"mapping": [yaml.safe_load(want)]}}).network
         assert ends[0] not in map_nodes(nodes, [end(name) for name in ends], added).unused
