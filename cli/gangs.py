@@ -89,8 +89,6 @@ def jobs(
             draw = partial(job_in_full, job=answer, wide=wide)
         else:
             jobs, body = reach.ask(partial(client.jobs, namespace=namespace))
-            if namespace is not None and not jobs.of:
-                raise ConfigError(f"no job that netgang resizes is known in namespace {namespace}")
             draw = partial(jobs_table, jobs=jobs, wide=wide)
     print_answer(body, partial(print_list, draw, output), as_json=as_json)
 

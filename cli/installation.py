@@ -2,7 +2,8 @@
 
 import gc
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,12 +14,13 @@ from rich.text import Text
 
 from cli.output import AsJson, ConfigFile, clear_errors, option, print_json
 from cli.service_options import busy, run
-from extender.errors import ConfigError
+from extender.errors import ApiError, ApiUnavailableError, ConfigError, NetgangError
 
 if TYPE_CHECKING:
     from cli.doctor.checks import Finding
     from cli.doctor.facts import Facts, Where
     from cli.removal import Removed
+    from extender.kube.client import OperatorApi
 
 _COLOURS = {"error": "red", "warning": "yellow", "note": "blue"}
 Kubeconfig = Annotated[Path | None, option("Credentials of the cluster.", "as kubectl")]
@@ -83,15 +85,30 @@ def doctor(
     raise typer.Exit(1 if wrong else 0)
 
 
-async def _look(kubeconfig: Path | None, where: "Where", *, url: str | None, cluster: bool) -> "Facts":
-    from cli.doctor.facts import Look, ask_running, of_files
+@asynccontextmanager
+async def _cluster(kubeconfig: Path | None) -> AsyncIterator["OperatorApi"]:
+    """The API server. What it refuses, and that it does not answer, is said with the way out. Errors: NetgangError."""
+    from client.way import Door, spoken
     from extender.kube.client import OperatorApi
     from extender.kube.credentials import load
     from extender.ports import SystemClock
 
+    server = load(kubeconfig, clock=SystemClock())
+    try:
+        async with OperatorApi(server) as api:
+            yield api
+    except ApiUnavailableError as error:
+        raise NetgangError(spoken(Door(server.url, server, prefix="/"), error)) from error
+    except ApiError as error:
+        raise NetgangError(f"{error}; name an administrator's --kubeconfig (ClusterRole cluster-admin)") from error
+
+
+async def _look(kubeconfig: Path | None, where: "Where", *, url: str | None, cluster: bool) -> "Facts":
+    from cli.doctor.facts import Look, ask_running, of_files
+
     seen = of_files(where)
     if cluster:
-        async with OperatorApi(load(kubeconfig, clock=SystemClock())) as api:
+        async with _cluster(kubeconfig) as api:
             seen = await Look(api, where, seen).facts()
     return seen if url is None else await ask_running(seen, url)
 
@@ -145,13 +162,10 @@ def uninstall(
 
 async def _remove(kubeconfig: Path | None, namespace: str, *, gates: bool, leases: bool, dry_run: bool) -> "Removed":
     from cli.removal import Removal
-    from extender.kube.client import OperatorApi
-    from extender.kube.credentials import load
     from extender.ports import SystemClock
 
-    clock = SystemClock()
-    async with OperatorApi(load(kubeconfig, clock=clock)) as api:
-        removal = Removal(api, clock, dry_run=dry_run)
+    async with _cluster(kubeconfig) as api:
+        removal = Removal(api, SystemClock(), dry_run=dry_run)
         if leases:
             await removal.leases(namespace)
         else:
@@ -174,5 +188,5 @@ def _print_removed(console: Console, done: "Removed", *, would: bool) -> None:
             named = f"{count} of them name schedulerName {scheduler}"
             lines.append(f"{named}: once its kube-scheduler is gone they wait for it")
     lines += [f"left: {what}: {why}" for what, why in sorted(done.left.items())]
-    for line in lines or ["nothing of it is there"]:
+    for line in lines or ["nothing is left to remove"]:
         console.print(line, highlight=False, markup=False, soft_wrap=True)

@@ -22,6 +22,7 @@ from typer.core import TyperArgument, TyperOption
 from cli.files import demo, plan, simulate
 from cli.gangs import explain, jobs, network, queue, what_if
 from cli.installation import doctor, serve, uninstall
+from cli.output import say
 from cli.service_options import KUBECTL
 
 
@@ -117,7 +118,7 @@ def main(**named: str) -> None:
     code = 1
 
     def leave() -> None:
-        with suppress(OSError):
+        with suppress(OSError, AttributeError):  # standard output may be full, or closed from the start
             sys.stdout.flush()
             sys.stderr.flush()
         os._exit(code)
@@ -130,6 +131,8 @@ def main(**named: str) -> None:
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
         raise
+    except OSError as error:
+        say("error: ", "red", f"standard output: {error.strerror}")
 
 
 if __name__ == "__main__":

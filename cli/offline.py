@@ -4,6 +4,7 @@ The same conversion, cache, mapping, planner and documents as the service; only 
 """
 
 from collections import Counter
+from contextlib import suppress
 from datetime import UTC, datetime
 from math import isfinite
 from pathlib import Path
@@ -44,11 +45,9 @@ def plan_files(cluster: Path, mesh: Path | None, settings: Settings, *, now_s: f
 
 def is_log(file: Path) -> bool:
     """Whether it is a decision log, by how it begins; not for a file that cannot be read."""
-    try:
-        with file.open("rb") as opened:
-            return opened.read(len(GZIP)) == GZIP
-    except OSError:
-        return False
+    with suppress(OSError), file.open("rb") as opened:
+        return opened.read(len(GZIP)) == GZIP
+    return False
 
 
 def plan_log(file: Path) -> Planned:
@@ -94,12 +93,10 @@ def moment_s(text: str | None) -> float:
     """Unix seconds, or a time of day with date, in UTC unless it says otherwise; `None`: now. Errors: ConfigError."""
     if text is None:
         return SystemClock().now_s()
-    try:
+    with suppress(ValueError):
         if isfinite(at_s := float(text)):
             return at_s
-    except ValueError:
-        pass  # a time of day, then
-    try:
+    try:  # a time of day, then
         moment = datetime.fromisoformat(text)
     except ValueError as error:
         raise ConfigError(f"--now: {text!r} is neither Unix seconds nor a time such as 2026-01-31T12:00:00Z") from error

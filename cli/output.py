@@ -96,7 +96,9 @@ def safe(console: Console, text: str) -> Text:
 
 
 def print_lines(console: Console, shown: RenderableType) -> None:
-    """Print a list; where programs read it, without the blanks that fill its last column."""
+    """Print a list that is not empty; where programs read it, without the blanks that fill its last column."""
+    if not shown:
+        return
     if console.is_terminal:
         console.print(shown, crop=False)
         return

@@ -113,7 +113,7 @@ class Removal:
                     gone = {"$patch": "delete", "type": NETWORK_DEGRADED}
                     await self.cluster.patch(f"{path}/status", {"status": {"conditions": [gone]}})
             except (ConflictError, NotFoundError) as error:
-                self.done.left[f"nodes/{name}"] = f"{error.message}: again, please"
+                self.done.left[f"nodes/{name}"] = f"{error.message}: run it again"
             else:
                 self.done.nodes += [name] if shown or untainted is not None else []
 

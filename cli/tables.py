@@ -1,8 +1,10 @@
 """What commands print for people: gangs, plans, jobs and links in lists, explanations in sentences."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final
 
 from rich.console import Console, Group, RenderableType
@@ -20,6 +22,7 @@ _MEMBERS: Final = 20
 _DECISIONS: Final = 5
 _GONE: Final = {"absent": "gone", "settled": "running or ended"}  # Of a gang for which nothing is to be decided
 _STATES: Final = {"admitted": "green", "running": "green", "waiting": "yellow"}
+_whole: Final = partial(columns, cut=False, styles=_STATES)  # An explanation is read once, so no line is cut
 
 
 def queue_table(console: Console, queue: Queue, wanted: Sequence[QueuedGang], *, wide: bool) -> RenderableType:
@@ -88,8 +91,8 @@ def plan_table(console: Console, plan: records.PlanOfFiles) -> RenderableType:
     if rows:
         names = ("RANK", "GANG", "PLAN", "ZONE", "SCORE", "NODES OR WHY")
         parts.append(columns(console, names, rows, styles=_STATES))
-    counts = f"{counted(len(plan.admitted), 'gang')} admitted, {len(plan.waiting)} waiting; order: {plan.order}"
-    parts.append(Text(counts))
+    admitted = counted(len(plan.admitted), "gang")
+    parts.append(Text(f"{admitted} admitted, {len(plan.waiting)} waiting; order: {plan.order}"))
     parts += [safe(console, f"held for {gang}: {', '.join(nodes)}") for gang, nodes in plan.held.items()]
     return Group(*parts)
 
@@ -117,10 +120,9 @@ def jobs_table(console: Console, jobs: JobList, *, wide: bool) -> RenderableType
     """A line for each job."""
     if not jobs.jobs:
         return Text("no jobs of kinds that netgang resizes")
-    parts = [_lines(console, jobs.jobs, wide=wide)]
-    if len(jobs.jobs) < jobs.of:
-        parts.append(Text(f"{len(jobs.jobs)} of {jobs.of} jobs; see --namespace"))
-    return Group(*parts)
+    totals = ", ".join(f"{count} {state}" for state, count in sorted(Counter(job.state for job in jobs.jobs).items()))
+    more = f"; {len(jobs.jobs)} of {jobs.of} jobs; see --namespace" if len(jobs.jobs) < jobs.of else ""
+    return Group(_lines(console, jobs.jobs, wide=wide), safe(console, totals + more))
 
 
 def _lines(console: Console, listed: Sequence[Job], *, wide: bool) -> RenderableType:
@@ -239,7 +241,7 @@ def print_explanation(console: Console, explained: records.Explained) -> None:
         _say(console, f"the API server refused to admit it: {explained.admission_refused}", style="red")
     members = explained.members[:_MEMBERS]
     rows = [(member.pod, member.role, member.state, member.node or NONE, member.why) for member in members]
-    _print_lines(console, ("POD", "ROLE", "STATE", "NODE", "WHY"), rows)
+    print_lines(console, _whole(console, ("POD", "ROLE", "STATE", "NODE", "WHY"), rows))
     if len(explained.members) > _MEMBERS:
         _say(console, f"{len(explained.members) - _MEMBERS} more members; see --json")
     _zones(console, explained.zones)
@@ -259,14 +261,13 @@ def print_supposed(console: Console, supposed: records.Supposed) -> None:
         if gang.before.state == "absent":
             _say(console, f"{gang.gang}: {_submitted(gang.after)}", style=_STATES.get(gang.after.state, ""))
     rows = [
-        *(_turned(gang, gang.after.state) for gang in supposed.admitted),
-        *(_turned(gang, gang.after.state) for gang in supposed.refused),
+        *(_turned(gang, gang.after.state) for gang in (*supposed.admitted, *supposed.refused)),
         *(_turned(gang, "moved") for gang in supposed.moved),
         *(_turned(gang, _GONE.get(gang.after.state, gang.after.state)) for gang in supposed.other),
     ]
     for note in supposed.notes:
         _say(console, f"note: {note}", style="yellow")
-    _print_lines(console, ("GANG", "NOW", "THEN", "ZONE", "WHERE OR WHY"), rows)
+    print_lines(console, _whole(console, ("GANG", "NOW", "THEN", "ZONE", "WHERE OR WHY"), rows))
     if not rows:
         _say(console, "nothing would be different for any gang")
     admitted, waiting = supposed.gangs.get("admitted", 0), supposed.gangs.get("waiting", 0)
@@ -325,7 +326,8 @@ def _zones(console: Console, zones: Sequence[records.ZoneVerdict]) -> None:
         )
         for zone in sorted(zones, key=lambda zone: (not zone.allowed, -zone.room, zone.zone))
     ]
-    _print_lines(console, ("ZONE", "ALLOWED", "NODES", "ROOM", "WHEN EMPTY", "NETWORK", "DISTANCE", "SHORT OF"), rows)
+    names = ("ZONE", "ALLOWED", "NODES", "ROOM", "WHEN EMPTY", "NETWORK", "DISTANCE", "SHORT OF")
+    print_lines(console, _whole(console, names, rows))
 
 
 def _submitted(after: records.Fate) -> str:
@@ -334,7 +336,7 @@ def _submitted(after: records.Fate) -> str:
         return f"would start now in zone {after.zone or '(none)'}{score}"
     why = (after.reason or after.state).removeprefix("netgang: ") + (f" ({after.detail})" if after.detail else "")
     if after.rank is None:
-        return f"would not start as it is: {why}"
+        return f"cannot start: {why}"
     behind = f", behind {some(after.behind)}" if after.behind else ""
     return f"would wait, rank {after.rank}{behind}: {why}"
 
@@ -344,12 +346,6 @@ def _turned(gang: records.Turned, then: str) -> tuple[str, ...]:
     where = some([f"{pod} → {node}" for pod, node in after.members.items()])
     now = NONE if gang.before.state == "absent" else _GONE.get(gang.before.state, gang.before.state)
     return gang.gang, now, then, after.zone or NONE, where or (after.reason or "").removeprefix("netgang: ")
-
-
-def _print_lines(console: Console, names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A list, unless it is empty; lines are never cut, because an explanation is read once and as a whole."""
-    if rows:
-        print_lines(console, columns(console, names, rows, cut=False, styles=_STATES))
 
 
 def _say(console: Console, text: str, *, style: str = "") -> None:

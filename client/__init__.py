@@ -6,6 +6,7 @@ is a ConfigError with its sentence. Rule: a table costs no more than itself, so 
 """
 
 from collections.abc import Mapping, Set
+from contextlib import suppress
 from http import HTTPStatus
 from itertools import permutations
 from typing import Any, Final, TypeVar
@@ -36,10 +37,13 @@ async def queue(door: Door, *, namespace: str | None, wanted: Set[str]) -> tuple
 
 
 async def jobs(door: Door, *, namespace: str | None) -> tuple[JobList, bytes]:
-    """/v1/jobs."""
-    return await ask(
-        door, "/v1/jobs", JobList, query={"limit": "1000"} | ({"namespace": namespace} if namespace else {})
-    )
+    """/v1/jobs, at most 1,000. ConfigError, with near names: none is known in the namespace."""
+    query = {"limit": "1000"} | ({"namespace": namespace} if namespace else {})
+    answer, body = await ask(door, "/v1/jobs", JobList, query=query)
+    if namespace and not answer.of:
+        near = near_names(f"{namespace}/", [job.job for job in (await jobs(door, namespace=None))[0].jobs], "jobs")
+        raise ConfigError(f"no job that netgang resizes is known in namespace {namespace}{near}")
+    return answer, body
 
 
 async def network(door: Door, *, zone: str | None) -> Network:
@@ -114,7 +118,6 @@ def decoded(body: bytes, kind: type[_T], *, where: str) -> _T:
 
 
 def _read(body: bytes, kind: type[_T]) -> _T | None:
-    try:
+    with suppress(*UNREADABLE):
         return msgspec.json.decode(body, type=kind)
-    except UNREADABLE:
-        return None
+    return None

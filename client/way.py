@@ -125,7 +125,7 @@ _REFUSALS: Final[Mapping[int, str]] = {  # status of the API server → what to 
     403: "an administrator lets you in: the chart's value `viewers`, or kubectl -n {place} create rolebinding NAME "
     "--role=netgang-service-proxy --user=YOU",
 }
-_NO_SERVICE: Final = "does netgang run there, with the chart's value documentsFrom? kubectl -n {place} get service,pods"
+_NO_SERVICE: Final = "does netgang run there, with documentsFrom (TLS: https:netgang)? kubectl -n {place} get svc,pods"
 
 
 def spoken(door: Door, error: NetgangError) -> str:

@@ -143,5 +143,5 @@ def _key_in(file: Path) -> bytes | None:
     except OSError as error:
         raise ConfigError(f"note_keys_dir: {file} cannot be read: {error.strerror}") from error
     if len(key) < LEAST_BYTES:
-        raise ConfigError(f"note_keys_dir: {file} must hold at least {LEAST_BYTES} bytes that nobody can guess")
+        raise ConfigError(f"note_keys_dir: {file} must hold at least {LEAST_BYTES} bytes that cannot be guessed")
     return key

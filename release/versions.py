@@ -10,7 +10,7 @@ import yaml
 from release.errors import ReleaseError
 
 _HEADING = re.compile(r"^## (?P<version>\S+) – (?P<date>.+)$", re.MULTILINE)
-_IMAGE = re.compile(r"^ +image: netgang:(\S+)$", re.MULTILINE)
+_TAG = re.compile(r'(?: image: netgang:|app.kubernetes.io/version: "|helm.sh/chart: netgang-)([^\s"}]+)')
 
 
 def places(root: Path) -> Iterator[tuple[str, str]]:
@@ -21,7 +21,7 @@ def places(root: Path) -> Iterator[tuple[str, str]]:
     for key in ("version", "appVersion"):
         yield f"charts/netgang/Chart.yaml ({key})", str(chart[key])
     for mode in ("second-scheduler", "native"):
-        for tag in _IMAGE.findall((root / f"manifests/{mode}.yaml").read_text()):
+        for tag in _TAG.findall((root / f"manifests/{mode}.yaml").read_text()):
             yield f"manifests/{mode}.yaml (netgang)", tag
     version, _ = changelog(root)
     yield "CHANGELOG.md (newest heading)", version

@@ -135,7 +135,7 @@ def words_of(crew: Crew) -> str:
         parts.append(f"Waiting for its owner to create {absent} new pod{'s' if absent > 1 else ''}.")
     heirs = (loss.successor for loss in losses)
     if waits := next((pod.name for pod in heirs if pod is not None and pod.node is None), None):
-        parts.append(f"Pod {waits} takes its place, as soon as there is room beside the others.")
+        parts.append(f"Pod {waits} takes its place, as soon as the others leave room for it.")
     return " ".join(parts)
 
 

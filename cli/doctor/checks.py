@@ -65,8 +65,7 @@ def _rights(seen: Facts) -> Iterator[Finding]:
         rights = _some(f"{verb} {resource}{'.' + group if group else ''}" for verb, group, resource in lost)
         fix = "helm upgrade, or apply the file of manifests/ again"
         yield error("rights-missing", f"{seen.account} may not: {rights}", fix)
-    absent = [] if seen.confined is None else [name for name in CONFINING if name not in seen.confined]
-    if absent:
+    if seen.confined is not None and (absent := [name for name in CONFINING if name not in seen.confined]):
         what = f"{seen.account} is not confined by {' and '.join(absent)}: its token could change any pod, and any job"
         what += " that netgang may resize or restart"
         fix = "helm upgrade, which confines the account netgang of its namespace (docs/reference/objects.md#rights)"
@@ -107,13 +106,9 @@ def _running(seen: Facts) -> Iterator[Finding]:
 
 
 def _versions(seen: Facts) -> Iterator[Finding]:
-    if seen.kubernetes is None:
-        return
-    kubernetes, scheduler = seen.kubernetes, seen.scheduler_version
-    server = _minor(kubernetes)
-    theirs = _minor(scheduler or "")
+    server, theirs = _minor(seen.kubernetes or ""), _minor(seen.scheduler_version or "")
     if server is not None and theirs is not None and theirs != server:
-        what = f"the second kube-scheduler is {scheduler}, the API server {kubernetes}"
+        what = f"the second kube-scheduler is {seen.scheduler_version}, the API server {seen.kubernetes}"
         fix = f"set its image to v{server[0]}.{server[1]}: it must not be newer, and filters as its own version does"
         yield (error if theirs > server else warning)("scheduler-version", what, fix)
 
@@ -166,13 +161,12 @@ def _network(seen: Facts) -> Iterator[Finding]:
     if seen.endpoints is None or not seen.settings.network.sources:  # the probe measures nodes at their own names
         return
     fix = "`netgang network map` shows them and the rule to add to network.mapping (docs/reference/network.md)"
-    used = {metric: counts for metric, counts in seen.endpoints.counts.items() if counts.get("mapped", 0)}
-    for metric, counts in sorted((used or seen.endpoints.counts).items()):
+    used = {metric: counts for metric, counts in seen.endpoints.items() if counts.get("mapped", 0)}
+    for metric, counts in sorted((used or seen.endpoints).items()):
         total = sum(counts.values())
         if without := total - counts.get("mapped", 0):
-            names = f": {_some(seen.endpoints.unmapped)}" if seen.endpoints.unmapped else ""
             several = f"; {counts['ambiguous']} of them could be several" if counts.get("ambiguous", 0) else ""
-            what = f"{without} of {total} nodes have no endpoint for {metric}{names}{several}"
+            what = f"{without} of {total} nodes have no endpoint for {metric}{several}"
             yield warning("nodes-unmapped", what, fix)
 
 

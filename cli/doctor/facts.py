@@ -31,7 +31,7 @@ _T = TypeVar("_T")
 NAME: Final = "netgang"
 SCHEDULER: Final = "netgang-scheduler"
 _POLICIES: Final = "/apis/admissionregistration.k8s.io"
-CONFINING: Final = ("netgang-jobs", "netgang-pod-status", "netgang-pods")  # Of the chart, and their bindings
+CONFINING: Final = ("netgang-jobs", "netgang-nodes", "netgang-pod-status", "netgang-pods")  # And their bindings
 Json: TypeAlias = Mapping[str, Any]
 
 
@@ -57,13 +57,6 @@ class LeaseSeen(msgspec.Struct, frozen=True):
 
     holder: str
     renewed: bool  # Whether it changed between the two looks
-
-
-class Endpoints(msgspec.Struct, frozen=True):
-    """Which nodes are measured: metric → how many of each state."""
-
-    counts: Mapping[str, Mapping[str, int]]
-    unmapped: tuple[str, ...] = ()  # Some of the nodes that no metric has an endpoint for
 
 
 class Answered(msgspec.Struct, frozen=True):
@@ -97,7 +90,7 @@ class Facts(msgspec.Struct, frozen=True):
     nodes: tuple[Node, ...] | None = None
     gated: tuple[str, ...] | None = None  # Pods at our gate, namespace/name
     sources: Mapping[str, str | None] | None = None  # source → why it did not answer; `None`: it did
-    endpoints: Endpoints | None = None
+    endpoints: Mapping[str, Mapping[str, int]] | None = None  # metric → how many nodes of each state
     answered: Answered | None = None
     unseen: tuple[str, ...] = ()
 
@@ -329,7 +322,7 @@ async def ask_running(seen: Facts, url: str) -> Facts:
     network = document.detail.network or NetworkSources(())
     answered = Answered(url, None, document.ready, document.reasons, network.probe or None)
     sources = {source.name: source.error for source in network.sources}
-    endpoints = Endpoints(network.mapping.nodes) if network.mapping else None
+    endpoints = network.mapping.nodes if network.mapping else None
     return replace(seen, answered=answered, sources=sources, endpoints=endpoints)
 
 

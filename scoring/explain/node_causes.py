@@ -132,7 +132,7 @@ def node_cause(
     if reason in (Reason.NO_ROOM, Reason.BEHIND) and room.room < room.wanted:
         at_start = run.capacity.zone_counts(member_class, When.AT_START)  # if no gang were starting
         if room.wanted <= int(at_start[run.zones.index(room.zone)]):
-            return committed(turn, f": {room.text()} beside them")
+            return committed(turn, f": {room.text()} next to them")
     return _of_room(run, ask, rooms, zones, reason)
 
 

@@ -114,12 +114,12 @@ def moment_text(at_s: float, *, now_s: float) -> str:
     return f"{moment:%H:%M}Z" if moment.date() == today.date() else f"{moment:%Y-%m-%d %H:%M}Z"
 
 
-def near_names(key: str, gangs: Iterable[str]) -> str:
+def near_names(key: str, gangs: Iterable[str], kind: str = "gangs") -> str:
     """Which of these gangs NAMESPACE/NAME may mean, or the first there are: the end of a sentence. Cost: O(gangs)."""
     (namespace, _, name), keys = key.partition("/"), [gang.partition("/") for gang in gangs]
-    choices, what = sorted(gang for of, _, gang in keys if of == namespace), f"gangs of {namespace}"
+    choices, what = sorted(gang for of, _, gang in keys if of == namespace), f"{kind} of {namespace}"
     if not choices:
-        choices, what, name = sorted({f"{of}/" for of, *_ in keys}), "namespaces with gangs", f"{namespace}/"
+        choices, what, name = sorted({f"{of}/" for of, *_ in keys}), f"namespaces with {kind}", f"{namespace}/"
     short = [choice for choice in choices if len(choice) <= _COMPARED_CHARS][:_COMPARED]
     like = get_close_matches(name[:_COMPARED_CHARS], short, n=_NAMED)
     return f"; did you mean {' or '.join(like)}?" if like else f"; {what}: {some(map(shown, choices)) or 'none'}"

@@ -50,7 +50,7 @@ class GangDemand(msgspec.Struct, frozen=True):
         """Why the gang cannot reach its minimum with the pods there are, for people; `None`: it can."""
         least, existing = self.gang.min_member, self.alive + len(self.unable)
         if existing < least:
-            lost = f", beside those on {', '.join(sorted(self.lost))}, which is gone" if self.lost else ""
+            lost = f", not counting those on {', '.join(sorted(self.lost))}, which is gone" if self.lost else ""
             return f"{existing} of {least} pods exist{lost}"
         if not self.blocked:
             return None

@@ -144,13 +144,13 @@ def test_uninstall_takes_policies_gates_and_leases_apart(full: FakeOperatorApi) 
     assert uninstall("--leave-gates").exit_code == 0
     assert full.stored("/api/v1/namespaces/team/pods/a")["spec"]["schedulingGates"] == [{"name": GATE}]
     assert uninstall("--leases").stdout == "deleted leases/netgang-leader\n"
-    assert uninstall("--leases").stdout == "nothing of it is there\n"
+    assert uninstall("--leases").stdout == "nothing is left to remove\n"
     full.refused.add("/api/v1/namespaces/team/pods/b")
     result = uninstall()
     assert result.exit_code == 1
     assert "left: team/b: kubernetes-admin cannot patch /api/v1/namespaces/team/pods/b" in result.stdout
     assert not full.stored("/api/v1/namespaces/team/pods/a")["spec"].get("schedulingGates")
     full.refused.clear()
-    for said in ("let go 1 pod that waits at the gate\n", "nothing of it is there\n"):
+    for said in ("let go 1 pod that waits at the gate\n", "nothing is left to remove\n"):
         result = uninstall()
         assert (result.exit_code, result.stdout) == (0, said)

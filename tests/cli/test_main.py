@@ -230,3 +230,9 @@ def test_a_command_ends_before_the_interpreter_does(argument: str, code: int) ->
     done = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=LIVENESS_S)
     assert (done.stdout.startswith(b"netgang "), b"interpreter ended" in done.stdout) == (code == 0, False)
     assert done.returncode == code
+
+
+def test_an_answer_that_cannot_be_written_is_an_error() -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run([sys.executable, "-mcli.main", "--help"], cwd=ROOT, stdout=full, stderr=-1, timeout=9)
+    assert (done.returncode, done.stderr) == (1, b"error: standard output: No space left on device\n")

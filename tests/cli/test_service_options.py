@@ -58,6 +58,9 @@ def test_the_proxy_leads_there(access: Path, netgang: RawServer, site: ApiProxy,
     assert "ann may not get /v1/jobs" in refused("jobs", "--kubeconfig", access, code=1)
     old = kubeconfig(tmp_path, site.url, token="old")
     assert "answered 401: Unauthorized; your credentials are not valid" in refused("queue", "--kubeconfig", old, code=1)
+    assert "ClusterRole cluster-admin" in refused("uninstall", "--kubeconfig", old, code=2)
+    gone = kubeconfig(tmp_path, "http://127.0.0.1:9")
+    assert "does the cluster's API server answer there?" in refused("doctor", "--kubeconfig", gone, code=2)
 
 
 REFUSALS = {  # case: (what the person may not do, arguments, exit code, part of what is said)

@@ -51,7 +51,7 @@ def test_why_a_job_would_wait(tmp_path: Path) -> None:
     said = lines(tmp_path, job())
     assert any(line.startswith("default/g: would wait, rank 2, behind default/first: ") for line in said)
     never = lines(tmp_path, job(2, nodeSelector={"gpu": "a100"}))[1]
-    assert never.startswith("default/g: would not start as it is: the gang would not fit into the empty cluster")
+    assert never.startswith("default/g: cannot start: the gang would not fit into the empty cluster")
 
 
 GATES = {"schedulingGates": [{"name": "netgang.io/gang"}]}

@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from lab.testbed.parts.helm import CHART, Helm
+from lab.testbed.programs.catalogue import KUBERNETES
 from release import build, versions
 from release.errors import ReleaseError
 from release.process import run
@@ -75,7 +76,8 @@ def test_helm_reads_the_chart_as_it_reads_the_folder(twice: tuple[Path, Path], h
     package = twice[0] / f"netgang-{VERSION}.tgz"
     with tarfile.open(package) as archive:
         assert {entry.mtime for entry in archive} == {EPOCH_S}
-    assert helm.good("template", "x", str(package)) == helm.good("template", "x", str(CHART))
+    options = ("--kube-version", KUBERNETES, "--set", "image.repository=netgang")
+    assert helm.good("template", "x", str(package), *options) == helm.good("template", "x", str(CHART), *options)
     assert yaml.safe_load(helm.good("show", "chart", str(package)))["version"] == VERSION
 
 

@@ -108,12 +108,24 @@ extenders:
 
 {{/* The image of netgang. */}}
 {{- define "netgang.image" -}}
-{{- printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) -}}
+{{- $repository := required "image.repository: say where you pushed netgang's image, such as --set image.repository=registry.example.org/netgang" .Values.image.repository -}}
+{{- printf "%s:%s" $repository (.Values.image.tag | default .Chart.AppVersion) -}}
+{{- end }}
+
+{{/* Metadata of an object: list $ (its name) (its namespace, if it has one). */}}
+{{- define "netgang.metadata" -}}
+{{- $chart := (index . 0).Chart }}{{ $release := (index . 0).Release -}}
+metadata:
+  name: {{ index . 1 }}
+  {{- with index (append . "") 2 }}
+  namespace: {{ . }}
+  {{- end }}
+  labels: {app.kubernetes.io/name: netgang, app.kubernetes.io/instance: {{ $release.Name }}, app.kubernetes.io/version: {{ quote $chart.AppVersion }}, app.kubernetes.io/managed-by: {{ $release.Service }}, helm.sh/chart: {{ $chart.Name }}-{{ $chart.Version | replace "+" "_" }}}
 {{- end }}
 
 {{/* Metadata of the pods of a Deployment: dict "root" $ "name" (of the app) "checksum" (of what they read once). */}}
 {{- define "netgang.podMetadata" -}}
-labels: {{- toYaml (merge (dict "app.kubernetes.io/name" .name) .root.Values.podLabels) | nindent 2 }}
+labels: {{- toYaml (merge (dict "app.kubernetes.io/name" .name "app.kubernetes.io/instance" .root.Release.Name) .root.Values.podLabels) | nindent 2 }}
 annotations: {{- toYaml (merge (dict "checksum/settings" (print .checksum (include "netgang.certificatesMade" .root) | sha256sum)) .root.Values.podAnnotations) | nindent 2 }}
 {{- end }}
 
@@ -160,9 +172,7 @@ securityContext: {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true,
 {{- define "netgang.budget" -}}
 apiVersion: policy/v1
 kind: PodDisruptionBudget
-metadata:
-  name: {{ index . 1 }}
-  namespace: {{ (index . 0).Release.Namespace }}
+{{ include "netgang.metadata" (list (index . 0) (index . 1) (index . 0).Release.Namespace) }}
 spec:
   maxUnavailable: 1
   selector: {matchLabels: {app.kubernetes.io/name: {{ index . 1 }}}}
@@ -173,11 +183,7 @@ spec:
 {{- $place := (index . 0).Release.Namespace -}}
 apiVersion: rbac.authorization.k8s.io/v1
 kind: {{ index . 1 }}Binding
-metadata:
-  name: {{ index . 2 }}
-  {{- if eq (index . 1) "Role" }}
-  namespace: {{ $place }}
-  {{- end }}
+{{ include "netgang.metadata" (list (index . 0) (index . 2) (ternary $place "" (eq (index . 1) "Role"))) }}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: {{ index . 1 }}, name: {{ index . 2 }}}
 {{- if kindIs "string" (index . 3) }}
 subjects: [{kind: ServiceAccount, name: {{ index . 3 }}, namespace: {{ $place }}}]
@@ -189,15 +195,14 @@ subjects:
 {{- end }}
 {{- end }}
 
-{{/* The binding of an admission policy: list (kind of the policy) (its name) (the rest of the spec). */}}
+{{/* The binding of an admission policy: list $ (its name) (what its refusal does). */}}
 {{- define "netgang.policyBinding" -}}
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicyBinding
-metadata:
-  name: {{ index . 0 }}
+{{ include "netgang.metadata" (list (index . 0) (index . 1)) }}
 spec:
-  policyName: {{ index . 0 }}
-  validationActions: [{{ index . 1 }}]
+  policyName: {{ index . 1 }}
+  validationActions: [{{ index . 2 }}]
 {{- end }}
 
 {{/* In CEL: one map is as it was but for some of its keys: list (the map) (as it was) (which `name` may differ). */}}
@@ -210,9 +215,10 @@ spec:
 {{- define "netgang.check" -}}
 {{- $second := include "netgang.second" . -}}
 {{- $settings := include "netgang.settings" . | fromYaml -}}
-{{- /* Not kubeVersion in Chart.yaml: without a cluster `helm template` has a version of its own, and would be refused. */ -}}
-{{- if and (lookup "v1" "Namespace" "" "kube-system") (semverCompare "<1.35.0-0" .Capabilities.KubeVersion.Version) -}}
-{{- fail (printf "netgang needs Kubernetes 1.35 or newer; this cluster has %s (helm template: say --kube-version)" .Capabilities.KubeVersion.Version) -}}
+{{- /* Names are the same in every release: command line, doctor and docs find netgang by them. */ -}}
+{{- $there := dig "metadata" "annotations" dict (lookup "rbac.authorization.k8s.io/v1" "ClusterRole" "" "netgang") -}}
+{{- if ne .Release.Namespace (dig "meta.helm.sh/release-namespace" .Release.Namespace $there) -}}
+{{- fail (printf "this cluster has a netgang: release %s in namespace %s. There can be one: its gate, policies, conditions of nodes and uninstall are the whole cluster's" (index $there "meta.helm.sh/release-name") (index $there "meta.helm.sh/release-namespace")) -}}
 {{- end -}}
 {{- if and .Values.viewers (not .Values.documentsFrom) -}}
 {{- fail "viewers: needs documentsFrom, which opens the port that they ask" -}}

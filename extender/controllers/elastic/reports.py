@@ -245,7 +245,7 @@ def read_report(body: bytes, *, now_s: float, workers: int | None = None) -> tup
         if "points" not in document:
             given = [document]
         elif unknown := document.keys() - {"points"}:
-            raise BadRequestError(f"{min(unknown)}: no such field beside points; there is restarted")
+            raise BadRequestError(f"{min(unknown)}: no such field; accepted: points, restarted")
     if not isinstance(restarted, bool):
         raise BadRequestError("restarted: must be true or false")
     if not isinstance(given, list) or not 0 < len(given) <= MOST_POINTS:

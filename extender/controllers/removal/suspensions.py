@@ -276,7 +276,7 @@ async def _unless_forbidden(context: ControllerContext, case: Case) -> Case | Ob
         if isinstance(verdict, NotAllowed):
             return Obstacle(verdict.text, final=True, silent=verdict.reason in OVER)
         if suspends and (problem := context.notes.problem):
-            return Obstacle(f"the note by which it would be resumed could not be signed: {problem}")
+            return Obstacle(f"the note that resumes it could not be signed: {problem}")
         if case.queued:
             return Obstacle(WhyKept.QUEUED, final=True)
         for pod in (member.pod for member in case.members) if KINDS[owner.ref.group_kind].fixed_names else ():

@@ -81,7 +81,7 @@ class Helm(msgspec.Struct, frozen=True):
     def render(self, values: Mapping[str, Any], *, namespace: str, version: str) -> list[dict[str, Any]]:
         """The chart's objects for a cluster of this Kubernetes version, hooks included. ControlPlaneError: refused."""
         file = self.home / "values.yaml"
-        file.write_text(yaml.safe_dump(dict(values)))
+        file.write_text(yaml.safe_dump({"image": {"repository": "netgang"}, **values}))
         options = ("--namespace", namespace, "--kube-version", version, "--values", str(file))
         text = self.good("template", "netgang", str(CHART), *options)
         return [one for one in yaml.load_all(text, yaml.CSafeLoader) if one]

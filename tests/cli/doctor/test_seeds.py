@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from cli.doctor.checks import Severity, examine
-from cli.doctor.facts import Answered, Endpoints, Facts, LeaseSeen, Replica, ServiceAddress, scheduler_of
+from cli.doctor.facts import Answered, Facts, LeaseSeen, Replica, ServiceAddress, scheduler_of
 from extender.errors import ConfigError
 from extender.schemas import AgentsAmiss, ProbeAgents
 from extender.settings.settings import Settings, TlsSettings
@@ -44,7 +44,7 @@ def system() -> Facts:
     """What is installed as it should be, with two nodes, a pod at the gate and a source that answers."""
     api = installed()
     api.edit(SETTINGS_FILE, lambda one: one["data"].update({"netgang.yaml": SHORT + one["data"]["netgang.yaml"]}))
-    mapped = Endpoints({"loss": {"mapped": 2, "unmapped": 0, "ambiguous": 0}})
+    mapped = {"loss": {"mapped": 2, "unmapped": 0, "ambiguous": 0}}
     more = {"nodes": (node("n1"), node("n2", zone="b")), "gated": ("default/w-1",), "sources": {"maddash": None}}
     with ThreadPoolExecutor(1) as pool:  # the thread of the tests has an event loop of its own
         seen = pool.submit(asyncio.run, look(api).facts()).result()
@@ -117,7 +117,7 @@ def probed(**agents: AgentsAmiss) -> Seed:
 
 UNREADY = Replica("a", ready=False, role="leader")
 CONFINED = frozenset({"netgang-jobs", "netgang-pod-status"})
-UNMAPPED = Endpoints({"loss": {"mapped": 1, "unmapped": 2}, "delay": {"unmapped": 3}}, ("n7",))
+UNMAPPED = {"loss": {"mapped": 1, "unmapped": 2}, "delay": {"unmapped": 3}}
 SEEDS: dict[str, tuple[Seed, str, str]] = {  # what is wrong: (how, id of the finding, words of its fix)
     "no extender": (config(extenders=[]), "extender-missing", "scheduler-config/"),
     "another address": (entry(0, urlPrefix="http://other.svc:8888"), "extender-verbs", "filterVerb: filter"),
@@ -184,7 +184,7 @@ WELL: dict[str, Seed] = {  # what is as it should be, though it looks otherwise
     "a control-plane machine without a zone": facts(
         nodes=(node("n1"), node("cp", zone=NO_ZONE, taints=[Taint(f"{ROLE}/control-plane", "", "NoSchedule")]))),
     "a metric that is not measured": facts(
-        endpoints=Endpoints({"loss": {"mapped": 2, "unmapped": 0}, "throughput": {"mapped": 0, "unmapped": 2}})),
+        endpoints={"loss": {"mapped": 2, "unmapped": 0}, "throughput": {"mapped": 0, "unmapped": 2}}),
     "sampling that netgang knows of": both(
         config(percentageOfNodesToScore=10), facts(settings=replace(SETTINGS, sees_all_nodes=False))),
     "a foreign extender": with_scheduler(

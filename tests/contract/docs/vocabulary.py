@@ -74,7 +74,7 @@ _GANGS: Final = (
     Word(POD_GROUP_LABEL, _L, _PODS, Use.GANG, "name of a PodGroup of the namespace", "resnet",
          "The gang is that PodGroup, and its `minMember` the minimum."),
     Word(NAME_LABEL, _L, _PODS, Use.GANG, "any name", "resnet",
-         "The gang's name, without a PodGroup; needs min-available beside it."),
+         "The gang's name, without a PodGroup; needs min-available, too."),
     Word(MIN_AVAILABLE_LABEL, _L, _PODS, Use.GANG, "whole number from 1", '"4"',
          "How many members must start together."),
     *(Word(name, _A, _PODS, Use.GANG, "any name", "resnet",
@@ -145,7 +145,7 @@ _OPERATOR: Final = (
     Word(_own("schedule"), _L, "namespace", Use.OPERATOR, "`true`", '"true"',
          "With `scheduler.namespaces` of the chart: new gang pods of the default scheduler get netgang's scheduler."),
     Word(_own("gangs"), _L, "namespace", Use.OPERATOR, "`native`", "native",
-         "With the overlay native: new pods with `spec.schedulingGroup` wait at the gate."),
+         "With the chart's mode `native`: new pods with `spec.schedulingGroup` wait at the gate."),
 )  # fmt: skip
 
 _WRITTEN: Final = (

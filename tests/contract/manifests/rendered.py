@@ -26,8 +26,8 @@ _GATED = ("--show-only", "templates/gates.yaml", "--set", "gates.enabled=true,sc
 
 
 def rendered(helm: Helm) -> dict[Path, str]:
-    options = ("--namespace", INSTALLED_IN, "--kube-version", KUBERNETES, "--no-hooks")
-    command = ("template", "netgang", str(CHART), *options)
+    options = ("--namespace", INSTALLED_IN, "--kube-version", KUBERNETES, "--set", "image.repository=netgang")
+    command = ("template", "netgang", str(CHART), "--no-hooks", *options)
     modes = {MANIFESTS / f"{mode}.yaml": helm.good(*command, "--set", f"mode={mode}") for mode in MODES}
     return {**modes, GATES: helm.good(*command, *_GATED)}
 

@@ -43,6 +43,7 @@ Chart = Callable[..., list[Object]]
 ON = {"enabled": True}
 OFF = {"enabled": False}
 ELASTIC = {"elastic": ON}
+INSTANCE = "app.kubernetes.io/instance"
 PLACED: Mapping[str, Any] = {  # where pods run, as values
     "nodeSelector": {"kubernetes.io/arch": "amd64"},
     "tolerations": [{"key": "infra", "operator": "Exists", "effect": "NoSchedule"}],
@@ -65,8 +66,9 @@ def test_manifests_are_what_the_chart_prints(helm: Helm) -> None:
 
 
 def test_the_chart_is_well_formed(helm: Helm) -> None:
-    commands = (("lint", "--strict"), ("template",), ("package", "--destination", str(helm.home)))
-    for ended in (helm.run(*words, str(CHART)) for words in commands):  # as they are typed, without a version
+    lint = ("lint", "--strict", "--set", "image.repository=netgang")
+    for words in (lint, ("package", "--destination", str(helm.home))):
+        ended = helm.run(*words, str(CHART))
         assert (ended.code, ended.complaint) == (0, ""), ended
         assert re.search(r"\[(WARNING|ERROR)\]", ended.output) is None
     assert [one.name for one in helm.home.glob("*.tgz")] == [f"netgang-{VERSION}.tgz"]
@@ -79,6 +81,7 @@ REFUSED = {  # case: (values, what the refusal names)
     "an unknown mode": ({"mode": "default-scheduler"}, "/mode"),
     "no replica": ({"replicas": 0}, "/replicas"),
     "an image that moves": ({"image": {"tag": "latest"}}, "/image/tag"),
+    "no image": ({"image": {}}, "image.repository: say where you pushed netgang's image"),
     "a kube-scheduler without a version": ({"scheduler": {"tag": "stable"}}, "/scheduler/tag"),
     "another API": ({"gates": {"apiVersion": "v1"}}, "/gates/apiVersion"),
     "a volume with the name of one of ours": (
@@ -105,6 +108,11 @@ def test_bad_values_are_refused_by_name(values: Mapping[str, Any], named: str, c
     with pytest.raises(ControlPlaneError) as refused:
         chart(values)
     assert named in str(refused.value)
+
+
+def test_an_older_kubernetes_is_refused(chart: Chart) -> None:
+    with pytest.raises(ControlPlaneError, match=r"requires kubeVersion: >=1\.35.* with Kubernetes v1\.34\.9"):
+        chart({}, version="1.34.9")
 
 
 def test_settings_reach_everything_that_depends_on_them(chart: Chart, tmp_path: Path) -> None:
@@ -217,11 +225,10 @@ def test_pods_run_where_the_values_say(chart: Chart) -> None:
     made = chart({**PLACED, "podLabels": {"team": "infra"}, "podAnnotations": {"example.org/scrape": "true"}})
     deployments = of_kind(made, "Deployment")
     assert set(deployments) == {"netgang", "netgang-scheduler"}
-    for name, one in deployments.items():
+    for one in deployments.values():
         pods, marks = pod_spec(one), one["spec"]["template"]["metadata"]
         assert {key: pods[key] for key in PLACED} == PLACED
-        assert marks["labels"] == {"app.kubernetes.io/name": name, "team": "infra"}
-        assert marks["labels"].items() >= one["spec"]["selector"]["matchLabels"].items()
+        assert marks["labels"] == {**one["spec"]["selector"]["matchLabels"], INSTANCE: "netgang", "team": "infra"}
         assert set(marks["annotations"]) > {"example.org/scrape"}
     assert pod_spec(of_kind(made, "Job")["netgang-uninstall-pre-delete"])["nodeSelector"] == PLACED["nodeSelector"]
     bare = of_kind(chart({"priorityClassName": ""}), "Deployment").values()

@@ -92,7 +92,7 @@ def test_one_netgang_acts_at_a_time(objects: tuple[Object, ...], tmp_path: Path)
     deployment = of_kind(objects, "Deployment")["netgang"]
     assert mounted_settings(objects, tmp_path).leader_election
     assert deployment["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
-    labels = deployment["spec"]["template"]["metadata"]["labels"]
+    labels = deployment["spec"]["selector"]["matchLabels"]
     assert of_kind(objects, "Service")["netgang"]["spec"]["selector"] == {**labels, ROLE_LABEL: LEADER}
     told = {one["name"]: one["valueFrom"]["fieldRef"]["fieldPath"] for one in container_of(objects)["env"]}
     assert told == {"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace"}
@@ -147,8 +147,7 @@ def test_it_reads_the_mounted_settings_and_is_asked_where_they_say(objects: tupl
 
 
 def test_only_kube_scheduler_reaches_the_verbs(second: tuple[Object, ...], tmp_path: Path) -> None:
-    templates = {name: one["spec"]["template"] for name, one in of_kind(second, "Deployment").items()}
-    labels = {name: one["metadata"]["labels"] for name, one in templates.items()}
+    labels = {name: one["spec"]["selector"]["matchLabels"] for name, one in of_kind(second, "Deployment").items()}
     policy = of_kind(second, "NetworkPolicy")["netgang"]["spec"]
     assert policy["podSelector"]["matchLabels"] == labels["netgang"]
     assert policy["policyTypes"] == ["Ingress"]

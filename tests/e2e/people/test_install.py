@@ -32,6 +32,7 @@ from tests.e2e.objects import GATE, as_stored, gang, gates
 from tests.e2e.stage import say
 
 UNINSTALL = "netgang-uninstall"
+IMAGE = ("--set", "image.repository=netgang")
 VALUES: Mapping[str, Any] = {"gates": {"enabled": True}, "scheduler": {"namespaces": True}}
 TEAM = "team"
 
@@ -61,8 +62,10 @@ async def test_from_install_to_uninstall(own_cluster: Cluster, admin: Api, helm:
     tool = Helm(helm, tmp_path, own_cluster.kubeconfig())
     values = tmp_path / "values.yaml"
     values.write_text(yaml.safe_dump(VALUES))
-    release = ("netgang", str(CHART), "--namespace", INSTALLED_IN, "--values", str(values))
+    release = ("netgang", str(CHART), "--namespace", INSTALLED_IN, "--values", str(values), *IMAGE)
     await asyncio.to_thread(tool.good, "install", *release, "--create-namespace")
+    another = await asyncio.to_thread(tool.run, "install", "second", str(CHART), "--namespace", TEAM, *IMAGE)
+    assert f"this cluster has a netgang: release netgang in namespace {INSTALLED_IN}" in another.complaint
     running = await _by_hand(own_cluster, admin, tmp_path)
     await own_cluster.add_nodes(zone_nodes({"a": 3}, cpu="4"))
 
@@ -105,7 +108,7 @@ async def test_certificates_are_made_kept_and_renewed(
 ) -> None:
     """By an upgrade after four years; kube-scheduler and agents trust netgang, and the former authority for a while."""
     tool = Helm(helm, tmp_path, own_cluster.kubeconfig())
-    release = ("netgang", str(CHART), "--namespace", INSTALLED_IN)
+    release = ("netgang", str(CHART), "--namespace", INSTALLED_IN, *IMAGE)
     await asyncio.to_thread(tool.good, "install", *release, "--create-namespace")
     secrets = ("netgang-tls", "netgang-scheduler-tls", "netgang-notes")
 

@@ -76,15 +76,15 @@ BAD = GroupRef(G, GangSource.LABELS, None, "label x is 'y'")
 MIXED = [labelled("a"), labelled("b", scheduler_name="default-scheduler")]
 UNEQUAL = [labelled("a"), labelled("b", priority=9)]
 BY_TWO = [grouped("a", GangSource.ANNOTATION, 3), grouped("b", GangSource.ANNOTATION)]
-PROBLEMS = [  # (reason, what the detail must hold, pods, PodGroups)
+PROBLEMS = [  # (reason, what is wrong and the way out, pods, PodGroups)
     (Reason.INVALID_GROUP, "pod default/b: label x is 'y'", [labelled("a"), replace(labelled("b"), group=BAD)], ()),
-    (Reason.INVALID_GROUP, "PodGroup default/g does not exist", [grouped("a")], ()),
-    (Reason.INVALID_GROUP, "minMember 0", [grouped("a")], (PodGroup(G, 0),)),
-    (Reason.INVALID_GROUP, "2 (a), 3 (b)", [labelled("a"), labelled("b", 3)], ()),
+    (Reason.INVALID_GROUP, "PodGroup default/g does not exist: create it, or remove the label", [grouped("a")], ()),
+    (Reason.INVALID_GROUP, "has minMember 0: it must be at least 1", [grouped("a")], (PodGroup(G, 0),)),
+    (Reason.INVALID_GROUP, "2 (a), 3 (b); make them equal", [labelled("a"), labelled("b", 3)], ()),
     (Reason.INVALID_GROUP, "3 (a), none (b)", BY_TWO, ()),
-    (Reason.INVALID_GROUP, "in different ways", [labelled("a"), grouped("b")], (PodGroup(G, 2),)),
-    (Reason.INVALID_GROUP, "spec.schedulerName differs: netgang (a), default-scheduler (b)", MIXED, ()),
-    (Reason.INVALID_GROUP, "spec.priority differs: 0 (a), 9 (b)", UNEQUAL, ()),
+    (Reason.INVALID_GROUP, "1 (b); use one of them", [labelled("a"), grouped("b")], (PodGroup(G, 2),)),
+    (Reason.INVALID_GROUP, "Name differs: netgang (a), default-scheduler (b); make them equal", MIXED, ()),
+    (Reason.INVALID_GROUP, "spec.priority differs: 0 (a), 9 (b); use one priorityClassName", UNEQUAL, ()),
 ]
 
 

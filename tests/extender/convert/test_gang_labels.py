@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from extender.convert import pod as groups
 from extender.convert import pod_from_json
 from extender.convert.patches import STATUS_FIELDS, status_patch
-from extender.convert.pod import NAME_ANNOTATIONS, group_of
+from extender.convert.pod import MIN_MEMBER_ANNOTATIONS, NAME_ANNOTATIONS, group_of
 from extender.convert.podgroups import pod_group_from_json
 from scoring.model import GangSource, GroupStatus, PodGroup
 
 LABELS = {groups.NAME_LABEL: "g", groups.MIN_AVAILABLE_LABEL: "4"}
-VOLCANO = {NAME_ANNOTATIONS[1]: "v", groups.MIN_MEMBER_ANNOTATIONS[1]: "3"}
+VOLCANO = {NAME_ANNOTATIONS[1]: "v", MIN_MEMBER_ANNOTATIONS[1]: "3"}
 RIGHT = {  # case: ((key, source, min_available), labels, annotations, native group)
     "native": (("ns/n", GangSource.NATIVE, None), LABELS, {}, "n"),
     "pod group": (("ns/g", GangSource.POD_GROUP, None), {groups.POD_GROUP_LABEL: "g"}, {}, None),
@@ -39,21 +39,17 @@ def test_sources(
     assert group_of("ns", {"app": "x"}, {"note": "y"}) is None
 
 
-WRONG = {  # case: (what the problem must name, labels, annotations); bad numbers are below
-    "no min": (groups.MIN_AVAILABLE_LABEL, {groups.NAME_LABEL: "g"}, {}),
-    "no name": (groups.NAME_LABEL, {groups.MIN_AVAILABLE_LABEL: "4"}, {}),
-    "empty name": (groups.NAME_LABEL, {groups.NAME_LABEL: "", groups.MIN_AVAILABLE_LABEL: "4"}, {}),
-    "min not a number": ("'four'", {groups.NAME_LABEL: "g", groups.MIN_AVAILABLE_LABEL: "four"}, {}),
+WRONG = {  # case: (what is wrong and the way out, labels, annotations); bad numbers are below
+    "no min": ("min-available is missing: set it to how many pods", {groups.NAME_LABEL: "g"}, {}),
+    "no name": ("name is missing: name the group", {groups.MIN_AVAILABLE_LABEL: "4"}, {}),
+    "empty name": ("name is empty: name the group", LABELS | {groups.NAME_LABEL: ""}, {}),
+    "min not a number": ("'four': it must be a whole number of at", LABELS | {groups.MIN_AVAILABLE_LABEL: "four"}, {}),
     "min in other digits": ("'４'", {groups.NAME_LABEL: "g", groups.MIN_AVAILABLE_LABEL: "４"}, {}),
     "min beyond all": ("'99999999999'", {groups.NAME_LABEL: "g", groups.MIN_AVAILABLE_LABEL: "99999999999"}, {}),
-    "empty pod group": (groups.POD_GROUP_LABEL, {groups.POD_GROUP_LABEL: ""}, {}),
-    "two groups": ("(h)", {groups.POD_GROUP_LABEL: "g", groups.NAME_LABEL: "h", groups.MIN_AVAILABLE_LABEL: "4"}, {}),
-    "empty annotation": (NAME_ANNOTATIONS[0], {}, {NAME_ANNOTATIONS[0]: ""}),
-    "bad annotation": (
-        groups.MIN_MEMBER_ANNOTATIONS[0],
-        {},
-        {NAME_ANNOTATIONS[0]: "g", groups.MIN_MEMBER_ANNOTATIONS[0]: "x"},
-    ),
+    "empty pod group": ("pod-group is empty: name the PodGroup, or remove", {groups.POD_GROUP_LABEL: ""}, {}),
+    "two groups": ("(g) name different groups: keep one of them", LABELS | {groups.POD_GROUP_LABEL: "h"}, {}),
+    "empty annotation": (f"{NAME_ANNOTATIONS[0]} is empty: name the group, or remove", {}, {NAME_ANNOTATIONS[0]: ""}),
+    "bad annotation": ("'x': it must be a whole", {}, {NAME_ANNOTATIONS[0]: "g", MIN_MEMBER_ANNOTATIONS[0]: "x"}),
 }
 
 

@@ -87,7 +87,7 @@ GATES: Answers = {  # docs/safety.md S5, S9
 }  # fmt: skip
 LOST_NODES: Answers = {  # docs/safety.md S8, S12
     "members on a node that is gone do not count": case((Reason.INCOMPLETE,
-        "2 of 3 pods exist, beside those on gone, which is gone"), row(3), of(runs("gone", more=2))),
+        "2 of 3 pods exist, not counting those on gone, which is gone"), row(3), of(runs("gone", more=2))),
     "a successor takes the place of a lost member, beside the others": case(["b0"],
         TWO_ZONES, of(runs("gone", "b1", more=1), min_member=2)),
     "a succeeded member counts wherever its node is": case(["n0"], row(3), of(finished(1, more=1))),

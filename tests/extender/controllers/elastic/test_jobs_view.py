@@ -143,6 +143,7 @@ async def test_for_people_and_for_machines() -> None:
     table = lines(told=told)
     assert any(line.startswith("default/low ") and " RUNNING 3 2 6 " in line for line in table)
     assert any(line.startswith("default/heavy ") and " RUNNING 5 5 5 " in line for line in table)
+    assert table[-1] == "2 RUNNING"
     wide = lines("-o", "wide", told=told)
     assert "STEP LOSS SAMPLES/S REPORTED" in wide[0]
     assert any(line.startswith("default/low ") and " 0 0.5 " in line for line in wide)
@@ -151,14 +152,14 @@ async def test_for_people_and_for_machines() -> None:
     assert json.loads("".join(lines("--json", told=told))) == everything
     assert json.loads("".join(lines("default/low", "--json", told=told))) == low
     assert [job["job"] for job in first["jobs"]] == ["default/heavy"]
-    assert lines(told={"/v1/jobs?limit=1000": first})[-1] == "1 of 2 jobs; see --namespace"
+    assert lines(told={"/v1/jobs?limit=1000": first})[-1] == "1 RUNNING; 1 of 2 jobs; see --namespace"
 
 
 def test_no_jobs_are_no_table() -> None:
     none = {"at_s": 0, "counts": {}, "first_waiting": {"gang": None, "reason": None, "detail": ""}, "jobs": [], "of": 0}
     told = {f"/v1/jobs?limit=1000{only}": none for only in ("", "&namespace=a")}
     assert lines(told=told) == ["no jobs of kinds that netgang resizes"]
-    assert "known in namespace a" in refused("jobs", "-n", "a", told=told)
+    assert "known in namespace a; namespaces with jobs: none" in refused("jobs", "-n", "a", told=told)
 
 
 DOORS: dict[str, tuple[dict[str, Any], str]] = {
@@ -172,9 +173,8 @@ DOORS: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize(("settings", "said"), DOORS.values(), ids=DOORS)
 def test_a_door_that_would_stand_open_is_refused(settings: dict[str, Any], said: str) -> None:
-    elastic = {} if said.endswith("elastic.enabled") else {"elastic": {"enabled": True}}
     with pytest.raises(ConfigError, match=said):
-        Settings().changed({**elastic, **settings})
+        Settings().changed({"elastic": {"enabled": True}, **settings})
 
 
 def test_a_door_that_is_guarded_is_accepted() -> None:
