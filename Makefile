@@ -25,7 +25,7 @@ setup: .venv/.synced ## make .venv with everything locked (the other targets cal
 	$(UV) sync --frozen --quiet
 	@touch $@
 
-run: setup ## serve the paper's test bed on 127.0.0.1:8888 and print curl lines (no Go, no cluster)
+run: setup ## serve the paper's test bed, where jobs come and go, on 127.0.0.1:8888 (no Go, no cluster)
 	$(RUN) netgang demo
 
 cluster: setup ## start a real control plane with netgang on it (needs Go; first time ≈ 5 min)

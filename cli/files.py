@@ -4,10 +4,10 @@ Why the demonstration: the first answer of a gang scheduler should take a newcom
 mesh and request bodies are the files under examples/, which are also what the README's commands use.
 """
 
-import sys
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -22,8 +22,13 @@ if TYPE_CHECKING:
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
-def demo(port: Annotated[int, typer.Option(help="Port to listen on, this machine only.")] = 8888) -> None:
-    """Serve the paper's test bed (36 nodes, zones A-D, three impaired nodes) and print what to try with curl.
+def demo(
+    port: Annotated[int, typer.Option(help="Port to listen on, this machine only.")] = 8888,
+    still: Annotated[bool, typer.Option("--still", help="Two gangs wait, and nothing happens by itself.")] = False,
+) -> None:
+    """Serve the paper's test bed (36 nodes, zones A-D, three impaired nodes), where jobs come, shrink, grow and go.
+
+    A stand-in for kube-scheduler asks the verbs, and a second stands for a minute. Prints what to try with curl.
 
     Exit code: 0 after SIGTERM or Ctrl-C; 2 the example files are not there; 3 the port cannot be had.
     """
@@ -31,11 +36,12 @@ def demo(port: Annotated[int, typer.Option(help="Port to listen on, this machine
     from extender.runtime.log_lines import LogFormat, configure_logging
 
     with clear_errors():
-        settings = demo_settings(port)
+        settings, service = demo_settings(port), None
+        if not still:
+            settings, service = of_a_clone("lab.testbed.living", "the demo that lives").told(settings, EXAMPLES)
         configure_logging(level="WARNING", log_format=LogFormat.TEXT)
-        sys.stdout.write(what_to_try(port))
-        sys.stdout.flush()
-        run(settings)
+        typer.echo(what_to_try(port, still=still), nl=False)
+        run(settings, service=service)
 
 
 def demo_settings(port: int) -> "Settings":
@@ -51,23 +57,23 @@ def demo_settings(port: int) -> "Settings":
     return Settings.load(None, {"snapshot": cluster, "port": port, "network": network})
 
 
-def what_to_try(port: int) -> str:
+def what_to_try(port: int, *, still: bool) -> str:
     """Lines to paste into another terminal, from the top of the checkout."""
     url = f"http://127.0.0.1:{port}"
+    lives = "Jobs come, shrink, grow and go: a stand-in for kube-scheduler asks, and a second stands for a minute."
     return f"""
-netgang demo: the paper's test bed, 36 nodes in zones A-D, node33-35 impaired; two gangs wait.
+netgang demo: the paper's test bed, 36 nodes in zones A-D, node33-35 impaired.
+{"Two gangs wait, and nothing happens by itself." if still else lives}
 See it at {url}/ in a browser. Paste these into another terminal, from this folder. Stop with Ctrl-C.
 
-  # where may the first pod of gang demo/case1 go? (one node of zone D, never 33, 34, 35)
+  # where may the first pod of gang demo/case1 go? (one node of zone D, never 33, 34, 35; where it is, if it runs)
   curl -s {url}/filter -d @examples/requests/filter-case1.json
   # how good is each node for it, 0-10? (33, 34, 35 are the worst of zone D)
   curl -s {url}/prioritize -d @examples/requests/prioritize-case1.json
   # why does the TensorFlow job wait? (it wants 8 GPUs, the cluster has 4)
   curl -s {url}/filter -d @examples/requests/filter-tf-smoke-gpu.json
   curl -s {url}/v1/explain/demo/tf-smoke-gpu
-  # one bind is held until the whole gang is at bind; after 25 s it fails and nothing is bound
-  curl -s {url}/bind -d @examples/requests/bind-case1.json
-  # all six at once: held until the sixth, then all are bound
+  # all six binds: of a gang that waits they are held until the sixth, of one that runs they are confirmed at once
   examples/whole-gang.sh {url}
 
 """
@@ -82,9 +88,6 @@ def plan(
         ),
     ],
     network: Annotated[Path | None, option("Measured links, as `netgang network --json` prints them.", "none")] = None,
-    now: Annotated[
-        str | None, option("Moment to plan for, such as 2026-01-31T12:00:00Z or Unix seconds.", "now")
-    ] = None,
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
@@ -97,15 +100,16 @@ def plan(
     """
     import msgspec
 
-    from cli.offline import is_log, moment_s, plan_files, plan_log
+    from cli.offline import is_log, plan_files, plan_log
     from cli.tables import plan_table
+    from extender.ports import SystemClock
     from extender.settings.settings import Settings
 
     with clear_errors():
-        settings, now_s = Settings.load(config), moment_s(now)
+        settings, now_s = Settings.load(config), SystemClock().now_s()
         recorded = is_log(file)
-        if recorded and (network, now, config) != (None, None, None):
-            raise ConfigError(f"{file} has its own network, moment and settings: leave --network, --now, --config away")
+        if recorded and (network, config) != (None, None):
+            raise ConfigError(f"{file} has its own network and settings: leave --network and --config away")
         with busy("planning"):
             planned = plan_log(file) if recorded else plan_files(file, network, settings, now_s=now_s)
     document = planned.document
@@ -127,13 +131,18 @@ def simulate(context: typer.Context) -> None:
     Exit code: 0 it ran; 2 the scenario cannot be used, or this is no checkout.
     """
     with clear_errors():
-        try:
-            app = import_module("lab.simulator.command").app  # A clone has it, the installed package has not
-        except ModuleNotFoundError as error:
-            if error.name is None or error.name.partition(".")[0] != "lab":
-                raise
-            raise ConfigError(
-                "the simulator is no part of the installed package: in a clone of the project run "
-                "`make setup`, then `.venv/bin/netgang simulate`"
-            ) from error
+        app = of_a_clone("lab.simulator.command", "the simulator").app
     app(context.args, prog_name="netgang simulate")
+
+
+def of_a_clone(module: str, what: str) -> ModuleType:
+    """A module that a clone has and the installed package has not. Errors: ConfigError."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != "lab":
+            raise
+        raise ConfigError(
+            f"{what} is no part of the installed package: in a clone of the project run `make setup`, "
+            "then `.venv/bin/netgang`"
+        ) from error

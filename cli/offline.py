@@ -5,8 +5,6 @@ The same conversion, cache, mapping, planner and documents as the service; only 
 
 from collections import Counter
 from contextlib import suppress
-from datetime import UTC, datetime
-from math import isfinite
 from pathlib import Path
 
 import msgspec
@@ -19,7 +17,6 @@ from extender.decision_log import GZIP, BadLogError, decisions
 from extender.errors import ConfigError
 from extender.network.mapping import Given, build
 from extender.network.meshfile import read_mesh
-from extender.ports import SystemClock
 from extender.settings.settings import Settings
 from scoring.explain.queue_report import planned_gangs, report
 from scoring.model import JobSays, Policy, Snapshot
@@ -87,17 +84,3 @@ def filled_cache(cluster: Path, mesh: Path | None, settings: Settings, *, now_s:
         given = Given({"file": batch.measurements}, (batch.endpoints,), tuple(saved.nodes))
         cache.set_network(build(given, None, settings.network, zone_fallback=False, now_s=now_s).matrix)
     return cache
-
-
-def moment_s(text: str | None) -> float:
-    """Unix seconds, or a time of day with date, in UTC unless it says otherwise; `None`: now. Errors: ConfigError."""
-    if text is None:
-        return SystemClock().now_s()
-    with suppress(ValueError):
-        if isfinite(at_s := float(text)):
-            return at_s
-    try:  # a time of day, then
-        moment = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise ConfigError(f"--now: {text!r} is neither Unix seconds nor a time such as 2026-01-31T12:00:00Z") from error
-    return moment.timestamp() if moment.tzinfo else moment.replace(tzinfo=UTC).timestamp()

@@ -175,7 +175,7 @@ class Views:
     owners: OwnerReader
     expected: ExpectedStarts
     started_problem: Callable[[], str]  # Why gangs that have started are not kept; empty: they are
-    demo: bool  # A saved cluster in memory, and no real one
+    demo: str  # What this cluster in memory is; empty: a real one
 
     def plan(self) -> PlanInForce:
         """The current plan."""

@@ -153,6 +153,7 @@ class Common:
     reviews: Reviews | None = None  # Whose tokens reports carry
     curl_looks: bool = True  # Calls of curl are a person's
     heard: Callable[[], None] = lambda: None  # The API server answered the election
+    demo: str = ""  # What this cluster is, for people; empty: a real one
 
     def __post_init__(self, stands: Candidacy | None) -> None:
         cache, clock, limits, policy = self.cache, self.clock, self.limits, self.settings.policy()

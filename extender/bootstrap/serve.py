@@ -38,12 +38,17 @@ _FILES = 65536
 _log = logging.getLogger("netgang.server")
 
 
-def run(settings: Settings, *, limits: Limits = LIMITS) -> None:
-    """Serve until SIGTERM or Ctrl-C; exit code 3: a port cannot be listened on. Errors: ConfigError, at first."""
+def run(
+    settings: Settings, *, limits: Limits = LIMITS, service: AbstractAsyncContextManager[Service] | None = None
+) -> None:
+    """Serve until SIGTERM or Ctrl-C; exit code 3: a port cannot be listened on. Errors: ConfigError, at first.
+
+    `service`: another one than the settings say.
+    """
     favour_the_loop()
     allow_open_files()
     with asyncio.Runner(loop_factory=_Loop) as runner:
-        if not runner.run(_serve(settings, limits)):
+        if not runner.run(_serve(settings, service or _chosen(settings, limits))):
             sys.exit(3)
 
 
@@ -72,10 +77,13 @@ def allow_open_files() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
-async def _serve(settings: Settings, limits: Limits) -> bool:
+def _chosen(settings: Settings, limits: Limits) -> AbstractAsyncContextManager[Service]:
+    return bootstrap.live(settings, limits=limits) if settings.snapshot is None else bootstrap.embedded(settings)
+
+
+async def _serve(settings: Settings, chosen: AbstractAsyncContextManager[Service]) -> bool:
     """Whether all ports were listened on. All end at once: they stop accepting, and what is held is answered."""
-    saved = settings.snapshot is not None
-    async with running(bootstrap.embedded(settings) if saved else bootstrap.live(settings, limits=limits)) as service:
+    async with running(chosen) as service:
         service.telemetry.built_from(os.environ.get("SOURCE_COMMIT", ""))  # the image sets it; no setting of ours
         servers = [PortServer(setting, config) for setting, config in configs(settings, service)]
         answering: list[asyncio.Task[None]] = []

@@ -212,7 +212,7 @@ class Service:
             owners=common.verbs.owners,
             expected=controllers.expected,
             started_problem=lambda: controllers.started.problem if controllers.started is not None else "",
-            demo=settings.snapshot is not None,
+            demo=common.demo,
         )
 
     def _reports_app(self) -> ASGIApp | None:

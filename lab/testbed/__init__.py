@@ -8,5 +8,5 @@ are no containers, nothing is installed, and nothing outside the cache and one t
 - `lab.testbed.processes`: child processes, ports, kubeconfigs, configurations;
 - `lab.testbed.cluster`: the control plane; `lab.testbed.api`: raw JSON access to it;
 - `lab.testbed.parts.service`: netgang as a subprocess; `lab.testbed.objects`: pods, nodes and groups in one line each;
-- `lab.testbed.demo` and `python -m lab.testbed`: the cluster for people.
+- `lab.testbed.demo` and `python -m lab.testbed`: the cluster for people; `lab.testbed.living`: one in memory.
 """

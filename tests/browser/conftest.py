@@ -56,7 +56,7 @@ def served(*arguments: str, port: int | None = None, measured: bool = True) -> I
 
 @pytest.fixture(scope="module")
 def demo() -> Iterator[str]:
-    with served("demo") as url:
+    with served("demo", "--still") as url:
         yield url
 
 

@@ -179,11 +179,11 @@ def test_silent_agents_are_shown_with_time_and_zone(shown: Page, demo: str) -> N
 
 def test_a_server_that_comes_back(page: Page, complaints: list[str]) -> None:
     [port] = free_ports(1)
-    with served("demo", port=port) as url:
+    with served("demo", "--still", port=port) as url:
         page.goto(url)
         expect(page.locator("#state")).to_have_text("live")
     expect(page.locator("#state")).to_contain_text("trying again")
-    with served("demo", port=port):
+    with served("demo", "--still", port=port):
         expect(page.locator("#state")).to_have_text("live", timeout=20_000)
         page.goto("about:blank")
     complaints.clear()  # that the connection was refused meanwhile is said on the console, and true

@@ -12,7 +12,6 @@ from typer.main import get_command
 
 from cli.files import demo_settings, what_to_try
 from cli.main import app
-from cli.offline import moment_s
 from extender.decision_log import RecordedPlan, encoded
 from scoring.model import Policy
 from scoring.plan import Plan
@@ -33,13 +32,13 @@ def cluster(tmp_path: Path) -> Path:
 
 
 def test_plan_for_machines(cluster: Path) -> None:
-    document = as_json("plan", cluster, "--now", "0")
+    document = as_json("plan", cluster)
     [admitted], [waiting] = document["admitted"], document["waiting"]
     assert (document["order"], document["held"]) == ("weight", {})
     weight = {"omega_prime": 4.0, "exact": "4", "omega": 0.9820137900379085, "given": False}
     assert admitted == {
         **{"gang": "default/a", "rank": 1, "zone": "a", "score": None, "committed": False, "members": {"a-0": "n1"}},
-        **{"state": "WAITING", "weight": weight},
+        **{"state": "STARVING", "weight": weight},
     }
     assert (waiting["gang"], waiting["rank"], waiting["code"]) == ("default/b", None, "IMPOSSIBLE")
     assert waiting["reason"] == "netgang: the gang would not fit into the empty cluster"
@@ -49,7 +48,7 @@ NO_NETWORK = "warning: no network data, zones and room alone decide: "
 
 
 def test_plan_for_people_is_a_line_for_each_gang(cluster: Path) -> None:
-    result = run("plan", cluster, "--now", "0")
+    result = run("plan", cluster)
     never = "the gang would not fit into the empty cluster "
     never += "(1 members at once fit in no allowed zone, even when it is empty)"
     assert [" ".join(line.split()) for line in result.stdout.splitlines()] == [
@@ -85,25 +84,9 @@ def test_recorded_decisions_are_made_again(decision: RecordedPlan, tmp_path: Pat
     log.write_bytes(encoded(decision) + encoded(msgspec.structs.replace(decision, made=decision.previous)))
     found = run("plan", log)
     assert (found.exit_code, found.stderr) == (1, "error: 1 of 2 decisions come out differently\n")
-    assert "leave --network, --now, --config away" in refused("plan", log, "--now", "0")
+    assert "leave --network and --config away" in refused("plan", log, "--network", MESH)
     log.write_bytes(encoded(decision)[:-9])
     assert "no whole gzip file" in refused("plan", log)
-
-
-def test_now_may_be_written_in_many_ways() -> None:
-    noon = ("2026-01-01T12:00:00Z", "2026-01-01T12:00:00", "2026-01-01T13:00+01:00", "1767268800")
-    assert set(map(moment_s, noon)) == {1_767_268_800.0}
-
-
-def test_a_plan_is_for_a_moment(tmp_path: Path) -> None:
-    preferred = {"netgang.io/zone-policy": "preferred"}
-    pods = [pod_json(f"g-{n}", gang="g", size=2, cpu="4", annotations=preferred) for n in "01"]
-    for pod in pods:
-        pod["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
-    path = written(tmp_path, node_json("n1"), node_json("n2", zone="b"), *pods)
-    assert as_json("plan", path)["admitted"]
-    assert as_json("plan", path, "--now", "2026-01-01T00:05:00Z")["admitted"]
-    assert as_json("plan", path, "--now", "2026-01-01T00:04:59Z")["waiting"][0]["code"] == "SPILL_WAIT"
 
 
 @pytest.mark.parametrize("kind", ["Job.batch/v1", "PyTorchJob.kubeflow.org/v1", "RayCluster.ray.io/v1"])
@@ -128,12 +111,6 @@ def test_jobs_of_the_file_count_as_in_the_service(parallelism: int, starts: bool
             pods[-1]["metadata"]["labels"]["batch.kubernetes.io/job-name"] = name
     path = written(tmp_path, node_json("n1"), *jobs, *pods, {"kind": "CronJob", "metadata": {}})
     assert bool(as_json("plan", path)["admitted"]) is starts
-
-
-@pytest.mark.parametrize("moment", ["tomorrow", "nan", "inf", "-1e400", "2026-13-01T00:00:00Z", ""])
-def test_a_moment_that_is_none_is_refused(cluster: Path, moment: str) -> None:
-    said = refused("plan", cluster, "--now", moment)
-    assert said == f"error: --now: {moment!r} is neither Unix seconds nor a time such as 2026-01-31T12:00:00Z\n"
 
 
 def test_files_that_cannot_be_used_are_named(cluster: Path, tmp_path: Path) -> None:
@@ -173,7 +150,7 @@ def test_the_demo_is_the_example(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     """Outside a checkout, where its files are not, it says so."""
     settings = demo_settings(4321)
     assert (settings.snapshot, settings.port, settings.network.hard_ttl_s.delay) == (CLUSTER, 4321, None)
-    lines = what_to_try(4321)
+    lines = what_to_try(4321, still=True)
     assert "curl -s http://127.0.0.1:4321/filter -d @examples/requests/filter-case1.json" in lines
     assert all((EXAMPLES.parent / word[1:]).exists() for word in lines.split() if word.startswith("@"))
     monkeypatch.setattr("cli.files.EXAMPLES", tmp_path)

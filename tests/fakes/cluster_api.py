@@ -17,7 +17,7 @@ from extender.kube import calls
 from extender.kube.client import KubeClient
 from extender.kube.transport import Transport
 from extender.ports import Page, WatchEvent
-from lab.testbed.apiserver.server import LoopbackApi
+from lab.testbed.apiserver.server import InProcess, LoopbackApi
 from lab.testbed.apiserver.store import ApiStore, Object
 from scoring import PodUid
 from tests.fakes.clock import LoopClock
@@ -47,7 +47,7 @@ class FakeClusterApi(KubeClient):
         self.store.install(calls.BUDGETS, calls.QUOTAS, calls.NATIVE_GROUPS[0])
         self.bindings, self.evictions, self.patches = self.store.bindings, self.store.evictions, self.store.patches
         self.server = LoopbackApi(self.store, bookmark_s=bookmark_s)
-        wire = cast(Transport, _Wire(self.server))
+        wire = cast(Transport, InProcess(self.server))
         super().__init__(wire, LoopClock(), random.Random(0))
         self.client = KubeClient(wire, self.clock, self.rng)  # whose own calls of others do not count
         self.calls: Counter[str] = Counter()  # verb → calls so far, failed ones included
@@ -155,21 +155,6 @@ class FakeClusterApi(KubeClient):
         self.store.replace(calls.POD_GROUPS, {**old, "metadata": metadata, "status": status})
         if by == "netgang":
             self.status_patches.append((name, dict(patch["status"])))
-
-
-class _Wire:
-    """What a client takes for its transport: the API server is in this process."""
-
-    def __init__(self, server: LoopbackApi) -> None:
-        self.server = server
-
-    async def send(self, method: str, path: str, *, body: bytes = b"", content_type: str = "", **_: Any) -> bytes:
-        return self.server.answer(method, path, body, content_type)
-
-    async def lines(self, path: str, **_: Any) -> AsyncGenerator[bytes, None]:
-        async with aclosing(self.server.lines(path)) as lines:
-            async for line in lines:
-                yield line
 
 
 def _counted(method: str, verb: str) -> Callable[..., Any]:

@@ -89,6 +89,7 @@ function said({ ready, reasons, leading }) {
 function status(now) {
   said(now);
   at("demo").hidden = !now.demo;
+  at("demo").textContent = `DEMO: ${now.demo}`;
   const waiting = (now.gangs.WAITING ?? 0) + (now.gangs.STARVING ?? 0);
   const nodes = now.usable_nodes < now.nodes ? `${big.format(now.usable_nodes)} of ${big.format(now.nodes)}` : big.format(now.nodes);
   const counts = [[big.format(waiting), "waiting", "#/queue?state=waits"], [big.format(now.gangs.RUNNING ?? 0), "running", "#/queue?state=runs"], [nodes, "nodes", "#/cluster"]];

@@ -219,6 +219,23 @@ class LoopbackApi:
         return response
 
 
+class InProcess:
+    """What a client of this process takes for its transport."""
+
+    def __init__(self, server: LoopbackApi) -> None:
+        self.server = server
+
+    async def send(self, method: str, path: str, *, body: bytes = b"", content_type: str = "", **_: Any) -> bytes:
+        """One exchange."""
+        return self.server.answer(method, path, body, content_type)
+
+    async def lines(self, path: str, **_: Any) -> AsyncGenerator[bytes, None]:
+        """An endless answer."""
+        async with aclosing(self.server.lines(path)) as lines:
+            async for line in lines:
+                yield line
+
+
 @asynccontextmanager
 async def serve(api: LoopbackApi) -> AsyncGenerator[LoopbackApi, None]:
     """Answer on a free loopback port, `api.url`, for the time of an `async with`."""

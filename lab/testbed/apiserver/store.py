@@ -91,8 +91,9 @@ class _Line(msgspec.Struct, eq=False):
 class ApiStore:
     """The objects of a cluster in memory, without times: pods that are evicted are gone at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, history: int = HISTORY) -> None:
         """Serve the kinds that every cluster of netgang's has."""
+        self._history = history
         self.version = 1
         self.bindings: list[Binding] = []  # bindings in the order in which they took effect
         self.evictions: list[PodUid] = []
@@ -413,9 +414,9 @@ class ApiStore:
 
     def _note(self, collection: _Collection, change: Change) -> None:
         collection.changes.append(change)
-        if len(collection.changes) >= 2 * HISTORY:
-            collection.compacted = collection.changes[HISTORY - 1].version
-            del collection.changes[:HISTORY]
+        if len(collection.changes) >= 2 * self._history:
+            collection.compacted = collection.changes[self._history - 1].version
+            del collection.changes[: self._history]
         collection.news.set()
 
     def _wake(self) -> None:

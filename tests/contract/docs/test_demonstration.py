@@ -26,12 +26,3 @@ async def test_case1_gets_the_papers_six_nodes_once_the_sixth_bind_has_come() ->
         assert demo.nodes_of_case1() == {None}
         assert [await bind(5), *await asyncio.gather(*calls)] == [{"Error": ""}] * 6
         assert demo.nodes_of_case1() == BEST
-
-
-async def test_a_gang_without_room_waits_whole() -> None:
-    async with demonstration() as demo:
-        explained = (await demo.client.get("/v1/explain/demo/tf-smoke-gpu")).json()
-        for request in ("filter-tf-smoke-gpu.json", "filter-tf-smoke-gpu-ps.json"):
-            answer = await demo.ask("filter", request)
-            assert answer["NodeNames"] == []
-            assert answer["FailedAndUnresolvableNodes"] == {f"node{i}": explained["reason"] for i in range(1, 37)}

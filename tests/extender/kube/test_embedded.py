@@ -50,14 +50,6 @@ async def test_an_evicted_pod_is_gone(cache: ClusterCache, api: EmbeddedCluster)
             await call
 
 
-async def test_there_is_nothing_but_the_pods(api: EmbeddedCluster) -> None:
+async def test_pods_are_read_as_they_were(api: EmbeddedCluster) -> None:
     assert (await api.get_pod("default", "p"), [one async for one in api.labelled_owners("a=b")]) == (b"{}", [])
     await api.create_event("default", {"reason": "x"})
-    nothing = (
-        lambda: api.get_pod("default", "q"),
-        lambda: api.list_page("/api/v1/pods", limit=1),
-        lambda: anext(api.watch("/api/v1/pods", resource_version="1", timeout_s=1)),
-    )
-    for call in nothing:
-        with pytest.raises(NotFoundError):
-            await call()
