@@ -69,6 +69,7 @@ class AgentState(msgspec.Struct):
     iperf3: bool | None = None  # Whether it can run bursts; `None`: it did not say so far
     answered: bool = False  # A packet of its own was answered, by any peer
     answered_s: float = 0.0  # When that was last; before the first, when the agent began
+    lost_s: float = 0.0  # When some packets of its links were lost last, in either direction; 0: not yet
     measures: frozenset[NodeName] = frozenset()  # Peers that it was given in its last answer …
     measured: frozenset[NodeName] = frozenset()  # … and in the one before: its next report may still be about those
     answers: frozenset[str] = frozenset()  # Addresses in its last order to reflect
@@ -132,7 +133,8 @@ _LONGEST_S: Final = 60.0  # … but at least so often
 _FIRST_S: Final = 30.0  # From its first report on an agent is asked to report oftener, to learn its peers soon …
 _OFTEN_S: Final = 2.0  # … namely so
 _PACKET_S: Final = 0.1  # Least time between two packets of one link
-_FEW_PER_S, _MANY_PER_S = 10.0, 100.0  # Packets a second of one agent, in a large and in a small cluster
+_FEW_PER_S, _MANY_PER_S = 10.0, 100.0  # Packets a second of one agent; many only in a small cluster, and only …
+_NEW_S, _AFTER_LOSS_S = 300.0, 60.0  # … for so long after its first report, and after one of its or its peers' was lost
 
 
 class Agents:
@@ -262,6 +264,10 @@ class Agents:
         other = self._agents.get(peer)
         link = agent.links.setdefault(peer, LinkReports())
         link.heard_s = now_s
+        if 0 < probed.lost < probed.sent and not late:  # all of them: that is known without more packets
+            for end in (agent, other):
+                if end is not None:
+                    end.lost_s = now_s
         if link.waiting is not None and other is not None and other.attendance.covers(link.waiting):
             link.state = (link.state or LinkState(link.waiting.ended_s)).with_window(link.waiting)
         link.waiting = None
@@ -310,7 +316,9 @@ class Agents:
         for _, other in ready:
             other.measured_by.add(node)
         learning = is_new and (len(ready) < len(assigned) or not self.peers.get(node))
-        per_s = _MANY_PER_S if len(self.peers) <= SMALL else _FEW_PER_S
+        lost_s = max((other.lost_s for _, other in ready), default=0.0)  # its own losses are its peers', too
+        closely = now_s - agent.known_since_s < _NEW_S or now_s - lost_s < _AFTER_LOSS_S
+        per_s = _MANY_PER_S if closely and len(self.peers) <= SMALL else _FEW_PER_S
         orders = ProbeOrders(
             interval_s=often_s if learning else self.interval_s,
             packet_interval_s=max(_PACKET_S, math.ceil(1000.0 * len(ready) / per_s) / 1000.0),

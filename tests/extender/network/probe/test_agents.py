@@ -53,6 +53,17 @@ async def test_an_agent_reports_oftener_until_it_has_its_peers() -> None:
     assert (first.interval_s, found.orders["n1"].interval_s, found.orders["n1"].packet_interval_s) == (2.0, 10.0, 0.1)
 
 
+async def test_few_packets_are_sent_while_none_is_lost() -> None:
+    found = Mesh(*(f"n{number}" for number in range(1, 12)))
+    paces = []
+    for faults in ({}, {("n1", "n2"): LOSSY}, {}):
+        found.faults = faults
+        for rounds in (4, 30):
+            await found.rounds(rounds)
+            paces.append({orders.packet_interval_s for orders in found.orders.values()})
+    assert paces == [{0.1}, {1.0}, {0.1}, {0.1}, {0.1}, {1.0}]
+
+
 async def test_many_agents_report_less_often() -> None:
     found = Mesh(*(f"n{number}" for number in range(1, 451)))
     await found.rounds(1)
