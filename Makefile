@@ -12,7 +12,7 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/pycache
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run cluster fmt lint test e2e nightly manifests archives bench fuzz soak chaos testbed check image-test release clean
+.PHONY: help setup run cluster fmt lint test e2e nightly manifests archives bench fuzz soak chaos testbed papers check image-test release clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -86,6 +86,10 @@ chaos: setup
 # training on network namespaces with impaired nodes (Linux, root, iproute2 and iptables; docs/research/testbed.md): 14 min
 testbed: setup
 	$(RUN) python -m lab.bench.testbed $(ARGS)
+
+# the papers' figures by pods that train on such nodes (docs/explanation/papers.md): ROWS="N4 G6" RUNS=3; 30 min
+papers: setup
+	$(RUN) python -m lab.papers $(ROWS) --runs $(or $(RUNS),3)
 
 check: lint test ## what CI runs first; then `make image-test` and `make release VERSION=0.1.0`
 

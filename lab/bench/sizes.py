@@ -26,7 +26,7 @@ from msgspec import Struct
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "sizes.toml"
 PRODUCT = ("extender", "scoring", "cli", "client", "probe", "report")
-LAB = ("bench", "simulator", "testbed")
+LAB = ("bench", "papers", "simulator", "testbed")
 PAGES = ("README.md", "docs", "examples")
 INSTALL = ("manifests", "charts", "scheduler-config")
 SLACK = 0.02

@@ -90,6 +90,8 @@ class Scenario(msgspec.Struct, frozen=True):
     network: NetworkMatrix
     jobs: tuple[SimJob, ...]
     seed: int = 0
+    resize_stall_s: float | None = None
+    """Without training at each change of a worker count; `None`: as published (`lab.simulator.speed.table`)."""
 
 
 class Fate(StrEnum):

@@ -185,7 +185,7 @@ class World:
             state.running[name] = one
             if one.elastic:
                 state.elastic[name] = one
-            start_s = resize_stall_s(len(one.workers)) if again else START_S
+            start_s = self._stall_s(one) if again else START_S
             one.stalled_s += start_s if again else 0.0
             one.resumes_s = now_s + start_s
         elif one.ran_since_s is not None and not one.resizes and now_s < one.ran_since_s + START_S:
@@ -200,13 +200,17 @@ class World:
         """Back to the last checkpoint, and a pause; a change during a stall restarts it."""
         now_s = self.state.now_s
         lost = repeated_samples(one.trained, one.step_samples)
-        stall_s = resize_stall_s(len(one.workers))
+        stall_s = self._stall_s(one)
         one.stalled_s += stall_s - max(resumes_s - now_s, 0.0) + (lost / one.rate if one.rate else 0.0)
         one.trained -= lost
         one.resumes_s = now_s + stall_s
         one.resizes += 1
         one.changed_s = now_s
         one.changes_s = (*one.changes_s[-15:], now_s)
+
+    def _stall_s(self, one: JobState) -> float:
+        given = self._scenario.resize_stall_s
+        return resize_stall_s(len(one.workers)) if given is None else given
 
     def _leave(self, one: JobState, fate: Fate) -> None:
         """The job's story ends."""

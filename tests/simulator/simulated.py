@@ -19,30 +19,25 @@ def job(
     at_s: float = 0.0,
     workers: int = 2,
     least: int | None = None,
-    most: int | None = None,
     cpu: int = 1,
     ps: int = 1,
     samples: float = 10_000.0,
-    model: str = "vgg16",
-    batch: int = 32,
-    sync: Sync = Sync.ASYNCHRONOUS,
 ) -> SimJob:
     return SimJob(
         name=name,
         arrival_s=at_s,
-        work=Work(model, batch, samples, sync),
+        work=Work("vgg16", 32, samples, Sync.ASYNCHRONOUS),
         worker=Resources.parse({"cpu": cpu, "memory": "1Gi"}),
         workers=workers,
         min_workers=workers if least is None else least,
-        max_workers=most,
         ps=Resources.parse({"cpu": 1, "memory": "1Gi"}),
         ps_count=ps,
     )
 
 
-def scenario(*jobs: SimJob, count: int = 3, cpu: int = 10, zones: int = 1) -> Scenario:
+def scenario(*jobs: SimJob, count: int = 3, cpu: int = 10) -> Scenario:
     have = Resources.parse({"cpu": cpu, "memory": "32Gi", "pods": 110})
-    nodes = tuple(Node(NodeName(f"n{i}"), ZoneName(chr(97 + i * zones // count)), have) for i in range(count))
+    nodes = tuple(Node(NodeName(f"n{i}"), ZoneName("a"), have) for i in range(count))
     return Scenario("test", nodes, NetworkMatrix(), jobs, seed=1)
 
 

@@ -108,3 +108,5 @@ def test_a_change_stalls_and_repeats_steps() -> None:
     assert shrunk.resizes == 2, "down for the other job, and up again"
     least = resize_stall_s(2) + resize_stall_s(4)
     assert least <= shrunk.stalled_s < least + 2 * 60.0
+    quick = play(policy, replace(scenario(wide, urgent, count=1, cpu=9), resize_stall_s=1.0)).outcomes[0]
+    assert quick.stalled_s < least

@@ -12,10 +12,10 @@ from lab.bench.child import ChildFailed
 from lab.bench.testbed.cases import SWEEP, Impairment
 from lab.bench.testbed.commands import BedError, BedUnavailable, clean
 from lab.bench.testbed.experiment import Wanted, experiment
-from lab.bench.testbed.model import DATASETS
 from lab.bench.testbed.nodes import examine
 from lab.bench.testbed.report import table
 from lab.bench.testbed.result import Result
+from lab.bench.testbed.running_job import DATASETS
 
 _UNAVAILABLE = 3
 """Exit code: this machine cannot have a bed."""

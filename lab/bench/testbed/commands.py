@@ -58,7 +58,7 @@ def run_in(namespace: str, *command: str, given: str = "") -> str:
     return run("ip", "netns", "exec", namespace, *command, given=given)
 
 
-def in_namespace(name: str, act: Callable[[], None]) -> None:
+def in_namespace(name: str, act: Callable[[], object]) -> None:
     """Call this in a thread that is in a namespace; sockets that it makes stay there. Errors: BedError, or its own."""
     if not (NAMESPACES / name).exists():
         raise BedError(f"there is no namespace {name}")
@@ -75,10 +75,15 @@ def make(name: str) -> None:
     run("ip", "netns", "add", name)
 
 
+def remove(name: str) -> None:
+    """Remove a namespace. Errors: BedError."""
+    run("ip", "netns", "delete", name)
+
+
 def remove_all(run_id: str) -> None:
     """Remove what a run made."""
     for place in NAMESPACES.glob(f"{PREFIX}-{run_id}-*"):
-        run("ip", "netns", "delete", place.name)
+        remove(place.name)
 
 
 def clean() -> list[str]:
@@ -89,6 +94,6 @@ def clean() -> list[str]:
         if Path("/proc", process).exists():
             said.append(f"{place.name} is left alone: process {process} runs")
         else:
-            run("ip", "netns", "delete", place.name)
+            remove(place.name)
             said.append(f"removed {place.name}")
     return said

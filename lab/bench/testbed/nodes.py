@@ -1,4 +1,4 @@
-"""Nine nodes of one zone as network namespaces on one bridge, each with a process of ours inside.
+"""Nine nodes of one zone as network namespaces on one bridge.
 
 The bridge is in a namespace of its own (`switch`), so nothing at all is added to the machine's own network. Node names
 are the paper's zone D: node28 … node36. Interfaces carry MTU-sized packets only (segmentation offload is off), because
@@ -15,18 +15,32 @@ import struct
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import count
+from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from lab.bench.child import Child
-from lab.bench.testbed.commands import PREFIX, BedError, BedUnavailable, ip_in, make, new_run, remove_all, run_in, tc_in
+from lab.bench.testbed.commands import (
+    PREFIX,
+    BedError,
+    BedUnavailable,
+    in_namespace,
+    ip_in,
+    make,
+    new_run,
+    remove,
+    remove_all,
+    run_in,
+    tc_in,
+)
+from lab.testbed.parts.pod_process import Place
 
 NODES: Final = tuple(f"node{number}" for number in range(28, 37))
 _PACKAGES = {"ip": "iproute2", "tc": "iproute2", "iptables": "iptables"}
 """command → Debian's package"""
 _BUCKET = "qdisc add dev a0 root tbf rate 100mbit burst 16kb latency 30ms"
-_LOSS = "iptables -A INPUT -m statistic --mode random --probability 0.5 -j DROP"
+_LOSS = "iptables -t raw -A PREROUTING -m statistic --mode random --probability 0.5 -j DROP"
 _TRIALS: Final[tuple[tuple[str, Callable[[str], object]], ...]] = (
     ("network namespaces (CONFIG_NET_NS, CAP_SYS_ADMIN)", make),
     ("veth (CONFIG_VETH)", lambda name: ip_in(name, ["link add a0 type veth peer name b0"])),
@@ -48,6 +62,15 @@ def address(node: str) -> str:
     '10.77.0.28'
     """
     return f"{SUBNET}.{node.removeprefix('node')}"
+
+
+def pod_addresses(node: str) -> str:
+    """The range of its pods' addresses.
+
+    >>> pod_addresses("node28")
+    '10.78.28.0/24'
+    """
+    return f"10.78.{node.removeprefix('node')}.0/24"
 
 
 def hardware_address(node: str) -> str:
@@ -72,8 +95,35 @@ class Bed(msgspec.Struct, frozen=True):
     """The nodes while they are there."""
 
     run_id: str
-    processes: dict[str, Child]
-    """node → the process inside it"""
+    nodes: tuple[str, ...]
+    _serial: Iterator[int] = msgspec.field(default_factory=count, name="serial")
+    _taken: set[str] = msgspec.field(default_factory=set, name="taken")
+
+    @property
+    def places(self) -> dict[str, Place]:
+        """Node → where what is to be in its own network runs."""
+        return {node: Place(self.namespace(node), address(node), address(node)) for node in self.nodes}
+
+    @contextmanager
+    def pod_place(self, node: str) -> Iterator[Place]:
+        """A network for a pod of this node until the end of the block. Errors: BedError."""
+        addresses = (pod_addresses(node).replace(".0/24", f".{2 + number % 250}") for number in self._serial)
+        own = next(one for one in addresses if one not in self._taken)
+        self._taken.add(own)
+        number = own.rpartition(".")[2]
+        name, link, host = self.namespace(f"{node}-{number}"), f"pod{number}", address(node)
+        make(name)
+        pair = f"link add {link} type veth peer name eth0 netns {name}"
+        ip_in(self.namespace(node), [pair, f"link set {link} up", f"route add {own} dev {link}"])
+        way = [f"route add {host} dev eth0", f"route add default via {host}"]
+        ip_in(name, ["link set lo up", f"addr add {own}/32 dev eth0", "link set eth0 up", *way])
+        in_namespace(name, small_packets_only)
+        try:
+            yield Place(name, own, host)
+        finally:
+            ip_in(self.namespace(node), [f"link delete {link}"])
+            remove(name)
+            self._taken.remove(own)
 
     def namespace(self, node: str) -> str:
         """Name of a node's namespace."""
@@ -116,31 +166,27 @@ def bed(*, nodes: tuple[str, ...] = NODES) -> Iterator[Bed]:
     Errors: BedError; what was made until then is removed.
     """
     with ExitStack() as stack:
-        made = Bed(new_run(), {})
+        made = Bed(new_run(), nodes)
         stack.callback(remove_all, made.run_id)
         make(made.switch)
         ip_in(made.switch, ["link set lo up", "link add br0 type bridge", "link set br0 up"])
         for node in nodes:
-            _add(made, node, nodes)
-        for node in nodes:
-            inside = ("ip", "netns", "exec", made.namespace(node))
-            process = Child(node, "lab.bench.testbed.agent", node, address(node), within=inside)
-            stack.callback(process.close)
-            made.processes[node] = process
-        for process in made.processes.values():
-            process.hello()
+            _add(made, node)
         yield made
 
 
-def _add(made: Bed, node: str, nodes: tuple[str, ...]) -> None:
+def _add(made: Bed, node: str) -> None:
     name = made.namespace(node)
     make(name)
     pair = f"link add {port(node)} type veth peer name eth0 netns {name}"
     ip_in(made.switch, [pair, f"link set {port(node)} master br0", f"link set {port(node)} up"])
     own = [f"link set eth0 address {hardware_address(node)}", f"addr add {address(node)}/24 dev eth0"]
-    others = [one for one in nodes if one != node]
+    others = [one for one in made.nodes if one != node]
     known = (f"neigh add {address(one)} lladdr {hardware_address(one)} dev eth0 nud permanent" for one in others)
-    ip_in(name, ["link set lo up", *own, "link set eth0 up", *known])
+    ways = (f"route add {pod_addresses(one)} via {address(one)}" for one in others)
+    ip_in(name, ["link set lo up", *own, "link set eth0 up", *known, *ways])
+    in_namespace(name, small_packets_only)
+    in_namespace(name, lambda: Path("/proc/sys/net/ipv4/ip_forward").write_text("1"))
 
 
 def small_packets_only(interface: str = "eth0") -> None:

@@ -30,7 +30,7 @@ def table(result: Result) -> str:
     found = gains(result.rows)
     runs = max((one.runs for one in found), default=0)
     lines = [
-        f"Delay by relay, loss by iptables (TCP's retransmissions are real); {result.congestion_control}; "
+        f"Delay by relay, loss by iptables (TCP's retransmissions are real); "
         f"{len(result.rows)} runs in {result.seconds / 60.0:.1f} min. Speed by that of the worst case: median of "
         f"{runs} runs' means over values, with the lowest and highest run and, apart, value. `~`: with projected ones.",
         "",
@@ -46,9 +46,6 @@ def table(result: Result) -> str:
         lines.append(f"| {impairment} | {dataset} | {published:.2f} | {name} | {' | '.join(cells)} |")
     if result.load:
         lines += ["", f"Load of the machine meanwhile: {min(result.load):g} to {max(result.load):g}."]
-    ours_rows = [row for row in result.rows if row.choice == Choice.NETGANG]
-    spoilt = sum(row.impaired > 0 for row in ours_rows)
-    lines += ["", f"Choices of netgang with an impaired node: {spoilt} of {len(ours_rows)} runs."]
     stale = [row.staleness for row in result.rows if row.staleness is not None]
     if stale:
         lines.append(f"Mean staleness of the asynchronous runs: {min(stale):.1f} to {max(stale):.1f} updates.")

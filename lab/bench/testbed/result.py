@@ -18,8 +18,7 @@ from typing import Final
 import msgspec
 
 from lab.bench.testbed.cases import Choice, Impairment
-from lab.bench.testbed.model import TOPOLOGIES
-from lab.bench.testbed.running_job import Run
+from lab.bench.testbed.running_job import TOPOLOGIES, Run
 
 COMPARED: Final = (Choice.NETGANG, Choice.RANDOM)
 """Choices that are compared with a worst case."""
@@ -43,7 +42,6 @@ class Result(msgspec.Struct):
     """What came of an experiment. As JSON it is what `table` reads again."""
 
     seed: int
-    congestion_control: str = ""
     rows: list[Row] = []
     left_out: list[str] = []
     load: list[float] = []

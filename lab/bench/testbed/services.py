@@ -15,7 +15,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from lab.bench.testbed.commands import in_namespace, ip_in, run_in
-from lab.bench.testbed.nodes import SUBNET, Bed, small_packets_only
+from lab.bench.testbed.nodes import SUBNET, Bed, address, pod_addresses, small_packets_only
 from lab.testbed.api import Api, Object
 from lab.testbed.beside import beside
 from lab.testbed.cluster import Cluster, is_ready
@@ -43,8 +43,9 @@ async def services(cluster: Cluster, bed: Bed) -> AsyncIterator[Path]:
     in_namespace(bed.switch, lambda: small_packets_only("br0"))
     for place, value in _KERNEL.items():
         run_in(bed.switch, "sh", "-c", f"test ! -e /proc/sys/{place} || echo {value} > /proc/sys/{place}")
-    for node in bed.processes:
+    for node in bed.nodes:
         ip_in(bed.namespace(node), [f"route add {_SERVICES} via {GATEWAY}"])
+        ip_in(bed.switch, [f"route add {pod_addresses(node)} via {address(node)}"])
     found: list[socket.socket] = []
     in_namespace(bed.switch, lambda: found.append(socket.create_server((_API, _API_PORT))))
     hosts, port = cluster.directory / "hosts", urlsplit(cluster.server).port

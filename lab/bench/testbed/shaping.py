@@ -10,13 +10,13 @@
 Rule: `shaped` begins from links without impairment and ends with them, so settings cannot add up.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Final
 
 from lab.bench.testbed.cases import BASE_BPS, Impairment, Setting
 from lab.bench.testbed.commands import run_in, tc_in
-from lab.bench.testbed.nodes import Bed, address, port
+from lab.bench.testbed.nodes import Bed, address, pod_addresses, port
 from lab.bench.testbed.relay import relayed
 
 _BURST: Final = "16kb"
@@ -24,43 +24,36 @@ _BURST: Final = "16kb"
 _QUEUE: Final = "40ms"
 
 
-def rate_lines(node: str, rate_bps: int) -> tuple[str, str]:
-    """Commands of tc for the node's own interface and for the switch's port.
-
-    >>> rate_lines("node28", 40_000_000)[1]
-    'qdisc replace dev p28 root handle 1: tbf rate 40000000bit burst 16kb latency 40ms'
-    """
-    bucket = f"root handle 1: tbf rate {rate_bps}bit burst {_BURST} latency {_QUEUE}"
-    return f"qdisc replace dev eth0 {bucket}", f"qdisc replace dev {port(node)} {bucket}"
-
-
 def set_rates(bed: Bed, rates_bps: dict[str, int]) -> None:
     """Set the rate of each of these nodes' links, both directions."""
     switch = []
     for node, rate_bps in rates_bps.items():
-        own, theirs = rate_lines(node, rate_bps)
-        tc_in(bed.namespace(node), [own])
-        switch.append(theirs)
+        bucket = f"root handle 1: tbf rate {rate_bps}bit burst {_BURST} latency {_QUEUE}"
+        tc_in(bed.namespace(node), [f"qdisc replace dev eth0 {bucket}"])
+        switch.append(f"qdisc replace dev {port(node)} {bucket}")
     tc_in(bed.switch, switch)
 
 
-def loss_rules(sources: list[str], loss_ratio: float) -> str:
-    """What iptables-restore reads: packets of each source are dropped with this probability.
+def loss_rules(sources: Iterable[str], loss_ratio: float) -> str:
+    """What iptables-restore reads: packets of each source, for the node or its pods, are dropped with this probability.
 
     >>> print(loss_rules(["10.77.0.33"], 0.05))
-    *filter
-    :INPUT ACCEPT [0:0]
-    -A INPUT -s 10.77.0.33 -m statistic --mode random --probability 0.05 -j DROP
+    *raw
+    :PREROUTING ACCEPT [0:0]
+    -A PREROUTING -s 10.77.0.33 -m statistic --mode random --probability 0.05 -j DROP
     COMMIT
     <BLANKLINE>
     """
-    rules = [f"-A INPUT -s {one} -m statistic --mode random --probability {loss_ratio:g} -j DROP" for one in sources]
-    return "\n".join(("*filter", ":INPUT ACCEPT [0:0]", *rules, "COMMIT", ""))
+    drop = f"-m statistic --mode random --probability {loss_ratio:g} -j DROP"
+    rules = [f"-A PREROUTING -s {one} {drop}" for one in sources]
+    return "\n".join(("*raw", ":PREROUTING ACCEPT [0:0]", *rules, "COMMIT", ""))
 
 
-def _set_loss(bed: Bed, impaired: tuple[str, ...], loss_ratio: float) -> None:
-    for node in bed.processes:
-        sources = [address(one) for one in impaired if one != node] if loss_ratio > 0.0 else []
+def set_loss(bed: Bed, loss_ratio: float, loses: Callable[[str, str], bool]) -> None:
+    """Set the loss of what a node and its pods send another: this, where it `loses`, and elsewhere none."""
+    for node in bed.nodes:
+        others = [one for one in bed.nodes if one != node and loss_ratio > 0.0 and loses(one, node)]
+        sources = [source for one in others for source in (address(one), pod_addresses(one))]
         run_in(bed.namespace(node), "iptables-restore", given=loss_rules(sources, loss_ratio))
 
 
@@ -68,7 +61,7 @@ def _set_loss(bed: Bed, impaired: tuple[str, ...], loss_ratio: float) -> None:
 def shaped(bed: Bed, setting: Setting) -> Iterator[None]:
     """The network in a setting's state. Errors: BedError."""
     impaired = setting.impaired
-    clean = dict.fromkeys(bed.processes, BASE_BPS)
+    clean = dict.fromkeys(bed.nodes, BASE_BPS)
     set_rates(bed, clean)
     with ExitStack() as stack:
         match setting.impairment:
@@ -76,8 +69,8 @@ def shaped(bed: Bed, setting: Setting) -> Iterator[None]:
                 stack.callback(set_rates, bed, clean)
                 set_rates(bed, dict.fromkeys(impaired, round(setting.value * 1e6)))
             case Impairment.LOSS:
-                stack.callback(_set_loss, bed, impaired, 0.0)
-                _set_loss(bed, impaired, setting.value / 100.0)
+                stack.callback(set_loss, bed, 0.0, lambda *_: False)
+                set_loss(bed, setting.value / 100.0, lambda one, _: one in impaired)
             case Impairment.DELAY:
                 stack.enter_context(relayed(bed, impaired, delay_ms=setting.value))
         yield

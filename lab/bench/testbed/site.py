@@ -18,13 +18,13 @@ from typing import Any
 import msgspec
 
 from lab.bench.testbed.commands import in_namespace
-from lab.bench.testbed.nodes import Bed, address
+from lab.bench.testbed.nodes import Bed
 from lab.bench.testbed.services import API_ENV, services
 from lab.testbed.api import Api, Object
 from lab.testbed.cluster import INSTALLED_IN, Cluster, is_ready
 from lab.testbed.parts.helm import CHART, Helm, find_helm
 from lab.testbed.parts.node_kubelet import NodeKubelet, Running, node_kubelet
-from lab.testbed.parts.pod_process import Image, Place
+from lab.testbed.parts.pod_process import Image
 from lab.testbed.programs.build import ensure_program
 
 _LIMIT_S = 120.0
@@ -35,19 +35,29 @@ class Site(msgspec.Struct, frozen=True):
     """An installed netgang, and the pods of its nodes."""
 
     api: Api
-    bed: Bed
+    cluster: Cluster
     kubelet: NodeKubelet
+    helm: Helm
+
+    async def configure(self, *values: str) -> None:
+        """Have these of the chart's values in place of all before (`settings.queue.order=fifo`), until that is done."""
+        asked = (word for value in values for word in ("--set", value))
+        await asyncio.to_thread(self.helm.good, "upgrade", "netgang", *_GIVEN, *asked)
+        rollout = ("-n", INSTALLED_IN, "rollout", "status", "deploy/netgang", f"--timeout={_LIMIT_S:g}s")
+        await self.cluster.kubectl(*rollout)
+        await self.leader()
 
     async def document(self, path: str) -> dict[str, Any]:
         """Asked of the leader, on its pod's loopback, as by `kubectl port-forward`."""
-        answers, node = list[bytes](), (await self.leader())["spec"]["nodeName"]
+        answers, leader = list[bytes](), (await self.leader())["metadata"]["name"]
+        network = self.kubelet.running[INSTALLED_IN, leader].place.network
 
         def ask() -> None:
             with closing(HTTPConnection(*_DOCUMENTS, timeout=30.0)) as connection:
                 connection.request("GET", path)
                 answers.append(connection.getresponse().read())
 
-        await asyncio.to_thread(in_namespace, self.bed.namespace(node), ask)
+        await asyncio.to_thread(in_namespace, network, ask)
         return dict(json.loads(answers[0]))
 
     async def leader(self) -> Object:
@@ -71,6 +81,7 @@ class Site(msgspec.Struct, frozen=True):
 
 
 _APP = "app.kubernetes.io/name"
+_GIVEN = (str(CHART), "--namespace", INSTALLED_IN, "--set", "image.repository=netgang")
 
 
 def _images(folder: Path) -> dict[str, Image]:
@@ -90,21 +101,19 @@ async def installed(
     cluster: Cluster, bed: Bed, *, first: Sequence[Object], then: Sequence[Object], images: Mapping[str, Image] = {}
 ) -> AsyncIterator[Site]:
     """The chart on these of the bed's nodes, until the end of the block; `images` are those of jobs."""
-    places = {node: Place(bed.namespace(node), address(node)) for node in bed.processes}
     (folder := cluster.directory / "helm").mkdir()
     known = {**_images(folder), **images}
     async with (
         cluster.api() as api,
         services(cluster, bed) as hosts,
-        node_kubelet(cluster, places, known, env=API_ENV, hosts=hosts) as kubelet,
+        node_kubelet(cluster, bed, known, env=API_ENV, hosts=hosts) as kubelet,
     ):
-        site = Site(api, bed, kubelet)
+        helm = Helm(find_helm() or ensure_program("helm"), folder, cluster.kubeconfig())
+        site = Site(api, cluster, kubelet, helm)
         await cluster.install("podgroup-crd")
         await cluster.add_nodes(first)
         await cluster.start_scheduler()
-        helm = Helm(find_helm() or ensure_program("helm"), folder, cluster.kubeconfig())
-        given = (str(CHART), "--namespace", INSTALLED_IN, "--create-namespace", "--set", "image.repository=netgang")
-        await asyncio.to_thread(helm.good, "install", "netgang", *given)
+        await asyncio.to_thread(helm.good, "install", "netgang", *_GIVEN, "--create-namespace")
         for app in ("netgang", "netgang-scheduler"):
             await site.until_ready(app, 1)
         await cluster.add_nodes(then)

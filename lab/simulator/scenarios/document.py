@@ -54,6 +54,8 @@ class ScenarioFile(Part):
     nodes: Annotated[tuple[NodeGroup, ...], Field(min_length=1)]
     network: Mesh | None = None
     """Default: nothing is measured."""
+    resize_stall_s: NotNegative | None = None
+    """Seconds without training at each change of a worker count. Default: the elastic paper's 40.5 to 41.8."""
     workload: Workload
 
     @model_validator(mode="after")

@@ -56,7 +56,7 @@ def _scenario(file: ScenarioFile, jobs: tuple[SimJob, ...], *, load: float | Non
         groups = (groups[0].model_copy(update={"count": count}),)
     nodes = tuple(node for group in groups for node in nodes_of(group))
     network = mesh(nodes, file.network) if file.network is not None else NetworkMatrix()
-    return Scenario(file.name, nodes, network, jobs, seed=file.seed)
+    return Scenario(file.name, nodes, network, jobs, seed=file.seed, resize_stall_s=file.resize_stall_s)
 
 
 def nodes_of(group: NodeGroup) -> Iterator[Node]:

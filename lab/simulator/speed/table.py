@@ -10,7 +10,8 @@ gets out of it in single precision; a step costs 50 ms for any batch. Only ratio
 network matter to a comparison of policies.
 
 A change of the worker count was measured at 40.5 to 41.8 s, nearly all of it serving the request; the checkpoint takes
-about 120 ms and more with every worker. Steps since the last checkpoint, which is made every 10 steps, are repeated.
+about 120 ms and more with every worker. `python -m lab.papers` measures a TFJob's here (rows E1 and E3), and a scenario
+may have another (`resize_stall_s`). Steps since the last checkpoint, which is made every 10 steps, are repeated.
 Assumptions: the three measured changes (3 → 6, 9, 12) are taken as a line in the workers afterwards; a change while the
 job still starts costs nothing but the start of the new pods; pods start 10 s after they have a node.
 """

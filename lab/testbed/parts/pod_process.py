@@ -11,8 +11,9 @@ import os
 import re
 import sys
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -25,10 +26,22 @@ _AGAIN_S = 0.5
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where a node's pods run: its network namespace (in /run/netns) and its address."""
+    """Where a pod runs: the network namespace (in /run/netns), its address, and the address of the node."""
 
     network: str
     address: str
+    host: str
+
+
+class Nodes(Protocol):
+    """Nodes of which each can give pods a place."""
+
+    @property
+    def places(self) -> Mapping[str, Place]:
+        """Node → where its pods with `hostNetwork` run."""
+
+    def pod_place(self, node: str) -> AbstractContextManager[Place]:
+        """A place for one more pod, until the end of the block. Blocks: for a thread."""
 
 
 class Image(msgspec.Struct, frozen=True):
@@ -145,11 +158,13 @@ def _value(pod: Object, one: Object, place: Place) -> str:
 def field(pod: Object, path: str, place: Place) -> str:
     """What the downward API says.
 
-    >>> field({"metadata": {"labels": {"a/b": "c"}}}, "metadata.labels['a/b']", Place("", ""))
+    >>> field({"metadata": {"labels": {"a/b": "c"}}}, "metadata.labels['a/b']", Place("", "", ""))
     'c'
     """
-    if path in ("status.podIP", "status.podIPs", "status.hostIP"):
+    if path in ("status.podIP", "status.podIPs"):
         return place.address
+    if path == "status.hostIP":
+        return place.host
     if named := re.fullmatch(r"metadata\.(labels|annotations)\['(.+)'\]", path):
         return str(pod["metadata"].get(named[1], {}).get(named[2], ""))
     section, _, name = path.partition(".")

@@ -23,7 +23,7 @@ _PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
-def in_network(network: str, act: Callable[[], None]) -> None:
+def in_network(network: str, act: Callable[[], object]) -> None:
     """Call this in a thread that is in a network namespace; sockets that it makes stay there. Errors: its own."""
     failed: list[Exception] = []
 

@@ -7,7 +7,6 @@ from lab.bench.testbed.cases import IMPAIRED, Impairment
 from lab.bench.testbed.commands import BedUnavailable
 from lab.bench.testbed.experiment import Wanted, experiment
 from lab.bench.testbed.nodes import NODES, examine
-from lab.bench.testbed.probes import Effort
 from lab.bench.testbed.report import table
 from lab.bench.testbed.result import Result
 
@@ -25,7 +24,6 @@ def test_smoke() -> None:
         topologies=("ps",),
         run_s=4.0,
         steps=5,
-        effort=Effort(packets=40, gap_s=0.005, warm_up_s=0.05, seconds=0.15),
     )
     result = Result(wanted.seed)
     experiment(wanted, result, tell=lambda _: None)

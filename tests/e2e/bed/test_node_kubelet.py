@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from lab.bench.testbed.nodes import Bed, address
+from lab.bench.testbed.nodes import Bed
 from lab.testbed.api import Object
 from lab.testbed.cluster import Cluster
 from lab.testbed.objects import namespace, node
 from lab.testbed.parts.node_kubelet import node_kubelet
-from lab.testbed.parts.pod_process import Place
 from tests.e2e.objects import kind, name_of
 
 TEAM = "team"
@@ -37,10 +36,9 @@ def runs(script: str, **more: Any) -> Object:
 @pytest.mark.nightly
 async def test_pods_are_processes_of_their_nodes(own_cluster: Cluster, nodes: Bed, tmp_path: Path) -> None:
     tmp_path.chmod(0o777)  # noqa: ASYNC240 - a pod's user is not ours
-    places = {one: Place(nodes.namespace(one), address(one)) for one in NODES}
     await own_cluster.add_nodes(node(one) for one in NODES)
     await own_cluster.start_scheduler()
-    async with own_cluster.api() as api, node_kubelet(own_cluster, places) as kubelet:
+    async with own_cluster.api() as api, node_kubelet(own_cluster, nodes) as kubelet:
         await api.create(namespace(TEAM))
         await api.until(partial(api.list_all, "ServiceAccount", namespace=TEAM), bool, what="an account")
 
@@ -69,6 +67,8 @@ async def test_pods_are_processes_of_their_nodes(own_cluster: Cluster, nodes: Be
         await api.create(kind("batch/v1", "Job", "job", TEAM, spec=spec))
         job = partial(api.get, "Job", "job", namespace=TEAM)
         await api.until(job, lambda found: found["status"].get("succeeded") == 2, what="the pods of a Job succeed")
+        ended = await api.list_all("Pod", namespace=TEAM, labels="job-name=job")
+        assert len({one["status"]["podIP"] for one in ended}) == 2, "also on one node"
 
         await api.create(kind("v1", "Pod", "spins", TEAM, spec=runs(SPINS)))
         await until("spins", "Running")

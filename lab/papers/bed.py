@@ -1,0 +1,132 @@
+"""Where rows run: nodes that are network namespaces, netgang as its chart installs it, and TFJobs that train.
+
+Rule: kube-scheduler, the controllers and training-operator are the real ones. A job's pods run `lab.papers.train`, each
+in a network of its own behind its node's; they share a folder for checkpoints.
+"""
+
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from lab.bench.testbed.nodes import Bed, examine
+from lab.bench.testbed.site import Site, installed
+from lab.testbed.api import Object
+from lab.testbed.cluster import Cluster
+from lab.testbed.objects import HOST_LABEL, namespace, node, pod
+from lab.testbed.parts.node_kubelet import POD_CONTROLLERS, STAGES
+from lab.testbed.parts.operator import start_operator, tf_job
+from lab.testbed.parts.pod_process import Image
+from lab.testbed.processes.groups import Group
+from lab.testbed.programs import build
+from lab.testbed.programs.catalogue import E2E
+
+SYSTEM: Final = ("node1", "node2")
+"""Where netgang and its kube-scheduler run"""
+TEAM: Final = "papers"
+_ENV: Final = {"PATH": f"{sys.prefix}/bin:{os.environ['PATH']}", "OPENBLAS_NUM_THREADS": "1"}
+_FOLDER: Final = "/checkpoints"
+_ENDS: Final = ("Succeeded", "Failed")
+
+
+def examine_machine() -> None:
+    """Errors: BedUnavailable or ControlPlaneError, with what this machine lacks."""
+    examine()
+    Group("trial", cpus=1.0).remove()
+    if build.missing(E2E):
+        build.find_go()
+
+
+class TrainingSite(Site, frozen=True):
+    """With training-operator, and what is known of its jobs."""
+
+    async def train(self, job: Object, *, limit_s: float) -> tuple[list[str], list[dict[str, Any]]]:
+        """Create a TFJob, wait for its end, remove it: its nodes, the parameter server's first, and what that said.
+
+        Errors: ControlPlaneError: it did not end.
+        """
+        api, name = self.api, job["metadata"]["name"]
+        count = sum(one["replicas"] for one in job["spec"]["tfReplicaSpecs"].values())
+        await api.create(job)
+        pods = await self.until_ended(name, count, limit_s=limit_s)
+        lines = self.lines(f"{name}-ps-0")
+        await self.remove(name)
+        nodes = {one["metadata"]["name"]: one["spec"]["nodeName"] for one in pods}
+        return [nodes[one] for one in sorted(nodes)], lines
+
+    async def until_ended(self, job: str, count: int, *, limit_s: float) -> list[Object]:
+        """So many pods of it, once all have ended. Errors: ControlPlaneError."""
+
+        def ended(pods: list[Object]) -> bool:
+            return len(pods) == count and all(one["status"]["phase"] in _ENDS for one in pods)
+
+        return await self.api.until(partial(self.pods, job), ended, what=f"the end of {job}", limit_s=limit_s)
+
+    def job(
+        self,
+        name: str,
+        arguments: Sequence[str],
+        *,
+        workers: int,
+        cpu: str = "1",
+        gpu: int = 0,
+        limited: bool = False,
+        scheduler: str = "",
+        ps_on: Sequence[str] = (),
+        workers_on: Sequence[str] = (),
+    ) -> Object:
+        """A TFJob of one ps that trains, on these nodes alone if some are named.
+
+        The GPUs are each worker's; `cpu` is each pod's, and its limit if it is `limited`.
+        """
+        made = tf_job(name, workers=workers, namespace=TEAM, cpu=cpu, dynamic=False)
+        volume = {"name": "checkpoints", "hostPath": {"path": str(self.cluster.directory / "checkpoints")}}
+        command = ["python", "-m", "lab.papers.train", f"--checkpoint-dir={_FOLDER}/{name}", *arguments]
+        mounted = {"command": command, "volumeMounts": [{"name": "checkpoints", "mountPath": _FOLDER}]}
+        for role, nodes, gpus in (("PS", ps_on, 0), ("Worker", workers_on, gpu)):
+            replicas, plain = made["spec"]["tfReplicaSpecs"][role], pod("unused", cpu=cpu, gpu=gpus)["spec"]
+            spec = {**replicas["template"]["spec"], "volumes": [volume]}
+            spec |= {"schedulerName": scheduler} if scheduler else {}
+            resources = plain["containers"][0]["resources"]
+            resources["limits"] |= {"cpu": cpu} if limited else {}
+            spec["containers"] = [{**spec["containers"][0], **mounted, "resources": resources}]
+            if nodes:
+                term = {"matchExpressions": [{"key": HOST_LABEL, "operator": "In", "values": list(nodes)}]}
+                required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+                spec["affinity"] = {"nodeAffinity": required}
+            made["spec"]["tfReplicaSpecs"][role] = {**replicas, "restartPolicy": "Never", "template": {"spec": spec}}
+        return made
+
+    async def remove(self, job: str) -> None:
+        """Until none of its pods is there."""
+        await self.api.delete("TFJob", job, namespace=TEAM)
+        await self.api.until(partial(self.pods, job), lambda found: not found, what=f"{job} gone", limit_s=60.0)
+
+    async def pods(self, job: str) -> list[Object]:
+        """A job's."""
+        return await self.api.list_all("Pod", namespace=TEAM, labels=f"training.kubeflow.org/job-name={job}")
+
+    def lines(self, pod: str) -> list[dict[str, Any]]:
+        """What a pod said: see `lab.papers.train`."""
+        log = (self.cluster.directory / "logs" / f"{TEAM}-{pod}.log").read_text()
+        return [json.loads(line) for line in log.splitlines() if line.startswith("{")]
+
+
+@asynccontextmanager
+async def training_site(bed: Bed, nodes: Sequence[Object]) -> AsyncIterator[TrainingSite]:
+    """Netgang on nodes of its own, and these for jobs."""
+    system = [node(one, cpu="1500m", zone="system") for one in SYSTEM]
+    images = {"registry.invalid/trainer": Image(env=_ENV)}
+    async with Cluster(controllers=POD_CONTROLLERS, stage_names=STAGES) as cluster:
+        (cluster.directory / "checkpoints").mkdir()
+        async with installed(cluster, bed, first=system, then=nodes, images=images) as site:
+            await start_operator(cluster)
+            await site.api.create(namespace(TEAM))
+            accounts = partial(site.api.list_all, "ServiceAccount", namespace=TEAM)
+            await site.api.until(accounts, bool, what="an account for pods")
+            yield TrainingSite(**msgspec.structs.asdict(site))

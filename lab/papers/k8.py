@@ -1,0 +1,144 @@
+"""K8: ten TFJobs on three nodes, one after the other, with and without gangs; completion times and CPU use.
+
+Scaled: a published core is 50 millicores, so that three nodes of ten are 1.5; 30 s between two jobs are 1. As
+published: four models by size, and requests that are drawn. A job takes as many images whatever its batch and workers;
+its steps are synchronous, and it begins when all its ranks are there, so one that is started in part holds its room for
+nothing. Rule: when all jobs are there, none of those that are left is whole although pods of some run, and nothing
+changed for `_STUCK_S`, the jobs that are left are *deadlocked*; each counts in the mean with the run's limit, as does
+one that has not ended by then.
+"""
+
+import asyncio
+import random
+from collections import defaultdict
+from collections.abc import Iterator
+from statistics import fmean
+from time import monotonic
+from typing import Final
+
+import msgspec
+
+from lab.bench.testbed.cases import BASE_BPS
+from lab.bench.testbed.nodes import NODES, bed
+from lab.bench.testbed.shaping import set_rates
+from lab.papers.bed import SYSTEM, TEAM, TrainingSite, training_site
+from lab.papers.figures import Figure, Tell
+from lab.testbed.api import Object
+from lab.testbed.objects import node
+
+_NODES: Final = NODES[:3]
+_CORE_M, _CORES = 50, 10
+_JOBS, _EVERY_S = 10, 1.0
+_LIMIT_S, _STUCK_S = 150.0, 20.0
+_IMAGES: Final = 3840
+"""That a job trains on, in all"""
+_MODELS: Final = {
+    "cnn-rand": (64, 20_000),
+    "resnext110": (512, 60_000),
+    "resnet50": (1024, 200_000),
+    "vgg16": (1536, 1_000_000),
+}
+"""name → hidden units, and bytes of a gradient"""
+_BATCHES: Final = (64, 128)
+_SYSTEMS: Final = {
+    "default scheduler": None,
+    "gangs, first come first served": ("settings.queue.order=fifo", "settings.elastic.enabled=false"),
+    "netgang, weight": (),
+}
+"""name → values of netgang's chart"""
+
+
+class _Job(msgspec.Struct, frozen=True):
+    name: str
+    model: str
+    workers: int
+    cores: int
+
+
+class _Outcome(msgspec.Struct, frozen=True):
+    mean_s: float
+    deadlocked: int
+    cpu_share: float
+    """Of the nodes, while the run lasted"""
+
+
+async def measure(runs: int, tell: Tell) -> list[Figure]:
+    """Each run draws jobs, which all systems get for each batch size."""
+    found = defaultdict[tuple[int, str], list[_Outcome]](list)
+    nodes = [node(one, cpu=f"{_CORE_M * _CORES + 50}m", zone="a") for one in _NODES]  # 50 for the agent
+    with bed(nodes=(*SYSTEM, *_NODES)) as made:
+        set_rates(made, dict.fromkeys(made.nodes, BASE_BPS))
+        async with training_site(made, nodes) as site:
+            for run in range(runs):
+                for system, values in _SYSTEMS.items():
+                    if values is not None:
+                        await site.configure(*values)
+                    for batch in _BATCHES:
+                        one = await _run(
+                            site, list(_drawn(run)), batch, "" if values is not None else "default-scheduler"
+                        )
+                        found[batch, system].append(one)
+                        jct = f"{one.mean_s:.1f} s, {one.deadlocked} deadlocked, {one.cpu_share:.0%} CPU"
+                        tell(f"K8: run {run + 1}, batch {batch}, {system}: {jct}")
+    return list(_figures(found))
+
+
+def _drawn(seed: int) -> Iterator[_Job]:
+    draw = random.Random(seed)
+    for number in range(_JOBS):
+        model = list(_MODELS)[number % len(_MODELS)]
+        yield _Job(f"job-{number}", model, workers=draw.randint(2, 4), cores=draw.randint(1, 3))
+
+
+async def _run(site: TrainingSite, jobs: list[_Job], batch: int, scheduler: str) -> _Outcome:
+    began_s, created_s, took_s = monotonic(), dict[str, float](), dict[str, float]()
+    changed_s, seen = began_s, frozenset[tuple[str, str]]()
+    while True:
+        for one in jobs[len(created_s) :][: int((monotonic() - began_s) / _EVERY_S) + 1 - len(created_s)]:
+            await site.api.create(_job(site, one, batch, scheduler))
+            created_s[one.name] = monotonic()
+        pods = await site.api.list_all("Pod", namespace=TEAM)
+        phases = defaultdict[str, list[str]](list)
+        for pod in pods:
+            phases[pod["metadata"]["labels"]["training.kubeflow.org/job-name"]].append(pod["status"]["phase"])
+        for one in jobs:
+            if one.name not in took_s and phases[one.name].count("Succeeded") == 1 + one.workers:
+                took_s[one.name] = monotonic() - created_s[one.name]
+        if (now := frozenset((pod["metadata"]["name"], pod["status"]["phase"]) for pod in pods)) != seen:
+            changed_s, seen = monotonic(), now
+        left = [one for one in jobs if one.name not in took_s]
+        whole = any("Pending" not in phases[one.name] and len(phases[one.name]) == 1 + one.workers for one in left)
+        holds = any("Running" in phases[one.name] for one in left)
+        stuck = len(created_s) == len(jobs) and holds and not whole and monotonic() - changed_s > _STUCK_S
+        if not left or stuck or monotonic() - began_s > _LIMIT_S:
+            break
+        await asyncio.sleep(0.2)
+    lasted_s = monotonic() - began_s
+    used_s = sum(one.group.usage().cpu_s for (team, _), one in site.kubelet.running.items() if team == TEAM)
+    for one in jobs:
+        await site.remove(one.name)
+    share = used_s / (lasted_s * len(_NODES) * _CORES * _CORE_M / 1e3)
+    return _Outcome(fmean([*took_s.values(), *[_LIMIT_S] * len(left)]), len(left), share)
+
+
+def _job(site: TrainingSite, job: _Job, batch: int, scheduler: str) -> Object:
+    hidden, padded = _MODELS[job.model]
+    steps = max(round(_IMAGES / batch / job.workers), 1)
+    sizes = [f"--steps={steps}", f"--batch={batch}", f"--hidden={hidden}", f"--pad-bytes={padded}"]
+    arguments = ["--mode=ps", *sizes, f"--peers-s={_LIMIT_S}", f"--limit-s={_LIMIT_S}"]
+    cpu = f"{job.cores * _CORE_M}m"
+    return site.job(job.name, arguments, workers=job.workers, scheduler=scheduler, cpu=cpu, limited=True)
+
+
+def _figures(found: dict[tuple[int, str], list[_Outcome]]) -> Iterator[Figure]:
+    for (batch, system), ours in found.items():
+        of = f"batch {batch}, {system}"
+        yield Figure("K8", f"{of}: mean completion, s", "–", tuple(one.mean_s for one in ours))
+        yield Figure("K8", f"{of}: deadlocked of {_JOBS}", "–", tuple(float(one.deadlocked) for one in ours))
+        yield Figure("K8", f"{of}: CPU use", "–", tuple(one.cpu_share for one in ours))
+        if ours is not (plain := found[batch, "default scheduler"]):
+            pairs = list(zip(ours, plain, strict=True))
+            times = tuple(one.mean_s / other.mean_s for one, other in pairs)
+            yield Figure("K8", f"{of}: completion by the default's", "0.16 at best", times)
+            shares = tuple(one.cpu_share / other.cpu_share for one, other in pairs)
+            yield Figure("K8", f"{of}: CPU use by the default's", "1.92 at best", shares)

@@ -1,0 +1,113 @@
+"""N4, test case I: the published triple at once, measured by netgang's agents, and a job that trains on six nodes.
+
+node33 sends 10 ms late, node34 loses 10 % of what it sends, node35 has 10 Mbit/s. netgang knows only what its agents
+measure, for a minute after it has a value of each pair: enough for two bursts of each node. Its kube-scheduler binds a
+TFJob's parameter server and five workers. The other choices are `lab.bench.testbed.cases`' and are asked for by node
+affinity. Further gangs of six are only placed.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from time import monotonic
+from typing import Any, Final
+
+from lab.bench.testbed.cases import BASE_BPS, IMPAIRED, WANTED, Choice, clean_ps_case, drawn, worst_case
+from lab.bench.testbed.nodes import NODES, Bed, bed
+from lab.bench.testbed.relay import relayed
+from lab.bench.testbed.shaping import set_loss, set_rates
+from lab.papers.bed import SYSTEM, TEAM, TrainingSite, training_site
+from lab.papers.figures import Figure, Tell
+from lab.testbed.objects import gang_pods, node
+
+_LATE, _LOSING, _SLOW = IMPAIRED
+_DELAY_MS, _LOSS_RATIO, _SLOW_BPS = 10.0, 0.1, 10_000_000
+_PUBLISHED: Final = set(NODES) - set(IMPAIRED)
+_MEASURED_S, _BURSTS_S = 300.0, 60.0
+_PLACEMENTS: Final = 20
+_STEPS, _LIMIT_S = 6, 90.0
+_TRAINS: Final = ("--mode=ps", f"--steps={_STEPS}", "--hidden=2630", "--batch=64", f"--limit-s={_LIMIT_S}")
+"""A gradient has 0.79 MB, as with CIFAR-10 in `lab.bench.testbed`"""
+_METRICS: Final = ("loss_ratio", "delay_ms", "throughput_bps")
+
+
+@contextmanager
+def case_one(made: Bed) -> Iterator[None]:
+    """The network of the test case."""
+    set_rates(made, {**dict.fromkeys(made.nodes, BASE_BPS), _SLOW: _SLOW_BPS})
+    set_loss(made, _LOSS_RATIO, lambda one, _: one == _LOSING)
+    with relayed(made, (_LATE,), delay_ms=_DELAY_MS):
+        yield
+
+
+async def measure(runs: int, tell: Tell) -> list[Figure]:
+    """Measure once, then choose and train `runs` times with each choice."""
+    seconds, hits = defaultdict[Choice, list[float]](list), list[float]()
+    with bed(nodes=(*SYSTEM, *NODES)) as made, case_one(made):
+        async with training_site(made, [node(one, cpu="1500m", zone="D") for one in NODES]) as site:
+            began_s = monotonic()
+            read = partial(_unknown, site)
+            await site.api.until(read, lambda count: count == 0, what="all pairs measured", limit_s=_MEASURED_S)
+            await asyncio.sleep(_BURSTS_S)
+            tell(f"N4: measured for {monotonic() - began_s:.0f} s")
+            for run in range(runs):
+                for choice in Choice:
+                    nodes, took_s = await _trained(site, choice, run)
+                    seconds[choice].append(took_s)
+                    if choice is Choice.NETGANG:
+                        hits.append(float(set(nodes) == _PUBLISHED))
+                    tell(f"N4: run {run + 1}, {choice}: {took_s:.1f} s, {' '.join(nodes)}")
+            for number in range(len(hits), _PLACEMENTS):
+                hits.append(float(await _placed(site, f"placed-{number}") == _PUBLISHED))
+    return _figures(seconds, hits)
+
+
+async def _unknown(site: TrainingSite) -> int:
+    """How many directed pairs of the zone lack a metric."""
+    pairs = (await site.document("/v1/network"))["pairs"]
+    places = [place for place, name in enumerate(pairs["nodes"]) if name in NODES]
+    metrics: list[Any] = [pairs[name] for name in _METRICS]
+    found = [metric[a][b] for metric in metrics for a in places for b in places if a != b]
+    return found.count(None) + len(_METRICS) * len(NODES) * (len(NODES) - 1) - len(found)
+
+
+async def _placed(site: TrainingSite, name: str) -> set[str]:
+    """The nodes of a gang, which is removed."""
+    api = site.api
+    pods = gang_pods(name, WANTED, min_available=WANTED, namespace=TEAM, scheduler="netgang")
+    await api.create_all(pods)
+    bound = await api.until_bound(TEAM, WANTED)
+    await api.delete_all("Pod", namespace=TEAM)
+    await api.until(partial(api.list_all, "Pod", namespace=TEAM), lambda found: not found, what=f"{name} gone")
+    return set(bound.values())
+
+
+async def _trained(site: TrainingSite, choice: Choice, run: int) -> tuple[list[str], float]:
+    """Where a job ran, its parameter server first, and how long its steps took."""
+    asked = {
+        Choice.NETGANG: (),
+        Choice.WORST: worst_case(),
+        Choice.CLEAN_PS: clean_ps_case(),
+        Choice.RANDOM: drawn(f"N4/{run}"),
+    }[choice]
+    name = f"n4-{choice.replace(' ', '-')}-{run}"
+    arguments = [*_TRAINS, f"--seed={run}"]
+    job = site.job(name, arguments, workers=WANTED - 1, ps_on=asked[:1], workers_on=asked[1:])
+    nodes, lines = await site.train(job, limit_s=3.0 * _LIMIT_S)
+    steps = [line["seconds"] for line in lines if "world" in line]
+    return nodes, sum(steps) / len(steps) * _STEPS
+
+
+def _figures(seconds: dict[Choice, list[float]], hits: list[float]) -> list[Figure]:
+    ours = seconds[Choice.NETGANG]
+    speeds = {
+        choice: tuple(other / mine for other, mine in zip(seconds[choice], ours, strict=True))
+        for choice in (Choice.WORST, Choice.CLEAN_PS, Choice.RANDOM)
+    }
+    return [
+        Figure("N4", "share of the choices that are 28–32 and 36", "1 of 1", tuple(hits)),
+        Figure("N4", f"seconds of {_STEPS} steps on netgang's nodes", "–", tuple(ours)),
+        *(Figure("N4", f"speed on them by that of the choice {one}", "–", found) for one, found in speeds.items()),
+    ]
