@@ -87,7 +87,7 @@ chaos: setup
 testbed: setup
 	$(RUN) python -m lab.bench.testbed $(ARGS)
 
-# the papers' figures by pods that train on such nodes (docs/explanation/papers.md): ROWS="N4 G6" RUNS=3; 30 min
+# the papers' figures by pods that train on such nodes (docs/explanation/papers.md): ROWS="N4 G6" RUNS=3
 papers: setup
 	$(RUN) python -m lab.papers $(ROWS) --runs $(or $(RUNS),3)
 

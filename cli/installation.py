@@ -100,7 +100,10 @@ async def _cluster(kubeconfig: Path | None) -> AsyncIterator["OperatorApi"]:
     except ApiUnavailableError as error:
         raise NetgangError(spoken(Door(server.url, server, prefix="/"), error)) from error
     except ApiError as error:
-        raise NetgangError(f"{error}; name an administrator's --kubeconfig (ClusterRole cluster-admin)") from error
+        way_out = (
+            "; name an administrator's --kubeconfig (ClusterRole cluster-admin)" if error.status in (401, 403) else ""
+        )
+        raise NetgangError(f"{error}{way_out}") from error
 
 
 async def _look(kubeconfig: Path | None, where: "Where", *, url: str | None, cluster: bool) -> "Facts":

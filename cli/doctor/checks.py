@@ -66,8 +66,8 @@ def _rights(seen: Facts) -> Iterator[Finding]:
         fix = "helm upgrade, or apply the file of manifests/ again"
         yield error("rights-missing", f"{seen.account} may not: {rights}", fix)
     if seen.confined is not None and (absent := [name for name in CONFINING if name not in seen.confined]):
-        what = f"{seen.account} is not confined by {' and '.join(absent)}: its token could change any pod, and any job"
-        what += " that netgang may resize or restart"
+        what = f"{seen.account} is not confined by {' and '.join(absent)}: its token could change more of pods, jobs or"
+        what += " nodes than netgang needs"
         fix = "helm upgrade, which confines the account netgang of its namespace (docs/reference/objects.md#rights)"
         yield warning("unconfined", what, fix)
 

@@ -154,7 +154,8 @@ def in_memory(settings: Settings, saved: ClusterFile, *, sources: Sequence[Polle
     fill(cache, saved, now_s=clock.now_s())
     api = EmbeddedCluster(cache, saved.pods_json, clock)
     notes = Notes(secrets.token_bytes(32))
-    return Service(Common(settings, cache, api, clock, rng, notes=notes, sources=sources, curl_looks=False))
+    demo = "a saved cluster in memory, where nothing happens by itself"
+    return Service(Common(settings, cache, api, clock, rng, notes=notes, sources=sources, curl_looks=False, demo=demo))
 
 
 def fill(cache: ClusterCache, saved: ClusterFile, *, now_s: float) -> None:

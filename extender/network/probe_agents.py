@@ -69,7 +69,8 @@ class AgentState(msgspec.Struct):
     iperf3: bool | None = None  # Whether it can run bursts; `None`: it did not say so far
     answered: bool = False  # A packet of its own was answered, by any peer
     answered_s: float = 0.0  # When that was last; before the first, when the agent began
-    lost_s: float = 0.0  # When some packets of its links were lost last, in either direction; 0: not yet
+    lossy_s: float = 0.0  # When it last reported more than `_LOSSY_RATIO` of its packets as lost
+    packet_s: float = 0.1  # Between two packets of one link, by its last order
     measures: frozenset[NodeName] = frozenset()  # Peers that it was given in its last answer …
     measured: frozenset[NodeName] = frozenset()  # … and in the one before: its next report may still be about those
     answers: frozenset[str] = frozenset()  # Addresses in its last order to reflect
@@ -133,8 +134,9 @@ _LONGEST_S: Final = 60.0  # … but at least so often
 _FIRST_S: Final = 30.0  # From its first report on an agent is asked to report oftener, to learn its peers soon …
 _OFTEN_S: Final = 2.0  # … namely so
 _PACKET_S: Final = 0.1  # Least time between two packets of one link
-_FEW_PER_S, _MANY_PER_S = 10.0, 100.0  # Packets a second of one agent; many only in a small cluster, and only …
-_NEW_S, _AFTER_LOSS_S = 300.0, 60.0  # … for so long after its first report, and after one of its or its peers' was lost
+_FEW_PER_S, _MANY_PER_S = 9.0, 100.0  # Packets a second of one agent; many only in a small cluster, and only …
+_NEW_S, _LOSSY_S = 300.0, 60.0  # … for so long after its first report, and after it or a peer of it lost …
+_LOSSY_RATIO: Final = 1e-3  # … more than this: a stray one of the ninety of a slow report, two of a fast one
 
 
 class Agents:
@@ -188,8 +190,12 @@ class Agents:
             agent.sequence, agent.port = report.sequence, report.reflector_port
             if any(link.lost < link.sent for link in report.links):
                 agent.answered, agent.answered_s = True, now_s
+            late, peers = suspect_ratio > SUSPECT_RATIO, agent.measures | agent.measured
+            counted = [link for link in report.links if link.peer in peers and link.lost < link.sent]
+            if not late and sum(link.lost for link in counted) > _LOSSY_RATIO * sum(link.sent for link in counted):
+                agent.lossy_s = now_s  # no link that lost all: more packets would say no more
             for link in report.links:
-                self._hear(agent, link, began_s=began_s, now_s=now_s, late=suspect_ratio > SUSPECT_RATIO)
+                self._hear(agent, link, began_s=began_s, now_s=now_s, late=late)
         if self.bursts is not None:
             agent.iperf3 = report.iperf3
             if report.burst is not None:
@@ -264,17 +270,14 @@ class Agents:
         other = self._agents.get(peer)
         link = agent.links.setdefault(peer, LinkReports())
         link.heard_s = now_s
-        if 0 < probed.lost < probed.sent and not late:  # all of them: that is known without more packets
-            for end in (agent, other):
-                if end is not None:
-                    end.lost_s = now_s
         if link.waiting is not None and other is not None and other.attendance.covers(link.waiting):
             link.state = (link.state or LinkState(link.waiting.ended_s)).with_window(link.waiting)
         link.waiting = None
         blocked = probed.lost == probed.sent and not (agent.answered and other is not None and other.answered)
         if probed.sent > 0 and not blocked and not late:
             counts = (probed.sent, probed.lost, probed.lost_out, probed.lost_back)
-            link.waiting = LinkWindow(began_s, now_s, *counts, probed.rtt_ms, probed.one_way_ms)
+            weight = agent.packet_s / _PACKET_S
+            link.waiting = LinkWindow(began_s, now_s, *counts, probed.rtt_ms, probed.one_way_ms, weight)
 
     def _resume(self, agent: AgentState, text: str, *, now_s: float) -> float:
         """Take what the last leader knew, once; when what the agent reports with it began, in Unix seconds."""
@@ -316,12 +319,13 @@ class Agents:
         for _, other in ready:
             other.measured_by.add(node)
         learning = is_new and (len(ready) < len(assigned) or not self.peers.get(node))
-        lost_s = max((other.lost_s for _, other in ready), default=0.0)  # its own losses are its peers', too
-        closely = now_s - agent.known_since_s < _NEW_S or now_s - lost_s < _AFTER_LOSS_S
+        lossy_s = max([agent.lossy_s, *(other.lossy_s for _, other in ready)])
+        closely = now_s - agent.known_since_s < _NEW_S or now_s - lossy_s < _LOSSY_S
         per_s = _MANY_PER_S if closely and len(self.peers) <= SMALL else _FEW_PER_S
+        agent.packet_s = max(_PACKET_S, math.ceil(1000.0 * len(ready) / per_s) / 1000.0)
         orders = ProbeOrders(
             interval_s=often_s if learning else self.interval_s,
-            packet_interval_s=max(_PACKET_S, math.ceil(1000.0 * len(ready) / per_s) / 1000.0),
+            packet_interval_s=agent.packet_s,
             peers=tuple(ProbePeer(peer, other.pod.address, other.port) for peer, other in ready),
             reflect_for=tuple(sorted(agent.answers)),
             memory=self._memory(node, agent),

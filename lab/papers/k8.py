@@ -12,6 +12,7 @@ import asyncio
 import random
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import count
 from statistics import fmean
 from time import monotonic
 from typing import Final
@@ -24,6 +25,7 @@ from lab.bench.testbed.shaping import set_rates
 from lab.papers.bed import SYSTEM, TEAM, TrainingSite, training_site
 from lab.papers.figures import Figure, Tell
 from lab.testbed.api import Object
+from lab.testbed.errors import ControlPlaneError
 from lab.testbed.objects import node
 
 _NODES: Final = NODES[:3]
@@ -69,25 +71,25 @@ async def measure(runs: int, tell: Tell) -> list[Figure]:
     with bed(nodes=(*SYSTEM, *_NODES)) as made:
         set_rates(made, dict.fromkeys(made.nodes, BASE_BPS))
         async with training_site(made, nodes) as site:
+            numbers = count()
             for run in range(runs):
                 for system, values in _SYSTEMS.items():
                     if values is not None:
                         await site.configure(*values)
                     for batch in _BATCHES:
-                        one = await _run(
-                            site, list(_drawn(run)), batch, "" if values is not None else "default-scheduler"
-                        )
+                        jobs = list(_drawn(run, f"k8-{next(numbers)}"))  # names, and so checkpoints, of their own
+                        one = await _run(site, jobs, batch, "" if values is not None else "default-scheduler")
                         found[batch, system].append(one)
                         jct = f"{one.mean_s:.1f} s, {one.deadlocked} deadlocked, {one.cpu_share:.0%} CPU"
                         tell(f"K8: run {run + 1}, batch {batch}, {system}: {jct}")
     return list(_figures(found))
 
 
-def _drawn(seed: int) -> Iterator[_Job]:
+def _drawn(seed: int, name: str) -> Iterator[_Job]:
     draw = random.Random(seed)
     for number in range(_JOBS):
         model = list(_MODELS)[number % len(_MODELS)]
-        yield _Job(f"job-{number}", model, workers=draw.randint(2, 4), cores=draw.randint(1, 3))
+        yield _Job(f"{name}-{number}", model, workers=draw.randint(2, 4), cores=draw.randint(1, 3))
 
 
 async def _run(site: TrainingSite, jobs: list[_Job], batch: int, scheduler: str) -> _Outcome:
@@ -114,17 +116,24 @@ async def _run(site: TrainingSite, jobs: list[_Job], batch: int, scheduler: str)
             break
         await asyncio.sleep(0.2)
     lasted_s = monotonic() - began_s
+    for one in jobs:
+        told = sum("world" in line for line in site.lines(f"{one.name}-ps-0")) if one.name in took_s else 0
+        if one.name in took_s and told != _steps(one, batch):
+            raise ControlPlaneError(f"{one.name} ended well after {told} of {_steps(one, batch)} steps")
     used_s = sum(one.group.usage().cpu_s for (team, _), one in site.kubelet.running.items() if team == TEAM)
     for one in jobs:
         await site.remove(one.name)
     share = used_s / (lasted_s * len(_NODES) * _CORES * _CORE_M / 1e3)
-    return _Outcome(fmean([*took_s.values(), *[_LIMIT_S] * len(left)]), len(left), share)
+    return _Outcome(fmean([*took_s.values(), *[_LIMIT_S] * len(left)]), len(left) if stuck else 0, share)
+
+
+def _steps(job: _Job, batch: int) -> int:
+    return max(round(_IMAGES / batch / job.workers), 1)
 
 
 def _job(site: TrainingSite, job: _Job, batch: int, scheduler: str) -> Object:
     hidden, padded = _MODELS[job.model]
-    steps = max(round(_IMAGES / batch / job.workers), 1)
-    sizes = [f"--steps={steps}", f"--batch={batch}", f"--hidden={hidden}", f"--pad-bytes={padded}"]
+    sizes = [f"--steps={_steps(job, batch)}", f"--batch={batch}", f"--hidden={hidden}", f"--pad-bytes={padded}"]
     arguments = ["--mode=ps", *sizes, f"--peers-s={_LIMIT_S}", f"--limit-s={_LIMIT_S}"]
     cpu = f"{job.cores * _CORE_M}m"
     return site.job(job.name, arguments, workers=job.workers, scheduler=scheduler, cpu=cpu, limited=True)

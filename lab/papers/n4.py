@@ -20,6 +20,7 @@ from lab.bench.testbed.relay import relayed
 from lab.bench.testbed.shaping import set_loss, set_rates
 from lab.papers.bed import SYSTEM, TEAM, TrainingSite, training_site
 from lab.papers.figures import Figure, Tell
+from lab.testbed.errors import ControlPlaneError
 from lab.testbed.objects import gang_pods, node
 
 _LATE, _LOSING, _SLOW = IMPAIRED
@@ -27,7 +28,7 @@ _DELAY_MS, _LOSS_RATIO, _SLOW_BPS = 10.0, 0.1, 10_000_000
 _PUBLISHED: Final = set(NODES) - set(IMPAIRED)
 _MEASURED_S, _BURSTS_S = 300.0, 60.0
 _PLACEMENTS: Final = 20
-_STEPS, _LIMIT_S = 6, 90.0
+_STEPS, _LIMIT_S = 6, 180.0
 _TRAINS: Final = ("--mode=ps", f"--steps={_STEPS}", "--hidden=2630", "--batch=64", f"--limit-s={_LIMIT_S}")
 """A gradient has 0.79 MB, as with CIFAR-10 in `lab.bench.testbed`"""
 _METRICS: Final = ("loss_ratio", "delay_ms", "throughput_bps")
@@ -97,7 +98,9 @@ async def _trained(site: TrainingSite, choice: Choice, run: int) -> tuple[list[s
     job = site.job(name, arguments, workers=WANTED - 1, ps_on=asked[:1], workers_on=asked[1:])
     nodes, lines = await site.train(job, limit_s=3.0 * _LIMIT_S)
     steps = [line["seconds"] for line in lines if "world" in line]
-    return nodes, sum(steps) / len(steps) * _STEPS
+    if len(steps) != _STEPS:
+        raise ControlPlaneError(f"{name} ended after {len(steps)} of {_STEPS} steps")
+    return nodes, sum(steps)
 
 
 def _figures(seconds: dict[Choice, list[float]], hits: list[float]) -> list[Figure]:

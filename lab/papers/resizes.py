@@ -8,8 +8,6 @@ the last pod that is to come is created, or to go deleted; *start*, the last pro
 what reading the checkpoint took; *first step*, one of all workers. *Stall*: the longest time without a step.
 """
 
-import os
-import signal
 import time
 from collections import defaultdict
 from collections.abc import Iterable
@@ -125,7 +123,7 @@ async def _resized(site: TrainingSite, name: str, after: int, *, restart: bool) 
         await resize(site, name, after)
         if restart:
             for pod in pods_before.keys() & await _pods(site, name):
-                os.killpg(site.kubelet.running[TEAM, pod].child.pid or 0, signal.SIGTERM)
+                site.kubelet.running[TEAM, pod].child.terminate()
             begun = partial(_begun_s, site, f"{name}-ps-0")
             await site.api.until(begun, lambda at_s: at_s > asked_s, what="a new parameter server", limit_s=_LIMIT_S)
         await until_steps(site, name, after, after_s=now() if restart else asked_s)

@@ -23,7 +23,7 @@ import msgspec
 
 from extender import bootstrap
 from extender.bootstrap import Service
-from extender.errors import ApiError, ApiUnavailableError, NotFoundError
+from extender.errors import ApiError, ApiUnavailableError, ConfigError, NotFoundError
 from extender.kube import calls
 from extender.kube.client import KubeClient
 from extender.kube.credentials import ApiServer, Authorization, Token
@@ -47,6 +47,8 @@ _LOOK_S: Final = 0.25
 _STARTS_S: Final = 1.5  # From a Binding to a container that runs
 _REFUSED_S, _FAILED_S = 15.0, 1.0  # Until a pod is tried again that did not change
 _MEASURED_S: Final = 10.0  # Between two measurements
+_NO_ANSWER: Final = (ApiError, ApiUnavailableError, msgspec.DecodeError, KeyError, TypeError)
+"""Whatever else has the port until the server fails to get it answers something else"""
 
 
 class BadNodes(msgspec.Struct, frozen=True):
@@ -100,11 +102,17 @@ class Story(msgspec.Struct, frozen=True):
 def told(
     settings: Settings, examples: Path, clock: Clock | None = None, ask: Ask | None = None
 ) -> tuple[Settings, AbstractAsyncContextManager[Service]]:
-    """The story of `examples`: settings by which a second is a minute, and the service. OSError: a file is missing.
+    """The story of `examples`: settings by which a second is a minute, and the service. OSError, ConfigError: a file.
 
     `ask`: another way to its verbs than HTTP to its port.
     """
-    story = msgspec.yaml.decode((examples / "demo.yaml").read_bytes(), type=Story)
+    file = examples / "demo.yaml"
+    try:
+        story = msgspec.yaml.decode(file.read_bytes(), type=Story)
+    except msgspec.DecodeError as error:
+        raise ConfigError(f"{file}: {error}") from error
+    if unknown := {job.kind for job in story.jobs} - {"", *story.kinds}:
+        raise ConfigError(f"{file}: jobs: no kind is called {' or '.join(sorted(unknown))}")
     settings = settings.changed(story.settings, fixed=True)
     cluster, mesh = ((examples / what / "paper-testbed.json").read_bytes() for what in ("snapshot", "mesh"))
     return settings, living(settings, story, cluster, mesh, clock or SystemClock(), ask)
@@ -180,7 +188,8 @@ class JobStandIns:
             of_run[_run_of(pod)].append(pod)
             if pod["spec"].get("nodeName") and pod["status"]["phase"] == "Pending":
                 self._start(pod, now_s)
-        for event in store.all(calls.EVENTS)[:-_HISTORY]:
+        events = sorted(store.all(calls.EVENTS), key=lambda one: int(one.new["metadata"]["resourceVersion"]))
+        for event in events[:-_HISTORY]:
             store.remove(calls.EVENTS, event.namespace, event.new["metadata"]["name"])
         for book in (store.bindings, store.evictions, store.patches):
             book.clear()
@@ -334,7 +343,7 @@ class SchedulerStandIn:
             if passed and len(passed) > 1:  # one is taken without a score
                 scores = await self._ask("prioritize", {**args, "NodeNames": passed})
                 passed = [max(scores, key=itemgetter("Score"))["Host"]]
-        except (ApiError, ApiUnavailableError):  # the server has not begun, or is about to end
+        except _NO_ANSWER:  # the server has not begun, or is about to end
             passed = None
         if not passed:
             self._put_off(pod, _FAILED_S if passed is None else _REFUSED_S)
@@ -344,7 +353,7 @@ class SchedulerStandIn:
         about = pod["metadata"]
         named = {"PodName": about["name"], "PodNamespace": about["namespace"], "PodUID": about["uid"]}
         answer = {"Error": "no answer"}
-        with suppress(ApiError, ApiUnavailableError):
+        with suppress(*_NO_ANSWER):
             answer = await self._ask("bind", {**named, "Node": node})
         if answer["Error"]:
             self._put_off(pod, _FAILED_S)

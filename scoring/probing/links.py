@@ -2,7 +2,8 @@
 
 Rules:
 - A report counts half as much after `HALF_LIFE_S` (of the dozens of packets of one, a lost one would be percents); both
-  ends' packets of one direction are counted together.
+  ends' packets of one direction are counted together. Packets count by the time between them, so that a link that was
+  asked often for a while is not known by that while for minutes.
 - Losses of a direction are those that sequence numbers show; where they are not known, the loss of the round trip
   stands for both directions. So does half the round trip for the delay.
 - A window in which packets to a peer were lost blames the link only if the peer's own agent reported on time before and
@@ -29,6 +30,7 @@ class LinkWindow(NamedTuple):
     lost_back: int | None = None
     rtt_ms: float | None = None  # Median round trip; `None`: no packet came back
     one_way_ms: float | None = None  # To the peer; `None`: clocks are not known to be synchronised
+    packet_weight: float = 1.0  # The time between two packets, in any unit that all windows have
 
 
 class Attendance(NamedTuple):
@@ -65,20 +67,20 @@ class LinkState(NamedTuple):
 
     def with_window(self, window: LinkWindow) -> "LinkState":
         """The same with one more window."""
-        weight = self.weight_at(window.ended_s)
+        weight, each = self.weight_at(window.ended_s), window.packet_weight
         lost_out, lost_back, arrived = window.lost, window.lost, window.sent
         if window.lost_out is not None and window.lost_back is not None:
             lost_out, lost_back, arrived = window.lost_out, window.lost_back, window.sent - window.lost_out
-        answered = window.sent - window.lost if window.rtt_ms is not None else 0
+        answered = (window.sent - window.lost) * each if window.rtt_ms is not None else 0.0
         rtt_ms = window.rtt_ms or 0.0
         out_ms = rtt_ms / 2.0 if window.one_way_ms is None else window.one_way_ms
         back_ms = max(rtt_ms - out_ms, 0.0)
         return LinkState(
             max(window.ended_s, self.at_s),
-            self.sent_out * weight + window.sent,
-            self.lost_out * weight + lost_out,
-            self.sent_back * weight + arrived,
-            self.lost_back * weight + lost_back,
+            self.sent_out * weight + window.sent * each,
+            self.lost_out * weight + lost_out * each,
+            self.sent_back * weight + arrived * each,
+            self.lost_back * weight + lost_back * each,
             self.answered * weight + answered,
             self.delay_out_ms * weight + out_ms * answered,
             self.delay_back_ms * weight + back_ms * answered,

@@ -13,8 +13,6 @@ from typing import Any
 
 import pytest
 
-from lab.papers.train.__main__ import place
-
 ROOT = Path(__file__).parents[2]
 
 
@@ -104,24 +102,3 @@ def test_whatever_happens_less_than_an_interval_is_repeated(tmp_path: Path, mode
     assert lost[-1] == 0, "a chief that is told to go leaves all to the next"
     assert told[-1]["loss"] < 0.5 * told[0]["loss"]
     assert any(line.get("staleness") for line in told) == (mode == "async")
-
-
-def tensorflow(role: str, index: int, **cluster: object) -> dict[str, str]:
-    return {"TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": role, "index": index}})}
-
-
-TWO = {"ps": ["j-ps-0.team.svc:2222"], "worker": ["a:2222", "b:2222"]}
-PS = ("j-ps-0.team.svc", 2222)
-INDEXED = {"JOB_COMPLETION_INDEX": "3", "MASTER_ADDR": "j-0.j", "MASTER_PORT": "29400"}
-PLACES: dict[str, tuple[tuple[int, tuple[str, int], int], dict[str, str]]] = {
-    "worker": ((2, PS, 3), tensorflow("worker", 1, **TWO)),
-    "dynamic ps": ((0, PS, 1), tensorflow("ps", 0, ps={"0": "j-ps-0.team.svc:2222"})),
-    "dynamic worker": ((6, PS, 1), tensorflow("worker", 5, ps=TWO["ps"], worker={"5": "f:2222"})),
-    "elastic PyTorch": ((5, ("j-0", 3), 1), {"PET_RDZV_ENDPOINT": "j-0:3", "HOSTNAME": "j-worker-5"}),
-    "Indexed Job": ((3, ("j-0.j", 29400), 1), INDEXED),
-}
-
-
-@pytest.mark.parametrize(("want", "env"), PLACES.values(), ids=PLACES)
-def test_a_rank_finds_its_place(want: tuple[int, tuple[str, int], int], env: dict[str, str]) -> None:
-    assert want == place(env)

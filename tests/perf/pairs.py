@@ -97,11 +97,6 @@ def writing_a_filter_answer() -> Pair:
     return Pair(lambda: encode_filter(args, answer), plainly, repeat=50)
 
 
-def reading_pods() -> Pair:
-    raws = [_running(number) for number in range(_PODS)]
-    return Pair(lambda: [pod_from_json(raw) for raw in raws], lambda: [json.loads(raw) for raw in raws])
-
-
 def _running(number: int) -> bytes:
     return json.dumps(member(number, node_name(number % _NODES))).encode()
 
@@ -135,6 +130,5 @@ IN_PROCESS: dict[str, Callable[[], Pair]] = {  # name in ranges.toml → pair
     "plan after one event, by a plan from nothing": plan_after_one_event,
     "read a filter call, by json.loads": reading_a_filter_call,
     "write a filter answer, by json.dumps": writing_a_filter_answer,
-    "read pods, by json.loads": reading_pods,
     "snapshot after one event, by a cache filled anew": snapshot_after_one_event,
 }

@@ -25,7 +25,3 @@ def test_ratio(name: str, make: Callable[[], Pair]) -> None:
 def test_ranges_are_three_times_what_was_measured(name: str) -> None:
     """A range that is widened without a measurement shows."""
     assert RANGES[name]["most"] == pytest.approx(3.0 * RANGES[name]["measured"])
-
-
-def test_every_pair_has_a_range() -> None:
-    assert RANGES.keys() == IN_PROCESS.keys()

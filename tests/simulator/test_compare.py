@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cli.main import app
-from lab.simulator import installed, page
+from lab.simulator import page
 from lab.simulator.compare import compare
 from lab.simulator.elastic import COUNTS, unguarded
 from lab.simulator.elastic import row as elastic_row
@@ -84,15 +84,3 @@ def test_a_cell_of_the_page_is_what_is_simulated() -> None:
 def test_netgang_as_installed_has_the_page_s_figures_on_recorded_workloads() -> None:
     rows = compare(load("pollux", changes={"policies": ["coscheduling", "netgang"]})).more["over_all_runs"]
     assert page.workloads(rows).splitlines()[3] in PAGE.splitlines()
-
-
-@pytest.mark.slow
-def test_netgang_as_installed_has_the_page_s_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of one of its seven workloads, where all declare."""
-    text = (ROOT / "lab/simulator/scenarios/pollux.yaml").read_text()
-    (scenario := tmp_path / "one.yaml").write_text(text.replace("".join(f", pollux-{i}.csv" for i in range(2, 6)), ""))
-    monkeypatch.setattr(installed, "_LOADS", {str(scenario): ()})
-    monkeypatch.setattr(installed, "SHARES", {"all": (1.0, 1)})
-    made = page.installed(installed.run_installed()).splitlines()[2].split("|")
-    (row,) = [line.split("|") for line in PAGE.splitlines() if line.startswith("|pollux-1|")]
-    assert made == [*row[:4], *row[-2:]]

@@ -2,11 +2,9 @@
 
 from pathlib import Path
 
-import pytest
-
 from lab.simulator.model import Scenario
 from lab.simulator.policies import made
-from lab.simulator.scenarios import ScenarioError, parse, scenarios
+from lab.simulator.scenarios import parse, scenarios
 from lab.simulator.speed.table import START_S, resize_stall_s
 from lab.simulator.world import run
 
@@ -28,19 +26,6 @@ workload: {{kind: recorded, files: ["{file}"], {ratios}}}
 """
     [(_, made)] = scenarios(parse(text, name="recorded"))
     return made
-
-
-BROKEN = {
-    "no number": ("a,0,x,1", "line 2: gpus is 'x'"),
-    "twice": ("a,0,1,1\na,0,1,1", "two jobs have the same name"),
-    "nothing": ("", "no jobs"),
-}
-
-
-@pytest.mark.parametrize(("text", "said"), BROKEN.values(), ids=BROKEN)
-def test_what_is_wrong_in_a_file_is_named(tmp_path: Path, text: str, said: str) -> None:
-    with pytest.raises(ScenarioError, match=said):
-        scenario(tmp_path, text)
 
 
 def test_an_undisturbed_job_takes_what_was_recorded(tmp_path: Path) -> None:

@@ -19,15 +19,10 @@ workload:
       ps_count: 1
 """
 
-LSTM = "work: {model: resnet50, batch: 1, samples: 1}"
-
 BAD = {  # case: (what is replaced, by what, what the error names)
     "unknown policy": ("[coscheduling, netgang]", "[best]", "policy 'best' is not one of default, coscheduling"),
     "unknown model": ("vgg16", "alexnet", "workload.list.jobs.0.work.model: Value error, model 'alexnet' is not one"),
-    "workers out of order": ("min_workers: 2", "min_workers: 5", "min_workers <= workers <= max_workers"),
-    "a setting of another policy": ("[coscheduling, netgang]", "[srpt preemption=off]", "no settings of srpt"),
     "no such setting": ("[coscheduling, netgang]", "[netgang luck=1]", "setting 'luck' is not one of queue.order"),
-    "same name twice": ("  jobs:\n", f"  jobs:\n    - {{name: a, workers: 1, {LSTM}}}\n", "two jobs are named a"),
 }  # fmt: skip
 
 

@@ -1,1 +1,1 @@
-"""What people see of the testbed without Go."""
+"""What people see of the test bed: without Go, and as the demo that lives."""

@@ -120,7 +120,7 @@ metadata:
   {{- with index (append . "") 2 }}
   namespace: {{ . }}
   {{- end }}
-  labels: {app.kubernetes.io/name: netgang, app.kubernetes.io/instance: {{ $release.Name }}, app.kubernetes.io/version: {{ quote $chart.AppVersion }}, app.kubernetes.io/managed-by: {{ $release.Service }}, helm.sh/chart: {{ $chart.Name }}-{{ $chart.Version | replace "+" "_" }}}
+  labels: {app.kubernetes.io/name: netgang, app.kubernetes.io/instance: {{ quote $release.Name }}, app.kubernetes.io/version: {{ quote $chart.AppVersion }}, app.kubernetes.io/managed-by: {{ $release.Service }}, helm.sh/chart: {{ $chart.Name }}-{{ $chart.Version | replace "+" "_" }}}
 {{- end }}
 
 {{/* Metadata of the pods of a Deployment: dict "root" $ "name" (of the app) "checksum" (of what they read once). */}}

@@ -15,7 +15,7 @@ import struct
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 from typing import Final
 
@@ -108,22 +108,24 @@ class Bed(msgspec.Struct, frozen=True):
     def pod_place(self, node: str) -> Iterator[Place]:
         """A network for a pod of this node until the end of the block. Errors: BedError."""
         addresses = (pod_addresses(node).replace(".0/24", f".{2 + number % 250}") for number in self._serial)
-        own = next(one for one in addresses if one not in self._taken)
-        self._taken.add(own)
+        own = next((one for one in islice(addresses, 250) if one not in self._taken), None)
+        if own is None:
+            raise BedError(f"{node} has 250 pods: no address is left")
         number = own.rpartition(".")[2]
         name, link, host = self.namespace(f"{node}-{number}"), f"pod{number}", address(node)
-        make(name)
-        pair = f"link add {link} type veth peer name eth0 netns {name}"
-        ip_in(self.namespace(node), [pair, f"link set {link} up", f"route add {own} dev {link}"])
-        way = [f"route add {host} dev eth0", f"route add default via {host}"]
-        ip_in(name, ["link set lo up", f"addr add {own}/32 dev eth0", "link set eth0 up", *way])
-        in_namespace(name, small_packets_only)
-        try:
+        with ExitStack() as undo:
+            self._taken.add(own)
+            undo.callback(self._taken.remove, own)
+            make(name)
+            undo.callback(remove, name)
+            pair = f"link add {link} type veth peer name eth0 netns {name}"
+            ip_in(self.namespace(node), [pair])
+            undo.callback(ip_in, self.namespace(node), [f"link delete {link}"])
+            ip_in(self.namespace(node), [f"link set {link} up", f"route add {own} dev {link}"])
+            way = [f"route add {host} dev eth0", f"route add default via {host}"]
+            ip_in(name, ["link set lo up", f"addr add {own}/32 dev eth0", "link set eth0 up", *way])
+            in_namespace(name, small_packets_only)
             yield Place(name, own, host)
-        finally:
-            ip_in(self.namespace(node), [f"link delete {link}"])
-            remove(name)
-            self._taken.remove(own)
 
     def namespace(self, node: str) -> str:
         """Name of a node's namespace."""

@@ -28,7 +28,19 @@ _SECONDS: Final = {"limit-s": 3600.0, "peers-s": 60.0}
 
 
 def place(env: Mapping[str, str]) -> tuple[int, Address, int]:
-    """This rank, the chief's address, and how many ranks are awaited at the start; 1: it begins with whoever comes."""
+    """This rank, the chief's address, and how many ranks are awaited at the start; 1: it begins with whoever comes.
+
+    >>> cluster = {"ps": ["j-ps-0.team.svc:2222"], "worker": ["a:2222", "b:2222"]}
+    >>> place({"TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": "worker", "index": 1}})})
+    (2, ('j-ps-0.team.svc', 2222), 3)
+    >>> cluster = {"ps": {"0": "j-ps-0.team.svc:2222"}, "worker": {"5": "f:2222"}}
+    >>> place({"TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": "worker", "index": 5}})})
+    (6, ('j-ps-0.team.svc', 2222), 1)
+    >>> place({"PET_RDZV_ENDPOINT": "j-0:3", "HOSTNAME": "j-worker-5"})
+    (5, ('j-0', 3), 1)
+    >>> place({"JOB_COMPLETION_INDEX": "3", "MASTER_ADDR": "j-0.j", "MASTER_PORT": "29400"})
+    (3, ('j-0.j', 29400), 1)
+    """
     rank, chief, ranks = 0, "localhost:0", 1
     if text := env.get("TF_CONFIG"):
         cluster, task = json.loads(text)["cluster"], json.loads(text)["task"]

@@ -98,7 +98,7 @@ class Learner:
         step, new, every = self.state[0] + 1, self.state[1].copy(), self.options.checkpoint_every
         new[: self._size] -= LEARNING_RATE * mean[: self._size]
         self.state = step, new  # one assignment: no signal parts them
-        if self._keeper and (step % every == 0 or 0 < self.resumed < step <= self.resumed + every):
+        if self._keeper and (step % every == 0 or self.resumed < step <= self.resumed + every):
             self.save()
         self.tell(mean, step=step, **more)
 

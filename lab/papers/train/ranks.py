@@ -21,6 +21,13 @@ from lab.papers.train.model import Floats, Learner, saved
 Address = tuple[str, int]
 Message = tuple[dict[str, Any], Floats]
 _EMPTY: Final = np.empty(0, np.float32)
+_NOTICE: Final = {
+    socket.TCP_KEEPIDLE: 10,
+    socket.TCP_KEEPINTVL: 3,
+    socket.TCP_KEEPCNT: 5,
+    socket.TCP_USER_TIMEOUT: 30_000,
+}
+"""Within half a minute"""
 
 
 class Peer:
@@ -29,7 +36,8 @@ class Peer:
     def __init__(self, connection: socket.socket) -> None:
         connection.settimeout(None)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 10)
+        for option, value in _NOTICE.items():
+            connection.setsockopt(socket.IPPROTO_TCP, option, value)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # finds a host that is lost without a word
         with suppress(OSError):  # a kernel without it; some kernels' default, bbr, takes loss for no congestion
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"cubic")
@@ -60,6 +68,7 @@ class Peer:
 def work(learner: Learner, rank: int, address: Address) -> None:
     """Be a member until the job is over; a chief that is gone is waited for."""
     options = learner.options
+    signal.setitimer(signal.ITIMER_REAL, options.peers_s + options.limit_s)
     while saved(options)[0] < options.steps:
         with suppress(OSError), closing(Peer(socket.create_connection(address, options.peers_s))) as chief:
             chief.send(rank=rank)
@@ -142,7 +151,8 @@ class Chief:
         ended = [(self._asked.pop(peer)[0], future) for peer, (_, future) in [*self._asked.items()] if future in done]
         came = [(pulled, answer[1]) for pulled, future in ended if (answer := future.result())]
         for pulled, vector in came if alone else []:
-            learner.advance(vector, world=len(team), staleness=learner.state[0] - pulled)
+            if not learner.done:
+                learner.advance(vector, world=len(team), staleness=learner.state[0] - pulled)
         if not alone and len(came) == len(team):
             learner.advance(np.mean([vector for _, vector in came], axis=0), world=len(team))
 

@@ -93,6 +93,11 @@ class Child:
             raise ControlPlaneError(f"{self.name} (pid {self.pid}) survived SIGKILL for {_KILL_LIMIT_S:g} s")
         self._process = None
 
+    def terminate(self) -> None:
+        """Ask it to end (SIGTERM), and do not wait."""
+        if self.alive:
+            self._signal(signal.SIGTERM)
+
     def freeze(self) -> None:
         """Stop its clock (SIGSTOP): connections stay open and nothing answers."""
         self._signal(signal.SIGSTOP)

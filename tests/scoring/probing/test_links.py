@@ -58,6 +58,11 @@ def test_packets_of_both_ends_are_counted_together() -> None:
     assert link_value(None, None) is None
 
 
+def test_packets_count_by_the_time_between_them() -> None:
+    often, seldom = ([fields] * 6 for fields in ({}, {"sent": 10, "packet_weight": 10.0}))
+    assert value(state({"lost": 10}, *often), None) == value(state({"lost": 10}, *seldom), None)
+
+
 @given(COUNT, COUNT, COUNT, st.floats(0.0, 1e4), st.none() | st.floats(0.0, 1e4))
 def test_no_report_gives_a_value_that_cannot_be(
     sent: int, lost_out: int, lost_back: int, rtt_ms: float, one_way_ms: float | None
