@@ -138,8 +138,7 @@ def uninstall(
         bool, typer.Option("--leave-gates", help="Delete the policies only: pods wait until netgang comes back.")
     ] = False,
     leases: Annotated[
-        bool,
-        typer.Option("--leases", help="Leases and what is on nodes alone: for after netgang's pods are gone."),
+        bool, typer.Option("--leases", help="Leases and what is on nodes alone: for after netgang's pods are gone.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing; say what would be done.")] = False,
     as_json: AsJson = False,

@@ -77,12 +77,7 @@ async def ask(door: Door, path: str, kind: type[_T], **asked: Any) -> tuple[_T, 
 
 
 async def fetch(
-    door: Door,
-    path: str,
-    *,
-    query: Mapping[str, str] = {},
-    body: msgspec.Struct | None = None,
-    timeout_s: float = 30.0,
+    door: Door, path: str, *, query: Mapping[str, str] = {}, body: msgspec.Struct | None = None, timeout_s: float = 30.0
 ) -> tuple[int, bytes]:
     """Status and body of netgang's answer. Errors: ConfigError for an address that is none, NetworkSourceError."""
     asked, sent = path + ("?" + urlencode(query) if query else ""), None if body is None else msgspec.json.encode(body)

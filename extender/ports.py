@@ -174,6 +174,7 @@ class CurrentPlan(Protocol):
 
     current: "Plan"
     snapshot: "Snapshot | None"  # What it was made from; `None`: there was no run yet
+    unfinished: bool  # The next run begins soon, with gangs that this one left out
     policy: "Policy"  # By which settings
     cache: "PlannerCache"  # What runs may reuse of earlier ones, for looks on the event loop
 

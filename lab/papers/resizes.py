@@ -163,11 +163,10 @@ async def _begun_s(site: TrainingSite, pod: str) -> float:
 async def _follow(site: TrainingSite, name: str, changes_s: dict[str, float]) -> None:
     """Pod → when it was first seen created, or to be deleted."""
     known = {one["metadata"]["name"] for one in await site.pods(name)}
-    while True:
-        async for _, pod in site.api.watch("Pod", namespace=TEAM):
-            meta = pod["metadata"]
-            if meta["name"].startswith(name) and ("deletionTimestamp" in meta or meta["name"] not in known):
-                changes_s.setdefault(meta["name"], now())
+    async for _, pod in site.api.watch("Pod", namespace=TEAM):
+        meta = pod["metadata"]
+        if meta["name"].startswith(name) and ("deletionTimestamp" in meta or meta["name"] not in known):
+            changes_s.setdefault(meta["name"], now())
 
 
 async def _pods(site: TrainingSite, name: str) -> dict[str, tuple[str, str]]:

@@ -149,19 +149,24 @@ class Api:
     async def watch(
         self, kind: str, *, namespace: str | None = None, resource_version: str = ""
     ) -> AsyncIterator[tuple[str, Object]]:
-        """(ADDED | MODIFIED | DELETED, object) as it happens since a version; ends with the server.
+        """(ADDED | MODIFIED | DELETED, object) as it happens since a version; aiohttp.ClientError without a server.
 
-        Without a version after ADDED for what is there. Of all namespaces unless one is named.
+        Without a version after ADDED for what is there, and again so when the server ends the watch of a slow reader.
+        Of all namespaces unless one is named.
         """
         resource = await self._resource(kind)
         assert self._session is not None, "use `async with`"
         limit = aiohttp.ClientTimeout(total=None)
         path = resource.path(None, namespace)
-        params = {"watch": "true"} | ({"resourceVersion": resource_version} if resource_version else {})
-        async with self._session.get(path, params=params, timeout=limit) as reply:
-            async for line in reply.content:
-                change = json.loads(line)
-                yield change["type"], change["object"]
+        while True:
+            params = {"watch": "true"} | ({"resourceVersion": resource_version} if resource_version else {})
+            async with self._session.get(path, params=params, timeout=limit) as reply:
+                async for line in reply.content:
+                    change = json.loads(line)
+                    if resource_version:
+                        resource_version = change["object"]["metadata"]["resourceVersion"]
+                    yield change["type"], change["object"]
+            await asyncio.sleep(_POLL_S)
 
     async def patch(
         self,

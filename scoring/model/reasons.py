@@ -44,7 +44,7 @@ class Reason(StrEnum):
 
     If it happens again, find out what kept its members: the Event AdmissionLapsed, kube-scheduler's own refusals."""
     NOT_PLANNED = "netgang: the gang is about to be planned"
-    """The gang is new or has just changed; the next plan, some milliseconds away, decides.
+    """The gang is new or has just changed; the next plan decides, or one of the next while hundreds of gangs are new.
 
     Nothing. Should it stay: the planner is behind (`netgang_plan_duration_seconds`) or stands still (`/readyz`)."""
     SPILL_WAIT = "netgang: no single zone has room, the gang waits before it is spread over zones"

@@ -313,7 +313,6 @@ class Snapshot(msgspec.Struct, frozen=True):
         return self.exclusions.get(member_class.anywhere, frozenset()) if self.exclusions else frozenset()
 
 
-_MOST_CELLS: Final = 100_000  # Numbers that are divided in one step
 MOST_ON_A_NODE: Final = 2**31 - 1  # What nothing limits, a request of nothing at all, fits so many times
 
 
@@ -342,7 +341,7 @@ def scatter_add(total: Ints, rows: Ints, amounts: Ints) -> None:
 class Room:
     """Free amounts (nodes, resources) of one planner run; the only mutable thing in a run, and private to it."""
 
-    __slots__ = ("_asked", "_begun", "_changed", "_counts", "_since", "free", "table")
+    __slots__ = ("_begun", "_changed", "_counts", "_since", "free", "table")
 
     def __init__(self, free: Ints) -> None:
         self.free = np.array(free, np.int64, order="C")
@@ -350,7 +349,6 @@ class Room:
         self._counts: dict[bytes, tuple[Ints, int]] = {}  # Request → its counts, and how many changes they know of
         self._since: tuple[int, int, Ints] = (0, 0, np.zeros(0, np.int64))  # Rows of the changes between two numbers
         self.table: NodeTable | None = None
-        self._asked = -1  # Number of changes when something was counted last
         self._begun = 0  # Changes before the run
 
     @classmethod
@@ -411,26 +409,9 @@ class Room:
             counts = fit_counts(self.free, request)
         elif cached[1] == now:
             return cached[0]
-        elif self._asked == now:
-            self._count_again(cached[1])
-            return self._counts[key][0]
         else:
             counts, seen = cached
             rows = self.changed_since(seen)
             counts[rows] = fit_counts(self.free[rows], request)
-        self._asked = now
         self._counts[key] = (counts, now)
         return counts
-
-    def _count_again(self, seen: int) -> None:
-        """Count together what was counted at the same time: nothing was taken between two questions, so more come."""
-        rows, now = self.changed_since(seen), len(self._changed)
-        free, keys = np.maximum(self.free[rows], 0), [key for key, entry in self._counts.items() if entry[1] == seen]
-        step = max(_MOST_CELLS // free.size, 1)
-        for some in (keys[at : at + step] for at in range(0, len(keys), step)):
-            asked = np.frombuffer(b"".join(some), np.int64).reshape(len(some), 1, -1)
-            fits = np.where(asked > 0, free // np.maximum(asked, 1), MOST_ON_A_NODE)
-            for key, line in zip(some, fits.min(axis=2, initial=MOST_ON_A_NODE), strict=True):
-                counts = self._counts[key][0]
-                counts[rows] = line
-                self._counts[key] = (counts, now)

@@ -157,8 +157,7 @@ class PlannerCache(msgspec.Struct, weakref=True):
         """A cache that begins with what is known here of nodes, demands and network. Cost: copying references."""
         network = {name: dict(table) for name, table in asdict(self.network).items() if isinstance(table, dict)}
         return PlannerCache(
-            demands=replace(self.demands, known=dict(self.demands.known)),
-            network=replace(self.network, **network),
+            demands=replace(self.demands, known=dict(self.demands.known)), network=replace(self.network, **network)
         )
 
     def of_network(self, version: int) -> OfNetwork:

@@ -6,7 +6,7 @@ promises the same room twice. The same arguments always give the same plan; a ca
 Steps:
 1. Demand: what each gang asks for (`demand`).
 2. Capacity: what is free (`capacity`), less the room of commitments (docs/safety.md S4).
-3. Queue order (`queue_order`). Then gang by gang, in this order:
+3. Queue order (`queue_order`), in which new gangs beyond `most_new` have no place yet. Then gang by gang:
 4. Reservations for gangs that find no room (`reservations`).
 5. Zone order: which zones are tried first (`placement`).
 6. Placement: the place of the previous plan if it still stands, else all members that the gang
@@ -19,6 +19,8 @@ Why places are kept: pods are offered their nodes one by one, so a plan that mov
 worthless; and a run after one event costs little. A gang ahead may take a kept place away; new network data, or a node
 that does not do any more, make a gang be placed again.
 """
+
+from math import inf
 
 from scoring import GangKey
 from scoring.model.policy import Policy, Preempting, ZonePolicy
@@ -45,9 +47,15 @@ from scoring.queue.weights import is_wide
 
 
 def plan(
-    snapshot: Snapshot, policy: Policy, *, now_s: float, previous: Plan | None = None, cache: PlannerCache | None = None
+    snapshot: Snapshot,
+    policy: Policy,
+    *,
+    now_s: float,
+    previous: Plan | None = None,
+    cache: PlannerCache | None = None,
+    most_new: float = inf,
 ) -> Plan:
-    """Decide for every gang of the snapshot that has pending members.
+    """Decide for every gang of the snapshot that has pending members, but for new ones beyond `most_new`: `Plan.later`.
 
     `previous`: the plan whose places are kept where they still stand. `now_s`: Unix time. Cost: about linear in gangs,
     plus the selection in one zone, O(nodes of the zone²), for each gang that gets a new place.
@@ -59,7 +67,8 @@ def plan(
     demands = cache.demands.pending(snapshot.gangs.values(), policy, run.table.index)
     take_commitments(run)
     order = QueueOrder(run, now_s=now_s)
-    demands = order.in_order(demands)
+    later = order.later(demands, {*previous.admitted, *previous.waiting}, most_new)
+    demands = order.in_order([demand for demand in demands if demand.gang.key not in later])
     if policy.queue.backfill:
         demands = promised_first(demands, previous.promise, snapshot)
     # 4. to 7. Gang by gang
@@ -76,6 +85,7 @@ def plan(
         partial=frozenset(demand.gang.key for demand in demands if demand.partial),
         reservations=turns.reserved.made,
         promise=turns.room.promise,
+        later=later,
     )
 
 

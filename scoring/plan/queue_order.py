@@ -10,7 +10,9 @@ which then get reservations before it may, then in front again. The times count 
 so they outlive a restart; before that there is no turn to pass on: a gang without a reservation keeps nobody waiting.
 """
 
-from typing import Any, TypeAlias
+from collections.abc import Collection
+from itertools import accumulate
+from typing import Any, Final, TypeAlias
 
 from scoring import GangKey
 from scoring.feasibility.quorum import quorum_of
@@ -27,6 +29,8 @@ Turn: TypeAlias = tuple[int, float]
 """-1: others leave for it; 0: STARVING; 1: STARVING, its time is up; 2: WAITING. Then since when it starves."""
 _WAITS: Turn = (2, 0.0)
 
+_MANY: Final = 32  # So many members take as long to place as another gang
+
 
 class QueueOrder:
     """The queue in one run."""
@@ -41,6 +45,17 @@ class QueueOrder:
             run.cache.scale = run.table, scale
         self._scale = scale
         self.aged: set[GangKey] = set()  # Gangs whose clock has reached STARVELIMIT; after `in_order`
+
+    def later(self, demands: list[GangDemand], planned: Collection[GangKey], most_new: float) -> frozenset[GangKey]:
+        """Gangs that nobody has `planned` before, beyond the `most_new` first ones; many members count more than once.
+
+        What runs in part, and what has room, is never among them. Cost: O(new gangs · log).
+        """
+        apart, urgency = {*planned, *self._run.snapshot.commitments, *self._run.snapshot.claims}, self._urgency
+        new = [demand for demand in demands if demand.gang.key not in apart and not demand.siblings]
+        new.sort(key=lambda d: (self._now_s < urgency(d).starving_s, -d.gang.priority, *urgency(d).tail))
+        sums = accumulate(1 + len(demand.gang.pending) // _MANY for demand in new)
+        return frozenset(demand.gang.key for demand, total in zip(new, sums, strict=True) if total > most_new)
 
     def in_order(self, demands: list[GangDemand]) -> list[GangDemand]:
         """Sort demands into the order in which they are planned."""

@@ -43,6 +43,7 @@ class Plan(msgspec.Struct, frozen=True):
     partial: frozenset[GangKey] = frozenset()  # Of these some members have a node, and others of the minimum do not
     reservations: Mapping[GangKey, Reservation] = {}  # Waiting gang → nodes that are reserved for it as a whole
     promise: Reservation | None = None  # Places for a later start: other gangs leave these, by when they end
+    later: frozenset[GangKey] = frozenset()  # New gangs that are the next run's, as if they were not there yet
 
     @property
     def held(self) -> Mapping[GangKey, Reservation]:

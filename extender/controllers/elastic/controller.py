@@ -309,7 +309,7 @@ class Elastic(ControlLoop):
         began_s = clock.monotonic_s()
         demands = await in_slices(self.reports.demands_in_steps(self._jobs()))
         jobs, snapshot = self._jobs(), planner.snapshot  # with its plan: nothing waits from here on
-        if not jobs or snapshot is None:
+        if not jobs or snapshot is None or planner.unfinished:
             self._records.verdict = Scaling()
             return
         if served is not None:  # with its claim it would count as helped

@@ -312,7 +312,7 @@ class Preemptions(ControlLoop):
     async def _decided(self) -> Preemption | None:
         planner, claims, now_s = self.context.planner, self.claims, self.context.clock.now_s()
         plan, snapshot, policy = planner.current, planner.snapshot, planner.policy
-        if snapshot is None:
+        if snapshot is None or planner.unfinished:
             return None
         spared, passed_over = frozenset(self._spared), frozenset(claims.backing_off)
         asked = {"spared": spared, "passed_over": passed_over, "continued": claims.continued}

@@ -89,10 +89,8 @@ async def pod_times(api: Api, namespace: str) -> AsyncGenerator[PodTimes, None]:
 
 
 async def _follow(api: Api, namespace: str, version: str, times: PodTimes) -> None:
-    while True:
-        async for kind, pod in api.watch("Pod", namespace=namespace, resource_version=version):
-            times.take(kind, pod, now_s=perf_counter())
-            version = pod["metadata"]["resourceVersion"]
+    async for kind, pod in api.watch("Pod", namespace=namespace, resource_version=version):
+        times.take(kind, pod, now_s=perf_counter())
 
 
 class CpuMeter(msgspec.Struct):

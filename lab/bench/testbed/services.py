@@ -59,13 +59,12 @@ async def _follow(api: Api, bed: Bed, hosts: Path) -> None:
     changed = asyncio.Event()
 
     async def watch(kind: str) -> None:
-        while True:
-            async for change, one in api.watch(kind):
-                uid = one["metadata"]["uid"]
-                held[kind] |= {uid: one}
-                if change == "DELETED":
-                    del held[kind][uid]
-                changed.set()
+        async for change, one in api.watch(kind):
+            uid = one["metadata"]["uid"]
+            held[kind] |= {uid: one}
+            if change == "DELETED":
+                del held[kind][uid]
+            changed.set()
 
     async with asyncio.TaskGroup() as tasks:
         for kind in held:

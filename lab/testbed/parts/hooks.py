@@ -35,12 +35,11 @@ async def jobs_by_hand(cluster: Cluster, namespace: str) -> AsyncIterator[Ran]:
 
 async def _follow(cluster: Cluster, api: Api, namespace: str, ran: Ran) -> None:
     seen: set[str] = set()
-    while True:
-        async for change, job in api.watch("Job", namespace=namespace):
-            uid = job["metadata"]["uid"]
-            if change == "ADDED" and uid not in seen:
-                seen.add(uid)
-                await _run(cluster, api, job, ran)
+    async for change, job in api.watch("Job", namespace=namespace):
+        uid = job["metadata"]["uid"]
+        if change == "ADDED" and uid not in seen:
+            seen.add(uid)
+            await _run(cluster, api, job, ran)
 
 
 async def _run(cluster: Cluster, api: Api, job: Object, ran: Ran) -> None:

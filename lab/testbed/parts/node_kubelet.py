@@ -75,18 +75,17 @@ class NodeKubelet:
         """Follow the pods until cancelled; then none of their processes is left."""
         places = self._nodes.places
         async with asyncio.TaskGroup() as tasks:
-            while True:
-                async for change, pod in self._api.watch("Pod"):
-                    meta, uid = pod["metadata"], pod["metadata"]["uid"]
-                    is_new = uid not in self._seen and pod["status"].get("phase") in ("Pending", "Running")
-                    if is_new and change != "DELETED" and pod["spec"].get("nodeName") in places:
-                        self._seen[uid] = _Seen(pod)
-                        tasks.create_task(self._live(self._seen[uid]))
-                    if uid in self._seen and (change == "DELETED" or "deletionTimestamp" in meta):
-                        self._seen[uid].grace_s = meta.get("deletionGracePeriodSeconds", 0.0)
-                        self._seen[uid].deleted.set()
-                    if change == "DELETED":
-                        self._seen.pop(uid, None)
+            async for change, pod in self._api.watch("Pod"):
+                meta, uid = pod["metadata"], pod["metadata"]["uid"]
+                is_new = uid not in self._seen and pod["status"].get("phase") in ("Pending", "Running")
+                if is_new and change != "DELETED" and pod["spec"].get("nodeName") in places:
+                    self._seen[uid] = _Seen(pod)
+                    tasks.create_task(self._live(self._seen[uid]))
+                if uid in self._seen and (change == "DELETED" or "deletionTimestamp" in meta):
+                    self._seen[uid].grace_s = meta.get("deletionGracePeriodSeconds", 0.0)
+                    self._seen[uid].deleted.set()
+                if change == "DELETED":
+                    self._seen.pop(uid, None)
 
     async def _live(self, seen: _Seen) -> None:
         meta = seen.pod["metadata"]

@@ -74,15 +74,14 @@ class Replicas(msgspec.Struct):
         """Keep `selected` until cancelled."""
         wanted = installed_object("Service")["spec"]["selector"].items()
         found: set[str] = set()
-        while True:
-            async for change, one in self.api.watch("Pod", namespace=INSTALLED_IN):
-                name = one["metadata"]["name"]
-                if change != "DELETED" and wanted <= one["metadata"].get("labels", {}).items():
-                    found.add(name)
-                else:
-                    found.discard(name)
-                self.selected = tuple(sorted(found))
-                self.changed.set()
+        async for change, one in self.api.watch("Pod", namespace=INSTALLED_IN):
+            name = one["metadata"]["name"]
+            if change != "DELETED" and wanted <= one["metadata"].get("labels", {}).items():
+                found.add(name)
+            else:
+                found.discard(name)
+            self.selected = tuple(sorted(found))
+            self.changed.set()
 
 
 @asynccontextmanager

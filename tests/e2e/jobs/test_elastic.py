@@ -49,16 +49,15 @@ async def watched(site: Stage, kind: str, name: str) -> AsyncIterator[Watched]:
     seen = Watched()
 
     async def look_at_the_job() -> None:
-        while True:
-            async for _, job in site.api.watch(kind, namespace=site.namespace):  # each state, however short
-                if name_of(job) != name:
-                    continue
-                workers = WORKERS[kind](job)
-                if seen.counts[-1:] != [workers]:
-                    seen.counts.append(workers)
-                held = {one["type"] for one in job.get("status", {}).get("conditions", []) if one["status"] == "True"}
-                if "Running" in held or "Running" in seen.conditions:
-                    seen.conditions |= held
+        async for _, job in site.api.watch(kind, namespace=site.namespace):  # each state, however short
+            if name_of(job) != name:
+                continue
+            workers = WORKERS[kind](job)
+            if seen.counts[-1:] != [workers]:
+                seen.counts.append(workers)
+            held = {one["type"] for one in job.get("status", {}).get("conditions", []) if one["status"] == "True"}
+            if "Running" in held or "Running" in seen.conditions:
+                seen.conditions |= held
 
     async def look_at_its_pods() -> None:
         while True:

@@ -179,6 +179,16 @@ async def test_a_run_that_did_not_know_of_a_commitment_is_made_again() -> None:
         assert [made.admitted[G].committed for made in desk.plans] == [False, True]
 
 
+async def test_many_new_gangs_are_planned_in_several_runs() -> None:
+    """And without another change; until then nothing is taken from others or given to them."""
+    async with at_work(Desk()) as desk:
+        for number in range(450):
+            desk.gang(f"g{number}")
+        await asyncio.sleep(60.0)
+        assert [len(made.admitted) + len(made.waiting) for made in desk.plans] == [200, 400, 450]
+        assert not desk.planner.unfinished
+
+
 async def test_a_back_off_ends_without_any_event() -> None:
     async with at_work(Desk()) as desk:
         desk.gang()

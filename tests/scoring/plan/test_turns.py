@@ -311,3 +311,18 @@ def test_a_gang_that_asks_for_more_than_its_minimum_is_told_in_its_turn() -> Non
     roomy = snapshot([node("n", cpu="3"), node("m", cpu="4")], [large, later(3)], pods=busy)
     told = plan(roomy, FIFO, now_s=3.0).waiting[large.key]
     assert (told.reason, told.detail) == (Reason.NO_ROOM, "most room in zone a: 3 of 4 members")
+
+
+def test_new_gangs_beyond_a_number_are_the_next_run_s() -> None:
+    """The heaviest are this one's. What was planned before, runs in part or is committed never waits for a run."""
+    nodes, old = [node(f"n{i}", cpu="2") for i in range(9)], [gang("old", 1, cpu="2"), gang("large", 10, cpu="2")]
+    before = plan(snapshot(nodes, old), POLICY, now_s=0.0)
+    broken = gang("broken", members=[bound(pod("a"), "n8"), pod("b", cpu="2")])
+    new = [gang("held", 1, cpu="2"), *(gang(f"new{size}", size, cpu="2") for size in (1, 2, 3))]
+    held = {str(new[0].members[0].uid): "n7"}
+    state = snapshot(nodes, [*old, broken, *new], version=2, commitments={"default/held": held})
+    first = plan(state, POLICY, now_s=1.0, previous=before, most_new=2)
+    assert first.later == {"default/new1"}
+    fewer = replace(state, gangs={key: asked for key, asked in state.gangs.items() if key not in first.later})
+    assert replace(first, later=frozenset()) == plan(fewer, POLICY, now_s=1.0, previous=before)
+    assert plan(state, POLICY, now_s=1.0, previous=first, most_new=1).later == frozenset()

@@ -71,9 +71,8 @@ class Witness(msgspec.Struct):
     _said: set[Run] = set()  # runs whose standing in part is among the problems
 
     async def follow(self) -> None:
-        while True:
-            async for change, pod in self.api.watch("Pod"):
-                self.see(change, pod)
+        async for change, pod in self.api.watch("Pod"):
+            self.see(change, pod)
 
     async def tick(self) -> None:
         last_s = monotonic()
