@@ -21,22 +21,29 @@ from lab.papers.bed import examine_machine
 from lab.papers.figures import Figure, table
 from lab.testbed.errors import ControlPlaneError
 
-_ROWS: Final = {"N4": "n4", "G6": "g6", "K8": "k8", "E1": "resizes", "E3": "resizes", "E4": "resizes"}
+_ROWS: Final = {
+    **{"N4": "n4", "N5": "n4", "G6": "g6", "K8": "k8"},
+    **dict.fromkeys(("E1", "E2", "E3", "E4"), "elastic"),
+}
 """Row → the module whose `measure` it is"""
+_LONG: Final = {"KILLS": "kills"}
+"""The same, only if it is asked for"""
 _UNAVAILABLE: Final = 3
+_BEGAN_S: Final = monotonic()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code."""
     parser = argparse.ArgumentParser(prog="python -m lab.papers", description="The papers' figures, measured")
     parser.add_argument(
-        "rows", nargs="*", help=f"of {', '.join(_ROWS)}, how their names begin, or a module (default: all)"
+        "rows", nargs="*", help=f"of {', '.join(_ROWS)}, how their names begin, or a module (default: all); KILLS"
     )
     parser.add_argument("--runs", type=int, default=3, help="of each figure (default: 3)")
     parser.add_argument("--json", type=Path, help="where the figures go, each run's value apart")
     options = parser.parse_args(arguments)
     begins = tuple(options.rows) or ("",)
-    chosen = [*dict.fromkeys(module for row, module in _ROWS.items() if row.startswith(begins) or module in begins)]
+    asked = _ROWS | _LONG if options.rows else _ROWS
+    chosen = [*dict.fromkeys(module for row, module in asked.items() if row.startswith(begins) or module in begins)]
     if not chosen:
         parser.error(f"there is no row {' '.join(options.rows)}: {', '.join(_ROWS)}")
     try:
@@ -44,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (BedUnavailable, ControlPlaneError) as error:
         _tell(f"this machine cannot run it: {error}")
         return _UNAVAILABLE
-    figures, began_s, failed = list[Figure](), monotonic(), False
+    figures, failed = list[Figure](), False
     for module in chosen:
         _tell(f"{module}: begins; load of the machine {os.getloadavg()[0]:.1f}")
         try:
@@ -53,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except Exception:  # noqa: BLE001 - said, and the other rows run
             traceback.print_exc()
             failed = True
-        _tell(f"{module}: over after {(monotonic() - began_s) / 60.0:.1f} min")
+        _tell(f"{module}: over; load of the machine {os.getloadavg()[0]:.1f}")
     if options.json:
         options.json.write_bytes(msgspec.json.format(msgspec.json.encode(figures), indent=1) + b"\n")
     print(table(figures))
@@ -61,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _tell(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    print(f"{(monotonic() - _BEGAN_S) / 60.0:5.1f} min  {line}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Where rows run: nodes that are network namespaces, netgang as its chart installs it, and TFJobs that train.
 
 Rule: kube-scheduler, the controllers and training-operator are the real ones. A job's pods run `lab.papers.train`, each
-in a network of its own behind its node's; they share a folder for checkpoints.
+in a network of its own behind its node's; they share a folder for checkpoints, and the chief reports to netgang with
+its pod's own token. Rows may give the chart limits as settings (`lab.testbed.netgang`).
 """
 
 import json
@@ -17,7 +18,7 @@ import msgspec
 from lab.bench.testbed.nodes import Bed, examine
 from lab.bench.testbed.site import Site, installed
 from lab.testbed.api import Object
-from lab.testbed.cluster import Cluster
+from lab.testbed.cluster import INSTALLED_IN, Cluster
 from lab.testbed.objects import HOST_LABEL, namespace, node, pod
 from lab.testbed.parts.node_kubelet import POD_CONTROLLERS, STAGES
 from lab.testbed.parts.operator import start_operator, tf_job
@@ -30,7 +31,12 @@ SYSTEM: Final = ("node1", "node2")
 """Where netgang and its kube-scheduler run"""
 TEAM: Final = "papers"
 _ENV: Final = {"PATH": f"{sys.prefix}/bin:{os.environ['PATH']}", "OPENBLAS_NUM_THREADS": "1"}
-_FOLDER: Final = "/checkpoints"
+_IMAGES: Final = {
+    "registry.invalid/trainer": Image(env=_ENV),
+    "netgang": Image(("python", "-m", "lab.testbed.netgang"), env=_ENV | {"PYTHONDONTWRITEBYTECODE": "1"}),
+}
+_FOLDER, _AUTHORITY = "/checkpoints", "netgang-ca"
+_REPORTS: Final = f"https://netgang.{INSTALLED_IN}.svc:8891/v1/jobs/{TEAM}/"
 _ENDS: Final = ("Succeeded", "Failed")
 
 
@@ -44,6 +50,9 @@ def examine_machine() -> None:
 
 class TrainingSite(Site, frozen=True):
     """With training-operator, and what is known of its jobs."""
+
+    _told: dict[str, tuple[int, list[dict[str, Any]]]] = msgspec.field(default_factory=dict, name="told")
+    """Pod → how many bytes of its log are read, and the lines in them"""
 
     async def train(self, job: Object, *, limit_s: float) -> tuple[list[str], list[dict[str, Any]]]:
         """Create a TFJob, wait for its end, remove it: its nodes, the parameter server's first, and what that said.
@@ -85,12 +94,19 @@ class TrainingSite(Site, frozen=True):
         The GPUs are each worker's; `cpu` is each pod's, and its limit if it is `limited`.
         """
         made = tf_job(name, workers=workers, namespace=TEAM, cpu=cpu, dynamic=False)
-        volume = {"name": "checkpoints", "hostPath": {"path": str(self.cluster.directory / "checkpoints")}}
+        checkpoints = {"name": "checkpoints", "hostPath": {"path": str(self.cluster.directory / "checkpoints")}}
+        volumes = [checkpoints, {"name": "ca", "configMap": {"name": _AUTHORITY}}]
         command = ["python", "-m", "lab.papers.train", f"--checkpoint-dir={_FOLDER}/{name}", *arguments]
-        mounted = {"command": command, "volumeMounts": [{"name": "checkpoints", "mountPath": _FOLDER}]}
+        env = {"NETGANG_REPORT_URL": f"{_REPORTS}{name}/metrics", "NETGANG_CA_FILE": f"/{_AUTHORITY}/ca.crt"}
+        places = {"checkpoints": _FOLDER, "ca": f"/{_AUTHORITY}"}
+        mounted = {
+            "command": command,
+            "env": [{"name": key, "value": value} for key, value in env.items()],
+            "volumeMounts": [{"name": one, "mountPath": place} for one, place in places.items()],
+        }
         for role, nodes, gpus in (("PS", ps_on, 0), ("Worker", workers_on, gpu)):
             replicas, plain = made["spec"]["tfReplicaSpecs"][role], pod("unused", cpu=cpu, gpu=gpus)["spec"]
-            spec = {**replicas["template"]["spec"], "volumes": [volume]}
+            spec = {**replicas["template"]["spec"], "volumes": volumes}
             spec |= {"schedulerName": scheduler} if scheduler else {}
             resources = plain["containers"][0]["resources"]
             resources["limits"] |= {"cpu": cpu} if limited else {}
@@ -112,21 +128,29 @@ class TrainingSite(Site, frozen=True):
         return await self.api.list_all("Pod", namespace=TEAM, labels=f"training.kubeflow.org/job-name={job}")
 
     def lines(self, pod: str) -> list[dict[str, Any]]:
-        """What a pod said: see `lab.papers.train`."""
-        log = (self.cluster.directory / "logs" / f"{TEAM}-{pod}.log").read_text()
-        return [json.loads(line) for line in log.splitlines() if line.startswith("{")]
+        """What a pod said (see `lab.papers.train`), nothing if it has not begun; all pods of this name count."""
+        log, (read, told) = self.cluster.directory / "logs" / f"{TEAM}-{pod}.log", self._told.get(pod, (0, []))
+        if log.exists():
+            with log.open("rb") as file:
+                file.seek(read)
+                new = file.read().rpartition(b"\n")[0]
+            told += [json.loads(line) for line in new.splitlines() if line.startswith(b"{")]
+            self._told[pod] = read + len(new), told
+        return told
 
 
 @asynccontextmanager
 async def training_site(bed: Bed, nodes: Sequence[Object]) -> AsyncIterator[TrainingSite]:
     """Netgang on nodes of its own, and these for jobs."""
     system = [node(one, cpu="1500m", zone="system") for one in SYSTEM]
-    images = {"registry.invalid/trainer": Image(env=_ENV)}
     async with Cluster(controllers=POD_CONTROLLERS, stage_names=STAGES) as cluster:
         (cluster.directory / "checkpoints").mkdir()
-        async with installed(cluster, bed, first=system, then=nodes, images=images) as site:
+        async with installed(cluster, bed, first=system, then=nodes, images=_IMAGES) as site:
             await start_operator(cluster)
             await site.api.create(namespace(TEAM))
+            authority = await site.api.get("ConfigMap", _AUTHORITY, namespace=INSTALLED_IN)
+            own = {"name": _AUTHORITY, "namespace": TEAM}
+            await site.api.create({**authority, "metadata": own})
             accounts = partial(site.api.list_all, "ServiceAccount", namespace=TEAM)
             await site.api.until(accounts, bool, what="an account for pods")
             yield TrainingSite(**msgspec.structs.asdict(site))

@@ -1,17 +1,20 @@
 """K8: ten TFJobs on three nodes, one after the other, with and without gangs; completion times and CPU use.
 
-Scaled: a published core is 50 millicores, so that three nodes of ten are 1.5; 30 s between two jobs are 1. As
-published: four models by size, and requests that are drawn. A job takes as many images whatever its batch and workers;
-its steps are synchronous, and it begins when all its ranks are there, so one that is started in part holds its room for
-nothing. Rule: when all jobs are there, none of those that are left is whole although pods of some run, and nothing
-changed for `_STUCK_S`, the jobs that are left are *deadlocked*; each counts in the mean with the run's limit, as does
-one that has not ended by then.
+Scaled: a published core is 80 millicores, so that three nodes of ten are 2.4; 30 s between two jobs are 0.5, as are
+netgang's own times of levels. As published: four models by size, and requests that are drawn. A job takes as many
+images whatever its batch and workers, asynchronously; it begins when all its ranks are there, so one that is started in
+part holds its room for nothing. With *levels*, jobs declare that one worker suffices. KOD2 as printed has no live form:
+netgang decides by its own algorithms, and the printed ones are in the simulator alone. Rule: when all jobs are there,
+none of those that are left is whole although pods of some run, and nothing changed for `_STUCK_S`, the jobs that are
+left are *deadlocked*; each counts in the mean with the run's limit, as does one that has not ended by then. The order
+of the systems in a run is drawn.
 """
 
 import asyncio
 import random
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import partial
 from itertools import count
 from statistics import fmean
 from time import monotonic
@@ -19,20 +22,22 @@ from typing import Final
 
 import msgspec
 
+from extender.controllers.removals import QUIET_S
 from lab.bench.testbed.cases import BASE_BPS
 from lab.bench.testbed.nodes import NODES, bed
 from lab.bench.testbed.shaping import set_rates
 from lab.papers.bed import SYSTEM, TEAM, TrainingSite, training_site
 from lab.papers.figures import Figure, Tell
+from lab.papers.resizes import dynamic
 from lab.testbed.api import Object
 from lab.testbed.errors import ControlPlaneError
 from lab.testbed.objects import node
 
 _NODES: Final = NODES[:3]
-_CORE_M, _CORES = 50, 10
-_JOBS, _EVERY_S = 10, 1.0
-_LIMIT_S, _STUCK_S = 150.0, 20.0
-_IMAGES: Final = 3840
+_CORE_M, _CORES = 80, 10
+_JOBS, _EVERY_S = 10, 0.5
+_LIMIT_S, _STUCK_S = 100.0, 15.0
+_IMAGES: Final = 2560
 """That a job trains on, in all"""
 _MODELS: Final = {
     "cnn-rand": (64, 20_000),
@@ -42,10 +47,15 @@ _MODELS: Final = {
 }
 """name → hidden units, and bytes of a gradient"""
 _BATCHES: Final = (64, 128)
+_DEFAULT, _LEVELS = "default scheduler", "netgang, levels"
 _SYSTEMS: Final = {
-    "default scheduler": None,
-    "gangs, first come first served": ("settings.queue.order=fifo", "settings.elastic.enabled=false"),
+    _DEFAULT: (),
+    "gangs, first come first served": ("settings.queue.order=fifo",),
     "netgang, weight": (),
+    _LEVELS: (
+        *("settings.service_levels_h={0.00104,0.0167}", "settings.elastic.cool_down_s=1"),
+        *("settings.elastic.metrics.default=off", "settings.elastic.increment=null"),
+    ),
 }
 """name → values of netgang's chart"""
 
@@ -73,12 +83,14 @@ async def measure(runs: int, tell: Tell) -> list[Figure]:
         async with training_site(made, nodes) as site:
             numbers = count()
             for run in range(runs):
-                for system, values in _SYSTEMS.items():
-                    if values is not None:
-                        await site.configure(*values)
+                for system in random.Random(run).sample(list(_SYSTEMS), len(_SYSTEMS)):
+                    if system != _DEFAULT:
+                        await site.configure(*_SYSTEMS[system])
+                    if system == _LEVELS:
+                        await asyncio.sleep(QUIET_S)
                     for batch in _BATCHES:
                         jobs = list(_drawn(run, f"k8-{next(numbers)}"))  # names, and so checkpoints, of their own
-                        one = await _run(site, jobs, batch, "" if values is not None else "default-scheduler")
+                        one = await _run(site, jobs, batch, system)
                         found[batch, system].append(one)
                         jct = f"{one.mean_s:.1f} s, {one.deadlocked} deadlocked, {one.cpu_share:.0%} CPU"
                         tell(f"K8: run {run + 1}, batch {batch}, {system}: {jct}")
@@ -92,20 +104,20 @@ def _drawn(seed: int, name: str) -> Iterator[_Job]:
         yield _Job(f"{name}-{number}", model, workers=draw.randint(2, 4), cores=draw.randint(1, 3))
 
 
-async def _run(site: TrainingSite, jobs: list[_Job], batch: int, scheduler: str) -> _Outcome:
+async def _run(site: TrainingSite, jobs: list[_Job], batch: int, system: str) -> _Outcome:
     began_s, created_s, took_s = monotonic(), dict[str, float](), dict[str, float]()
     changed_s, seen = began_s, frozenset[tuple[str, str]]()
     while True:
         for one in jobs[len(created_s) :][: int((monotonic() - began_s) / _EVERY_S) + 1 - len(created_s)]:
-            await site.api.create(_job(site, one, batch, scheduler))
+            await site.api.create(_job(site, one, batch, system))
             created_s[one.name] = monotonic()
         pods = await site.api.list_all("Pod", namespace=TEAM)
         phases = defaultdict[str, list[str]](list)
         for pod in pods:
-            phases[pod["metadata"]["labels"]["training.kubeflow.org/job-name"]].append(pod["status"]["phase"])
-        for one in jobs:
-            if one.name not in took_s and phases[one.name].count("Succeeded") == 1 + one.workers:
-                took_s[one.name] = monotonic() - created_s[one.name]
+            job = pod["metadata"]["labels"]["training.kubeflow.org/job-name"]
+            phases[job].append(pod["status"]["phase"])
+            if pod["metadata"]["name"] == f"{job}-ps-0" and pod["status"]["phase"] == "Succeeded":  # all steps are done
+                took_s.setdefault(job, monotonic() - created_s[job])
         if (now := frozenset((pod["metadata"]["name"], pod["status"]["phase"]) for pod in pods)) != seen:
             changed_s, seen = monotonic(), now
         left = [one for one in jobs if one.name not in took_s]
@@ -122,21 +134,27 @@ async def _run(site: TrainingSite, jobs: list[_Job], batch: int, scheduler: str)
             raise ControlPlaneError(f"{one.name} ended well after {told} of {_steps(one, batch)} steps")
     used_s = sum(one.group.usage().cpu_s for (team, _), one in site.kubelet.running.items() if team == TEAM)
     for one in jobs:
-        await site.remove(one.name)
+        await site.api.delete("TFJob", one.name, namespace=TEAM)
+    pods_left = partial(site.api.list_all, "Pod", namespace=TEAM)
+    await site.api.until(pods_left, lambda found: not found, what="all jobs gone", limit_s=60.0)
     share = used_s / (lasted_s * len(_NODES) * _CORES * _CORE_M / 1e3)
     return _Outcome(fmean([*took_s.values(), *[_LIMIT_S] * len(left)]), len(left) if stuck else 0, share)
 
 
 def _steps(job: _Job, batch: int) -> int:
-    return max(round(_IMAGES / batch / job.workers), 1)
+    return max(round(_IMAGES / batch), 1)
 
 
-def _job(site: TrainingSite, job: _Job, batch: int, scheduler: str) -> Object:
+def _job(site: TrainingSite, job: _Job, batch: int, system: str) -> Object:
     hidden, padded = _MODELS[job.model]
     sizes = [f"--steps={_steps(job, batch)}", f"--batch={batch}", f"--hidden={hidden}", f"--pad-bytes={padded}"]
-    arguments = ["--mode=ps", *sizes, f"--peers-s={_LIMIT_S}", f"--limit-s={_LIMIT_S}"]
-    cpu = f"{job.cores * _CORE_M}m"
-    return site.job(job.name, arguments, workers=job.workers, scheduler=scheduler, cpu=cpu, limited=True)
+    arguments = ["--mode=async", *sizes, f"--peers-s={_LIMIT_S}", f"--limit-s={_LIMIT_S}"]
+    scheduler, cpu = "default-scheduler" if system == _DEFAULT else "", f"{job.cores * _CORE_M}m"
+    made = site.job(job.name, arguments, workers=job.workers, scheduler=scheduler, cpu=cpu, limited=True)
+    if system == _LEVELS:
+        made = dynamic(made, min_workers="1", max_workers=str(job.workers))
+        made["spec"]["runPolicy"]["schedulingPolicy"] = {"minAvailable": 1 + job.workers}
+    return made
 
 
 def _figures(found: dict[tuple[int, str], list[_Outcome]]) -> Iterator[Figure]:
@@ -145,7 +163,7 @@ def _figures(found: dict[tuple[int, str], list[_Outcome]]) -> Iterator[Figure]:
         yield Figure("K8", f"{of}: mean completion, s", "–", tuple(one.mean_s for one in ours))
         yield Figure("K8", f"{of}: deadlocked of {_JOBS}", "–", tuple(float(one.deadlocked) for one in ours))
         yield Figure("K8", f"{of}: CPU use", "–", tuple(one.cpu_share for one in ours))
-        if ours is not (plain := found[batch, "default scheduler"]):
+        if ours is not (plain := found[batch, _DEFAULT]):
             pairs = list(zip(ours, plain, strict=True))
             times = tuple(one.mean_s / other.mean_s for one, other in pairs)
             yield Figure("K8", f"{of}: completion by the default's", "0.16 at best", times)

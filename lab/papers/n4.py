@@ -3,23 +3,27 @@
 node33 sends 10 ms late, node34 loses 10 % of what it sends, node35 has 10 Mbit/s. netgang knows only what its agents
 measure, for a minute after it has a value of each pair: enough for two bursts of each node. Its kube-scheduler binds a
 TFJob's parameter server and five workers. The other choices are `lab.bench.testbed.cases`' and are asked for by node
-affinity. Further gangs of six are only placed.
+affinity. Further gangs of six are only placed. What the agents measured stands beside `ping` and `iperf3` on the nodes.
 """
 
 import asyncio
+import json
+import subprocess
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from time import monotonic
 from typing import Any, Final
 
 from lab.bench.testbed.cases import BASE_BPS, IMPAIRED, WANTED, Choice, clean_ps_case, drawn, worst_case
-from lab.bench.testbed.nodes import NODES, Bed, bed
+from lab.bench.testbed.commands import run_in
+from lab.bench.testbed.nodes import NODES, Bed, address, bed
 from lab.bench.testbed.relay import relayed
 from lab.bench.testbed.shaping import set_loss, set_rates
 from lab.papers.bed import SYSTEM, TEAM, TrainingSite, training_site
 from lab.papers.figures import Figure, Tell
+from lab.papers.sweeps import swept
 from lab.testbed.errors import ControlPlaneError
 from lab.testbed.objects import gang_pods, node
 
@@ -28,7 +32,7 @@ _DELAY_MS, _LOSS_RATIO, _SLOW_BPS = 10.0, 0.1, 10_000_000
 _PUBLISHED: Final = set(NODES) - set(IMPAIRED)
 _MEASURED_S, _BURSTS_S = 300.0, 60.0
 _PLACEMENTS: Final = 20
-_STEPS, _LIMIT_S = 6, 180.0
+_STEPS, _LIMIT_S = 3, 90.0
 _TRAINS: Final = ("--mode=ps", f"--steps={_STEPS}", "--hidden=2630", "--batch=64", f"--limit-s={_LIMIT_S}")
 """A gradient has 0.79 MB, as with CIFAR-10 in `lab.bench.testbed`"""
 _METRICS: Final = ("loss_ratio", "delay_ms", "throughput_bps")
@@ -41,18 +45,21 @@ def case_one(made: Bed) -> Iterator[None]:
     set_loss(made, _LOSS_RATIO, lambda one, _: one == _LOSING)
     with relayed(made, (_LATE,), delay_ms=_DELAY_MS):
         yield
+    set_loss(made, 0.0, lambda *_: False)
 
 
 async def measure(runs: int, tell: Tell) -> list[Figure]:
-    """Measure once, then choose and train `runs` times with each choice."""
+    """Measure once, then choose and train `runs` times with each choice; then the sweeps of N5."""
     seconds, hits = defaultdict[Choice, list[float]](list), list[float]()
-    with bed(nodes=(*SYSTEM, *NODES)) as made, case_one(made):
+    with bed(nodes=(*SYSTEM, *NODES)) as made, ExitStack() as impaired:
+        impaired.enter_context(case_one(made))
         async with training_site(made, [node(one, cpu="1500m", zone="D") for one in NODES]) as site:
             began_s = monotonic()
             read = partial(_unknown, site)
             await site.api.until(read, lambda count: count == 0, what="all pairs measured", limit_s=_MEASURED_S)
             await asyncio.sleep(_BURSTS_S)
             tell(f"N4: measured for {monotonic() - began_s:.0f} s")
+            tools = await _by_tools(made, site)
             for run in range(runs):
                 for choice in Choice:
                     nodes, took_s = await _trained(site, choice, run)
@@ -62,7 +69,8 @@ async def measure(runs: int, tell: Tell) -> list[Figure]:
                     tell(f"N4: run {run + 1}, {choice}: {took_s:.1f} s, {' '.join(nodes)}")
             for number in range(len(hits), _PLACEMENTS):
                 hits.append(float(await _placed(site, f"placed-{number}") == _PUBLISHED))
-    return _figures(seconds, hits)
+            impaired.close()
+            return [*_figures(seconds, hits), *tools, *await swept(made, site, runs, tell)]
 
 
 async def _unknown(site: TrainingSite) -> int:
@@ -72,6 +80,33 @@ async def _unknown(site: TrainingSite) -> int:
     metrics: list[Any] = [pairs[name] for name in _METRICS]
     found = [metric[a][b] for metric in metrics for a in places for b in places if a != b]
     return found.count(None) + len(_METRICS) * len(NODES) * (len(NODES) - 1) - len(found)
+
+
+async def _by_tools(made: Bed, site: TrainingSite) -> list[Figure]:
+    """What the agents measured on three pairs by what other programs do."""
+    pairs = (await site.document("/v1/network"))["pairs"]
+    rows = {name: place for place, name in enumerate(pairs["nodes"])}
+    delays, rates = list[float](), list[float]()
+    for one, other in ((_LATE, NODES[0]), (_SLOW, NODES[1]), NODES[2:4]):
+        there, back = (one, other), (other, one)
+        round_trip_ms, rate_bps = await asyncio.to_thread(_measured, made, *there)
+        ours_ms = sum(pairs["delay_ms"][rows[a]][rows[b]] for a, b in (there, back))
+        delays.append(ours_ms / round_trip_ms)
+        rates.append(pairs["throughput_bps"][rows[one]][rows[other]] / rate_bps)
+    return [
+        Figure("N4", "agents' delay there and back by ping's round trip (late, slow, clean pair)", "–", tuple(delays)),
+        Figure("N4", "agents' throughput by iperf3's (the same)", "–", tuple(rates)),
+    ]
+
+
+def _measured(made: Bed, one: str, other: str) -> tuple[float, float]:
+    """Mean round trip in milliseconds, and throughput from the one to the other. Blocks, for three seconds."""
+    serve = f"ip netns exec {made.namespace(other)} iperf3 -s -1 -p 5999".split()
+    server = subprocess.Popen(serve, stdout=subprocess.DEVNULL)
+    ping = run_in(made.namespace(one), *f"ping -q -c 20 -i 0.05 {address(other)}".split())
+    report = json.loads(run_in(made.namespace(one), *f"iperf3 -J -t 2 -p 5999 -c {address(other)}".split()))
+    server.wait(10.0)
+    return float(ping.rpartition(" = ")[2].split("/")[1]), report["end"]["sum_received"]["bits_per_second"]
 
 
 async def _placed(site: TrainingSite, name: str) -> set[str]:

@@ -1,11 +1,11 @@
 """E1, E3 and E4: a TFJob that trains gets other worker counts: what stops for how long, what is repeated, who goes.
 
-Each case has a job of its own on four nodes with room for sixteen pods, and is a patch of its worker count, two ways:
-*restarted*, each process is ended with SIGTERM and begun again in its pod, from the checkpoint, as where a framework
-cannot change a running job, which is the paper's way; *in place*, the parameter server goes on, workers come and go
-(`enableDynamicWorker`). Stages, in seconds after the patch: *stop*, the last process that had to end has; *operator*,
-the last pod that is to come is created, or to go deleted; *start*, the last process says that it is there; *restore*,
-what reading the checkpoint took; *first step*, one of all workers. *Stall*: the longest time without a step.
+Each case is a patch of a job's worker count, two ways: *restarted*, in a job of its own, each process is ended with
+SIGTERM and begun again in its pod, from the checkpoint, as where a framework cannot change a running job, which is the
+paper's way; *in place*, the parameter server goes on, workers come and go (`enableDynamicWorker`). Stages, in seconds
+after the patch: *stop*, the last process that had to end has; *operator*, the last pod that is to come is created, or
+to go deleted; *start*, the last process says that it is there; *restore*, what reading the checkpoint took; *first
+step*, one of all workers. *Stall*: the longest time without a step.
 """
 
 import time
@@ -18,23 +18,22 @@ from typing import Any, Final
 
 import msgspec
 
-from lab.bench.testbed.nodes import NODES, bed
-from lab.papers.bed import SYSTEM, TEAM, TrainingSite, training_site
+from lab.bench.testbed.nodes import NODES
+from lab.papers.bed import TEAM, TrainingSite
 from lab.papers.figures import Figure, Tell
 from lab.testbed.api import Object
 from lab.testbed.beside import beside
-from lab.testbed.objects import node
 
 _CASES: Final = {(3, 6): "40.5", (3, 9): "41.2", (3, 12): "41.8", (12, 9): "–"}
 """Workers before and after → published seconds of the change"""
-_NODES: Final = NODES[:4]
-_LIMIT_S, _BEFORE_STEPS, _EVERY = 120.0, 25, 10
+_WAYS: Final = {"restarted": ((3, 6), (3, 9), (3, 12)), "in place": ((3, 12), (12, 9))}
+"""Those in place one after the other"""
+_LIMIT_S, _BEFORE_STEPS, _EVERY = 120.0, 12, 10
 _TRAINS: Final = (
     "--mode=ps",
     "--steps=1000000",
     "--batch=128",
-    "--hidden=256",
-    "--pad-bytes=790000",
+    "--pad-bytes=50000",
     f"--checkpoint-every={_EVERY}",
 )
 
@@ -48,34 +47,45 @@ class Resize(msgspec.Struct, frozen=True):
     changed: int  # Pods that were there before and afterwards, with another uid
 
 
-async def measure(runs: int, tell: Tell) -> list[Figure]:
-    """All cases both ways, `runs` times."""
-    found = defaultdict[tuple[tuple[int, int], str], list[Resize]](list)
-    lost = list[tuple[float, bool]]()
-    with bed(nodes=(*SYSTEM, *_NODES)) as made:
-        async with training_site(made, [node(one, cpu="4100m", zone="a") for one in _NODES]) as site:
-            for run in range(runs):
-                for number, (before, after) in enumerate(_CASES):
-                    name = f"resize-{run}-{number}"
-                    await site.api.create(job(site, name, before))
-                    for way in ("restarted", "in place"):
-                        if way == "in place":
-                            await resize(site, name, before)
-                        await until_steps(site, name, before, more=_BEFORE_STEPS, after_s=now())
-                        one = await _resized(site, name, after, restart=way == "restarted")
-                        found[(before, after), way].append(one)
-                        tell(f"E: run {run + 1}, {before} → {after}, {way}: {one}")
-                    lost.append(await _lost(site, name))
-                    tell(f"E: run {run + 1}, a deleted worker: {lost[-1]}")
+class Resizes:
+    """All cases both ways, run by run."""
+
+    def __init__(self) -> None:
+        self._found = defaultdict[tuple[tuple[int, int], str], list[Resize]](list)
+        self._lost: list[tuple[float, bool]] = []
+
+    async def run(self, site: TrainingSite, run: int, tell: Tell) -> None:
+        """Once more."""
+        for way, cases in _WAYS.items():
+            for number, (before, after) in enumerate(cases):
+                if number == 0 or way == "restarted":
+                    name = f"resize-{run}-{number}-{way[:2]}"
+                    made = site.job(name, _TRAINS, workers=before, ps_on=NODES[:1], workers_on=NODES[1:])
+                    await site.api.create(dynamic(made))
+                await until_steps(site, name, before, more=_BEFORE_STEPS, after_s=now())
+                one = await _resized(site, name, after, restart=way == "restarted")
+                self._found[(before, after), way].append(one)
+                tell(f"E: run {run + 1}, {before} → {after}, {way}: {one}")
+                if way == "restarted":
                     await site.remove(name)
-    seconds, same = zip(*lost, strict=True)
-    back = Figure("E4", "share of deleted workers that are back on their node", "wanted: 1", tuple(map(float, same)))
-    return [*_figures(found), back, Figure("E4", "deleted worker: until its successor's step, s", "–", seconds)]
+        self._lost.append(await _lost(site, name))
+        tell(f"E: run {run + 1}, a deleted worker: {self._lost[-1]}")
+        await site.remove(name)
+
+    def figures(self) -> list[Figure]:
+        """Of all runs."""
+        seconds, same = zip(*self._lost, strict=True)
+        back = Figure("E4", "share of deleted workers that are back on their node", "1", tuple(map(float, same)))
+        later = Figure("E4", "deleted worker: until its successor's step, s", "–", seconds)
+        return [*_figures(self._found), back, later]
 
 
-def job(site: TrainingSite, name: str, workers: int) -> Object:
-    """A TFJob whose workers may come and go, and which goes on with three."""
-    made = site.job(name, _TRAINS, workers=workers)
+def dynamic(made: Object, **annotations: str) -> Object:
+    """A TFJob whose workers may come and go, and which goes on with three; netgang's annotations by their last word."""
+    names = {
+        f"netgang.io/{name.replace('_', '-')}": value for name, value in ({"scaling": "off"} | annotations).items()
+    }
+    made["metadata"]["annotations"] = names
     made["spec"]["enableDynamicWorker"] = True
     made["spec"]["runPolicy"]["schedulingPolicy"] = {"minAvailable": 4}
     for replicas in made["spec"]["tfReplicaSpecs"].values():
@@ -99,21 +109,15 @@ async def until_steps(site: TrainingSite, name: str, world: int, *, more: int = 
     """Until the parameter server has told so many steps of so many workers since then, and no other pod is there."""
 
     async def told() -> tuple[int, int]:
-        found = [line for line in steps(site, name) if line["world"] == world and line["at_s"] > after_s]
-        return len(await site.pods(name)) - 1, min(len(found), more)
+        found = sum(line["world"] == world and line["at_s"] > after_s for line in steps(site, name))
+        return (len(await site.pods(name)) - 1 if found >= more else 0), min(found, more)
 
     await site.api.until(told, lambda seen: seen == (world, more), what=f"{world} of {name} train", limit_s=_LIMIT_S)
 
 
 def steps(site: TrainingSite, name: str) -> list[dict[str, Any]]:
     """What the parameter server told."""
-    return [line for line in lines(site, f"{name}-ps-0") if "world" in line]
-
-
-def lines(site: TrainingSite, pod: str) -> list[dict[str, Any]]:
-    """What a pod said, which may not have begun."""
-    log = site.cluster.directory / "logs" / f"{TEAM}-{pod}.log"
-    return site.lines(pod) if log.exists() else []
+    return [line for line in site.lines(f"{name}-ps-0") if "world" in line]
 
 
 async def _resized(site: TrainingSite, name: str, after: int, *, restart: bool) -> Resize:
@@ -128,7 +132,7 @@ async def _resized(site: TrainingSite, name: str, after: int, *, restart: bool) 
             await site.api.until(begun, lambda at_s: at_s > asked_s, what="a new parameter server", limit_s=_LIMIT_S)
         await until_steps(site, name, after, after_s=now() if restart else asked_s)
     left = await _pods(site, name)
-    told = {pod: [line for line in lines(site, pod) if line["at_s"] > asked_s] for pod in {*pods_before, *left}}
+    told = {pod: [line for line in site.lines(pod) if line["at_s"] > asked_s] for pod in {*pods_before, *left}}
     chief = steps(site, name)
     start_s = max([asked_s, *[await _begun_s(site, pod) for pod in left]])
     first_s = min(line["at_s"] for line in chief if line["world"] == after and line["at_s"] > start_s)
@@ -157,7 +161,7 @@ async def _lost(site: TrainingSite, name: str) -> tuple[float, bool]:
 
 
 async def _begun_s(site: TrainingSite, pod: str) -> float:
-    return _last(line["at_s"] for line in lines(site, pod) if "rank" in line)
+    return _last(line["at_s"] for line in site.lines(pod) if "rank" in line)
 
 
 async def _follow(site: TrainingSite, name: str, changes_s: dict[str, float]) -> None:

@@ -1,7 +1,6 @@
 """The command line: `python -m lab.simulator SCENARIO`, and `netgang simulate` in a checkout, which is the same."""
 
 import json
-from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -9,20 +8,15 @@ from rich.console import Console
 from rich.markup import escape
 
 from extender.errors import ConfigError
-from lab.simulator.compare import Report, compare
-from lab.simulator.elastic import ABOUT, run_elastic
-from lab.simulator.installed import ABOUT as ABOUT_INSTALLED
-from lab.simulator.installed import run_installed
+from lab.simulator.compare import compare
+from lab.simulator.installed import ABOUT, run_installed
 from lab.simulator.policies import NETGANG, POLICIES, SETTINGS, made
 from lab.simulator.scenarios import ScenarioError, ScenarioFile, builtin_names, load
 from lab.simulator.tables import show
 
 app = typer.Typer(add_completion=False)
-_FIXED: dict[str, tuple[str, Callable[..., Report]]] = {
-    "elastic": (ABOUT, run_elastic),
-    "installed": (ABOUT_INSTALLED, run_installed),
-}
-"""Comparisons that no file says: name → what it is, and what makes its report"""
+_INSTALLED = "installed"
+"""The comparison that no file says"""
 _WIDTH = 150
 """Of tables that go to a file."""
 _EXAMPLE = "Example: netgang simulate kod2 --json; netgang simulate pollux --policy netgang --set preemption=off"
@@ -52,16 +46,14 @@ def simulate(
     """
     try:
         if scenario is None:
-            found = {name: load(name).about for name in builtin_names()} | {
-                name: about for name, (about, _) in _FIXED.items()
-            }
+            found = {name: load(name).about for name in builtin_names()} | {_INSTALLED: ABOUT}
             for name, about in sorted(found.items()):
                 Console().print(f"[bold]{name}[/bold]  {escape(about)}", highlight=False)
             return
-        if scenario in _FIXED:
+        if scenario == _INSTALLED:
             if policy or changes or seeds > 1:
                 raise ScenarioError(f"{scenario} has its own policies: only --seed and --json apply")
-            report = _FIXED[scenario][1](seed=1 if seed is None else seed)
+            report = run_installed(seed=1 if seed is None else seed)
         else:
             fields = {name: one for name, one in (("policies", policy), ("seed", seed)) if one is not None}
             file = _with(load(scenario, changes=fields), changes or [])

@@ -10,7 +10,6 @@ import msgspec
 
 from scoring.model import Node
 from scoring.model.pod import NO_RESOURCES, Resources
-from scoring.network.matrix import NetworkMatrix
 
 
 class Recorded(msgspec.Struct, frozen=True):
@@ -83,11 +82,10 @@ class SimJob(msgspec.Struct, frozen=True):
 
 
 class Scenario(msgspec.Struct, frozen=True):
-    """Nodes, the network between them, and the jobs that arrive; `seed` is what it was drawn from."""
+    """Nodes, and the jobs that arrive; `seed` is what it was drawn from."""
 
     name: str
     nodes: tuple[Node, ...]
-    network: NetworkMatrix
     jobs: tuple[SimJob, ...]
     seed: int = 0
     resize_stall_s: float | None = None

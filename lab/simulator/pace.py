@@ -7,7 +7,6 @@ are looked at again; whoever's speed changes is settled first, so that nothing i
 from collections.abc import Callable, Iterable
 
 from lab.simulator.speed.rate import Crowd, speed_of, talks
-from lab.simulator.speed.traffic import Wires
 from lab.simulator.state import JobState, State
 from scoring.model.pod import CPU
 
@@ -15,9 +14,9 @@ from scoring.model.pod import CPU
 class Pace:
     """Speeds, talkers and the cores that are busy."""
 
-    def __init__(self, state: State, wires: Wires, *, retime: Callable[[JobState], None]) -> None:
+    def __init__(self, state: State, *, retime: Callable[[JobState], None]) -> None:
         """`retime` is called with each training job whose end has moved."""
-        self._state, self._wires, self._retime = state, wires, retime
+        self._state, self._retime = state, retime
         table = state.table
         self._cpu = table.axis.index(CPU) if CPU in table.axis else None
         self._talkers = [0] * len(table.nodes)
@@ -73,7 +72,7 @@ class Pace:
         rows = {*placement.ps, *placement.workers}
         cpu, used, total = self._cpu, self._state.used, self._state.table.allocatable
         ratios = {row: float(used[row, cpu] / total[row, cpu]) for row in rows} if cpu is not None else {}
-        speed = speed_of(one.job, placement, self._wires, Crowd({row: self._talkers[row] for row in rows}, ratios))
+        speed = speed_of(one.job, placement, Crowd({row: self._talkers[row] for row in rows}, ratios))
         one.step_samples = speed.step_samples
         if speed.samples_per_s == one.rate and speed.busy_cores == one.busy_cores:
             return

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from lab.simulator.compare import Report, compare
-from lab.simulator.elastic import run_elastic
 from lab.simulator.installed import SHARES, run_installed
 from lab.simulator.scenarios import load
 from lab.simulator.summary import Row
@@ -24,7 +23,6 @@ def tables() -> Iterator[tuple[str, str]]:
     yield "kod2 over all", over_all(kod2.more["over_all_runs"], runs=20)
     yield "pollux", workloads(compare(load("pollux")).more["over_all_runs"])
     yield "installed", installed(run_installed())
-    yield "elastic", elastic(run_elastic())
 
 
 def cells(report: Report) -> str:
@@ -84,22 +82,6 @@ def installed(report: Report) -> str:
         cells.setdefault("mean of the ratios", ["", f"– / {row['mean_srpt_p99_of_fifo']}"]).append(ours)
     heads = ["workload", "FIFO, s", "`srpt`", *(f"{words} declare" for words in SHARES)]
     return _table(heads, [[str(name), *line] for name, line in cells.items()])
-
-
-def elastic(report: Report) -> str:
-    """One job whose workers follow its steps or its loss."""
-    lines = [
-        [
-            str(row["sync"]).removesuffix("chronous"),
-            str(row["policy"]) + (f", k = {row['every_steps']}" if row["every_steps"] else ""),
-            str(row["workers"]).partition(" → 3 → 6")[0],
-            f"{row['loss']:.3f}",
-            _number(row, "run_time_s"),
-            _number(row, "stalled_s"),
-        ]
-        for row in report.rows
-    ]
-    return _table(["sync", "workers follow", "workers", "loss", "run time, s", "stalled, s"], lines)
 
 
 def _number(row: Row, column: str) -> str:

@@ -152,9 +152,9 @@ class RunResult(msgspec.Struct, frozen=True):
 class State:
     """Nodes, what is used of them, and the jobs that wait and run."""
 
-    def __init__(self, table: NodeTable, network: NetworkMatrix) -> None:
+    def __init__(self, table: NodeTable) -> None:
         self.table = table
-        self.network = network
+        self.network = NetworkMatrix()
         self.now_s = 0.0
         self.used: Ints = np.zeros_like(table.allocatable)
         self.waiting: dict[str, JobState] = {}

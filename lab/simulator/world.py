@@ -15,7 +15,6 @@ from lab.simulator.actions import Action, Advice, Deciding, GiveUp, Place, Remov
 from lab.simulator.model import Fate, Scenario
 from lab.simulator.pace import Pace
 from lab.simulator.speed.table import START_S, repeated_samples, resize_stall_s
-from lab.simulator.speed.traffic import Wires
 from lab.simulator.state import JobState, RunResult, State
 from scoring.model import Role
 from scoring.model.pod import CPU
@@ -31,8 +30,8 @@ class World:
 
     def __init__(self, scenario: Scenario, policy: Deciding) -> None:
         self._scenario, self._policy = scenario, policy
-        self.state = State(NodeTable.from_nodes(scenario.nodes), scenario.network)
-        self._pace = Pace(self.state, Wires(scenario.network, self.state.table.names), retime=self._schedule)
+        self.state = State(NodeTable.from_nodes(scenario.nodes))
+        self._pace = Pace(self.state, retime=self._schedule)
         self._begin_s = min((job.arrival_s for job in scenario.jobs), default=0.0)
         self._busy_s = 0.0
         """Cores that train × seconds, since the first arrival"""

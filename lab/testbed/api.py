@@ -189,13 +189,15 @@ class Api:
         patched: Object = await self.request("PATCH", path, body=change, content_type=content_type)
         return patched
 
-    async def delete(self, kind: str, name: str, *, namespace: str = "default", grace_s: int | None = None) -> None:
-        """Delete one object; `grace_s` 0 removes a pod at once. One that is gone already is fine."""
-        resource = await self._resource(kind)
+    async def delete(
+        self, kind: str, name: str, *, namespace: str = "default", grace_s: int | None = None, uid: str = ""
+    ) -> None:
+        """Delete one object; `grace_s` 0 removes a pod at once. One that is gone, or has another `uid`, is fine."""
+        resource, only = await self._resource(kind), {"preconditions": {"uid": uid}} if uid else {}
         try:
-            await self.request("DELETE", resource.path(name, namespace), body=_delete_options(grace_s))
+            await self.request("DELETE", resource.path(name, namespace), body=_delete_options(grace_s) | only)
         except ApiRefused as refused:
-            if refused.status != 404:
+            if refused.status != 404 and not (uid and refused.status == 409):
                 raise
 
     async def delete_all(

@@ -1,15 +1,15 @@
-"""netgang with other limits than it is served with: `python -m lab.testbed.netgang LIMITS --config=FILE …`.
+"""netgang with other limits than it is served with: `python -m lab.testbed.netgang serve --config=FILE …`.
 
-Why: tests of what lapses cannot wait for minutes. Rule: they give limits as if they were settings; LIMITS is JSON.
+Why: tests of what lapses cannot wait for minutes. Rule: the file has limits as if they were settings.
 """
 
-import json
-import sys
+import argparse
 from collections.abc import Mapping
 from functools import reduce
 from pathlib import Path
 from typing import Any, Final
 
+import yaml
 from msgspec.structs import replace
 
 from extender.bootstrap.common import LIMITS, Limits
@@ -24,7 +24,7 @@ _LIMITS: Final = {  # name as a setting → where it is in Limits
 _POLICY = ("partial_timeout_s", "exclusion_ttl_s", "spares", "queue.reserve_after_s", "elastic.cool_down_s")
 _FIXED: Final[Mapping[str, str]] = {  # name as a setting → where it is among those that are none
     **{name: name for name in (*_POLICY, "probe.service_account")},
-    **{"wide_share": "service.wide_share"},
+    **{"wide_share": "service.wide_share", "service_levels_h": "service.thresholds_h"},
     **{f"elastic.metrics.{name}": f"elastic.metrics.{name}" for name in MetricOptions.fixed},
 }
 
@@ -60,9 +60,14 @@ if __name__ == "__main__":
     from extender.bootstrap.serve import run
     from extender.runtime.log_lines import configure_logging
 
-    options = (one.removeprefix("--").partition("=") for one in sys.argv[2:])
-    given = {name.replace("-", "_"): value for name, _, value in options}
-    settings = Settings.load(Path(given.pop("config")), given)
+    parser = argparse.ArgumentParser()
+    parser.add_argument("serve")
+    for name, kind in (("config", Path), ("kubeconfig", str), ("port", int), ("debug-port", int)):
+        parser.add_argument(f"--{name}", type=kind)
+    given = vars(parser.parse_args())
+    chosen, limits = split(yaml.safe_load(given.pop("config").read_text()))
+    del given["serve"]
+    settings = Settings.load(overrides=chosen | {name: value for name, value in given.items() if value is not None})
     configure_logging(level=settings.log_level.upper(), log_format=settings.log_format)
-    settings, limits = with_limits(settings, json.loads(Path(sys.argv[1]).read_text()))
-    run(settings, limits=limits)
+    settings, served_limits = with_limits(settings, limits)
+    run(settings, limits=served_limits)

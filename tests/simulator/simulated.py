@@ -10,7 +10,6 @@ from lab.simulator.state import State
 from scoring import NodeName, ZoneName
 from scoring.model import Node, Role
 from scoring.model.pod import Resources
-from scoring.network.matrix import NetworkMatrix
 
 
 def job(
@@ -38,7 +37,7 @@ def job(
 def scenario(*jobs: SimJob, count: int = 3, cpu: int = 10) -> Scenario:
     have = Resources.parse({"cpu": cpu, "memory": "32Gi", "pods": 110})
     nodes = tuple(Node(NodeName(f"n{i}"), ZoneName("a"), have) for i in range(count))
-    return Scenario("test", nodes, NetworkMatrix(), jobs, seed=1)
+    return Scenario("test", nodes, jobs, seed=1)
 
 
 class Watched(Deciding):

@@ -11,12 +11,7 @@ from typer.testing import CliRunner
 from cli.main import app
 from lab.simulator import page
 from lab.simulator.compare import compare
-from lab.simulator.elastic import COUNTS, unguarded
-from lab.simulator.elastic import row as elastic_row
-from lab.simulator.model import Sync
 from lab.simulator.scenarios import ScenarioFile, load
-from lab.simulator.summary import Row
-from scoring.scaling.job import Wants
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = str(ROOT / "examples" / "simulate.yaml")
@@ -27,12 +22,6 @@ PAGE = page.PAGE.read_text()
 def small(policies: tuple[str, ...], **work: object) -> ScenarioFile:
     workload = KOD2.workload.model_copy(update={"models": ("cnn-rand",), "batches": (128,), **work})
     return KOD2.model_copy(update={"policies": policies, "workload": workload})
-
-
-def value(row: Row, column: str) -> float:
-    found = row[column]
-    assert isinstance(found, int | float)
-    return found
 
 
 @pytest.mark.slow
@@ -48,27 +37,13 @@ def test_the_same_seed_gives_the_same_bytes_in_every_process() -> None:
     assert b"netgang elastic.condition=lighter" in first
 
 
-def test_elastic_rows_tell_the_story_of_the_paper() -> None:
-    """E2, E3: 3 → 6 → 9 → 12 → 9 by the loss; changes every 50 steps cost more than they bring."""
-    sync = Sync.ASYNCHRONOUS
-    fixed = [elastic_row(sync, "fixed", None, Wants.OFF, None, count, 1) for count in COUNTS]
-    times = [value(row, "run_time_s") for row in fixed]
-    assert times == sorted(times, reverse=True)
-    assert value(fixed[3], "loss") > value(fixed[2], "loss")
-    by_loss = elastic_row(sync, "loss", unguarded(500), Wants.LOSS, 500, 3, 1)
-    assert str(by_loss["workers"]).startswith("3 → 6 → 9 → 12 → 9")
-    hasty = elastic_row(sync, "iterations", unguarded(50), Wants.ITERATIONS, 50, 3, 1)
-    assert value(hasty, "run_time_s") > times[0], "slower than three workers that are left alone"
-    assert f"|asyn|fixed 9|9|{value(fixed[2], 'loss'):.3f}|{times[2]:,.0f}|0|" in PAGE
-
-
 def test_the_command_line() -> None:
     runner = CliRunner(env={"COLUMNS": "200"})
     table = runner.invoke(app, ["simulate", EXAMPLE, "--policy", "netgang", "--set", "queue.order=fifo"])
     assert table.exit_code == 0
     assert "netgang queue.order=fifo" in table.output
-    assert "elastic" in runner.invoke(app, ["simulate"]).output
-    for wrong in (["nothing"], ["elastic", "--seeds", "2"], [EXAMPLE, "--policy", "best"], ["kod2", "--set", "luck=1"]):
+    assert "installed" in runner.invoke(app, ["simulate"]).output
+    for wrong in (["nothing"], ["installed", "--seeds=2"], [EXAMPLE, "--policy", "best"], ["kod2", "--set=luck=1"]):
         refused = runner.invoke(app, ["simulate", *wrong])
         assert refused.exit_code == 2, refused.output
         assert "error:" in refused.output

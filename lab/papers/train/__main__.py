@@ -1,11 +1,10 @@
 """One rank of a training job: `python -m lab.papers.train --mode ps|async|ring --steps 100 --checkpoint-dir DIR`.
 
 Rank 0 is the chief: it has the parameters and the checkpoint; all others call it, however many they are. `--steps` of
-the job (updates of an asynchronous one); a shared folder; `--checkpoint-every` so many steps; `--batch` images of each
-worker and step; `--hidden` units: how long a step computes; `--pad-bytes` travel at least, as parameters or gradients;
-the chief waits `--peers-s` for the ranks of the start, then `--limit-s` for all steps. A line of JSON a step; the chief
-tells netgang what a report has (NETGANG_REPORT_URL). Exit codes: 0 all steps are done; 142 out of time; 143 SIGTERM,
-also of a chief: 0 would say that the training is complete, and operators retry what is above 127.
+the job (updates of an asynchronous one); `--batch` images of each worker and step; `--hidden` units: how long a step
+computes; `--pad-bytes` travel at least; the chief waits `--peers-s` for the ranks of the start, then `--limit-s` for
+all steps. A line of JSON a step; the chief reports to netgang, too (NETGANG_REPORT_URL). Exit codes: 0 all steps are
+done; 142 out of time; 143 SIGTERM, also of a chief: 0 would say that training is complete; operators retry above 127.
 """
 
 import argparse
@@ -17,14 +16,13 @@ import time
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from lab.papers.train.model import Learner
 from lab.papers.train.ranks import Address, Chief, work
 from netgang_report import flush, report
 
-_NUMBERS: Final = {"checkpoint-every": 10, "batch": 32, "hidden": 32, "pad-bytes": 0, "seed": 1}
-_SECONDS: Final = {"limit-s": 3600.0, "peers-s": 60.0}
+_USUAL = {"checkpoint-every": 10, "batch": 32, "hidden": 32, "pad-bytes": 0, "seed": 1, "limit-s": 9e3, "peers-s": 60.0}
 
 
 def place(env: Mapping[str, str]) -> tuple[int, Address, int]:
@@ -38,8 +36,6 @@ def place(env: Mapping[str, str]) -> tuple[int, Address, int]:
     (6, ('j-ps-0.team.svc', 2222), 1)
     >>> place({"PET_RDZV_ENDPOINT": "j-0:3", "HOSTNAME": "j-worker-5"})
     (5, ('j-0', 3), 1)
-    >>> place({"JOB_COMPLETION_INDEX": "3", "MASTER_ADDR": "j-0.j", "MASTER_PORT": "29400"})
-    (3, ('j-0.j', 29400), 1)
     """
     rank, chief, ranks = 0, "localhost:0", 1
     if text := env.get("TF_CONFIG"):
@@ -62,7 +58,7 @@ def main() -> None:
     parser.add_argument("--mode", choices=("ps", "async", "ring"), required=True)
     parser.add_argument("--steps", type=int, required=True)
     parser.add_argument("--checkpoint-dir", type=Path, required=True)
-    for name, default in (_NUMBERS | _SECONDS).items():
+    for name, default in _USUAL.items():
         parser.add_argument(f"--{name}", type=type(default), default=default)
     options = parser.parse_args()
     rank, address, ranks = place(os.environ)
@@ -71,11 +67,8 @@ def main() -> None:
         say(**facts)
         if rank == 0:  # CPU and memory are in the line alone: a report has no such fields
             world, worker_s = facts["world"], facts["seconds"] * (facts["world"] if options.mode == "async" else 1)
-            more = {
-                "samples_per_second": options.batch * world / worker_s,
-                "compute_ratio": facts["compute_s"] / worker_s,
-            }
-            report(step=facts["step"], loss=facts["loss"], workers=world, **more)
+            speed, ratio = options.batch * world / worker_s, min(facts["compute_s"] / worker_s, 1.0)
+            report(step=facts["step"], loss=facts["loss"], workers=world, samples_per_second=speed, compute_ratio=ratio)
 
     options.checkpoint_dir.mkdir(parents=True, exist_ok=True)
     for number in (signal.SIGTERM, signal.SIGALRM):

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float32]
 Labels = NDArray[np.int64]
 INPUTS, CLASSES = 65, 10  # pixels and a constant one, whose weights are the biases; digits
-LEARNING_RATE: Final = np.float32(0.1)
+LEARNING_RATE: Final = np.float32(0.05)  # with it twelve stale workers are too many, and nine are not (row E2)
 
 
 @cache
@@ -32,12 +32,7 @@ def digits() -> tuple[Floats, Labels]:
 
 
 def batch(seed: int, step: int, *, place: int, world: int, size: int) -> tuple[Floats, Labels]:
-    """The images of worker `place` of `world`, `size` of them; those of all workers together are drawn at random.
-
-    >>> whole = batch(1, 7, place=0, world=1, size=32)[1]
-    >>> np.array_equal(whole[8:16], batch(1, 7, place=1, world=4, size=8)[1])
-    True
-    """
+    """The images of worker `place` of `world`, `size` of them; those of all workers together are drawn at random."""
     images, labels = digits()
     mine = np.random.default_rng((seed, step)).integers(0, len(labels), (world, size))[place]
     return images[mine], labels[mine]
@@ -48,8 +43,7 @@ def gradient(parameters: Floats, hidden: int, images: Floats, labels: Labels) ->
     inner, outer = parameters[: INPUTS * hidden].reshape(INPUTS, -1), parameters[INPUTS * hidden :].reshape(-1, CLASSES)
     rows, before = np.arange(len(labels)), images @ inner
     active = np.column_stack((np.maximum(before, 0.0), np.ones(len(labels), np.float32)))
-    logits = active @ outer
-    shares = np.exp(logits - logits.max(axis=1, keepdims=True))
+    shares = np.exp((logits := active @ outer) - logits.max(axis=1, keepdims=True))
     shares /= shares.sum(axis=1, keepdims=True)
     loss = float(-np.log(np.maximum(shares[rows, labels], 1e-30)).mean())
     shares = (shares - np.eye(CLASSES, dtype=np.float32)[labels]) / np.float32(len(labels))

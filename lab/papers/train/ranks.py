@@ -1,8 +1,7 @@
 """What ranks do: the chief serves the parameters or leads a ring; the others give a gradient for what comes.
 
-Rules: the chief's parameters are the truth. A synchronous step counts when the gradients of all its members have come;
-with one lost, those who are there then do it again. An asynchronous step is one gradient, and its *staleness* the steps
-of others between its pull and its push. OSError: the other end is gone.
+Rules: the chief's parameters are the truth. A synchronous step counts when the gradients of all its members have come,
+else it is done again. An asynchronous step is one gradient, its *staleness* the steps between its pull and its push.
 """
 
 import json
@@ -21,13 +20,7 @@ from lab.papers.train.model import Floats, Learner, saved
 Address = tuple[str, int]
 Message = tuple[dict[str, Any], Floats]
 _EMPTY: Final = np.empty(0, np.float32)
-_NOTICE: Final = {
-    socket.TCP_KEEPIDLE: 10,
-    socket.TCP_KEEPINTVL: 3,
-    socket.TCP_KEEPCNT: 5,
-    socket.TCP_USER_TIMEOUT: 30_000,
-}
-"""Within half a minute"""
+_NOTICE: Final = {"KEEPIDLE": 10, "KEEPINTVL": 3, "KEEPCNT": 5, "USER_TIMEOUT": 30_000}  # within half a minute
 
 
 class Peer:
@@ -37,7 +30,7 @@ class Peer:
         connection.settimeout(None)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for option, value in _NOTICE.items():
-            connection.setsockopt(socket.IPPROTO_TCP, option, value)
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, f"TCP_{option}"), value)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # finds a host that is lost without a word
         with suppress(OSError):  # a kernel without it; some kernels' default, bbr, takes loss for no congestion
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"cubic")
@@ -46,8 +39,7 @@ class Peer:
 
     def send(self, vector: Floats = _EMPTY, **head: Any) -> None:
         """A message."""
-        self._connection.sendall(json.dumps({**head, "size": vector.size}).encode() + b"\n")
-        self._connection.sendall(vector.data)
+        self._connection.sendall(json.dumps({**head, "size": vector.size}).encode() + b"\n" + vector.tobytes())
 
     def receive(self) -> Message:
         """Wait for the next message."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from lab.simulator.actions import Action, Advice, Deciding, Place, Remove, Suspend
 from lab.simulator.gangs import Gangs, elastic_job
 from lab.simulator.policies.published_score import PublishedScores
-from lab.simulator.state import JobState, State
+from lab.simulator.state import State
 from scoring.model import Role
 from scoring.model.policy import Order, Policy, Preempting, QueuePolicy, Selection
 from scoring.model.snapshot import Snapshot
@@ -18,7 +18,7 @@ from scoring.plan import Plan, PlannerCache, plan
 from scoring.preempt import preemption
 from scoring.queue.weights import dominant_share
 from scoring.scaling.grow import adjust
-from scoring.scaling.job import Change, JobKey, Options
+from scoring.scaling.job import Change, Options
 
 
 class Planned(Deciding):
@@ -62,9 +62,8 @@ class Planned(Deciding):
             rigid = not running and not load and all(one is not None and not one.elastic for one in started)
             return Advice(actions, settled=rigid, wake_s=self._wake_s(state))
         elastic = [elastic_job(one) for one in running]
-        wishes = self.wishes(state, running)
         given, grown = adjust(
-            snapshot, self._plan, elastic, wishes, self._policy, self._scaling, now_s=now_s, cache=self._cache
+            snapshot, self._plan, elastic, {}, self._policy, self._scaling, now_s=now_s, cache=self._cache
         )
         if levels and not given.changes and (left := self._preempted(snapshot, now_s)):
             return Advice(left)
@@ -76,11 +75,6 @@ class Planned(Deciding):
         """Jobs that are suspended for a gang that waits."""
         found = preemption(snapshot, self._plan, self._policy, now_s=now_s, cache=self._cache)
         return [Suspend(victim.partition("/")[2]) for victim in found.victims] if found is not None else []
-
-    def wishes(self, state: State, running: list[JobState]) -> dict[JobKey, int]:
-        """Worker counts that jobs ask for themselves."""
-        del state, running
-        return {}
 
     def _change(self, state: State, change: Change, *, for_others: bool) -> Action:
         one = state.running[change.job.name]

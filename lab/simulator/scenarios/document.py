@@ -1,4 +1,4 @@
-"""What a scenario file may say: nodes, network, jobs, policies.
+"""What a scenario file may say: nodes, jobs, policies.
 
 Why pydantic: people write these files, and an error must name the field and what it accepts. Rule: nothing is read
 silently: an unknown field is an error, and every default is the one described beside it.
@@ -10,10 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from extender.errors import ConfigError
 from lab.simulator.policies import POLICIES, made
-from lab.simulator.scenarios.jobs import Count, Name, NotNegative, Part, Positive, Quantity, Share, Workload
-
-_MOST_MEASURED = 500
-"""Nodes of a zone whose links are all measured: a quarter of a million pairs."""
+from lab.simulator.scenarios.jobs import Count, Name, NotNegative, Part, Quantity, Workload
 
 
 class ScenarioError(ConfigError):
@@ -36,14 +33,6 @@ class NodeGroup(Part):
         return [f"{self.prefix}-{number:0{digits}}" for number in range(self.count)]
 
 
-class Mesh(Part):
-    """Equal links between all nodes of a zone, measured as netgang would see them; links between zones are unknown."""
-
-    throughput_bps: Positive = 1e9
-    delay_ms: NotNegative = 0.1
-    loss_ratio: Share = 0.0
-
-
 class ScenarioFile(Part):
     """A comparison of policies."""
 
@@ -52,8 +41,6 @@ class ScenarioFile(Part):
     seed: Annotated[int, Field(ge=0)] = 1
     policies: Annotated[tuple[str, ...], Field(min_length=1)] = tuple(POLICIES)
     nodes: Annotated[tuple[NodeGroup, ...], Field(min_length=1)]
-    network: Mesh | None = None
-    """Default: nothing is measured."""
     resize_stall_s: NotNegative | None = None
     """Seconds without training at each change of a worker count. Default: the elastic paper's 40.5 to 41.8."""
     workload: Workload
@@ -63,8 +50,6 @@ class ScenarioFile(Part):
         prefixes = [group.prefix for group in self.nodes]
         if len(set(prefixes)) < len(prefixes):
             raise ValueError("groups of nodes need different prefixes")
-        if self.network is not None and any(group.count > _MOST_MEASURED * group.zones for group in self.nodes):
-            raise ValueError(f"with a network at most {_MOST_MEASURED} nodes a zone: every pair is measured")
         return self
 
     @field_validator("policies")

@@ -5,19 +5,17 @@ job changes none before it.
 """
 
 from collections.abc import Iterator, Mapping
-from itertools import permutations
 from pathlib import Path
 from random import Random
 from typing import TypeAlias
 
 from lab.simulator.model import Scenario, SimJob, Work
-from lab.simulator.scenarios.document import Mesh, NodeGroup, ScenarioFile
+from lab.simulator.scenarios.document import NodeGroup, ScenarioFile
 from lab.simulator.scenarios.jobs import GPU, Job, Periodic, Pods, RecordedJobs, Written
 from lab.simulator.scenarios.recorded import jobs_of, steps_of
-from scoring import EndpointId, NodeName, ZoneName
+from scoring import NodeName, ZoneName
 from scoring.model import Node
 from scoring.model.pod import Resources
-from scoring.network.matrix import Measurement, Metric, NetworkMatrix
 
 Labels: TypeAlias = Mapping[str, str | int | float]
 """What distinguishes a run from the other ones of its file: columns of its row."""
@@ -55,8 +53,7 @@ def _scenario(file: ScenarioFile, jobs: tuple[SimJob, ...], *, load: float | Non
         count = max(round(gpu_s / _WEEK_S / load / max(groups[0].gpu, 1)), 1)
         groups = (groups[0].model_copy(update={"count": count}),)
     nodes = tuple(node for group in groups for node in nodes_of(group))
-    network = mesh(nodes, file.network) if file.network is not None else NetworkMatrix()
-    return Scenario(file.name, nodes, network, jobs, seed=file.seed, resize_stall_s=file.resize_stall_s)
+    return Scenario(file.name, nodes, jobs, seed=file.seed, resize_stall_s=file.resize_stall_s)
 
 
 def nodes_of(group: NodeGroup) -> Iterator[Node]:
@@ -66,19 +63,6 @@ def nodes_of(group: NodeGroup) -> Iterator[Node]:
         name = "z" * (zone // 26) + chr(ord("a") + zone % 26)
         has = Resources.parse({"cpu": group.cpu, "memory": group.memory, GPU: group.gpu, "pods": 110})
         yield Node(NodeName(node), ZoneName(name), has)
-
-
-def mesh(nodes: tuple[Node, ...], network: Mesh) -> NetworkMatrix:
-    """Measurements of all links inside each zone. Cost: O(nodes of a zone²) for each."""
-    fields = {Metric.LOSS: "loss_ratio", Metric.DELAY: "delay_ms", Metric.THROUGHPUT: "throughput_bps"}
-    found: list[Measurement] = []
-    for metric, field in fields.items():
-        for a, b in permutations(nodes, 2):
-            if a.zone == b.zone:
-                value = getattr(network, field)
-                found.append(Measurement(EndpointId(a.name), EndpointId(b.name), metric, value, 0.0))
-    ends = {node.name: EndpointId(node.name) for node in nodes}
-    return NetworkMatrix.from_measurements(found, endpoint_of=dict.fromkeys(fields, ends), now_s=0.0)
 
 
 def written(job: Job) -> SimJob:

@@ -23,13 +23,32 @@ import msgspec
 
 from lab.simulator.model import SimJob, Sync
 from lab.simulator.speed.table import Profile, profile_of
-from lab.simulator.speed.traffic import CARD_BPS, Wires
 from scoring.model.pod import CPU
 
 _PS_BYTES_PER_CORE_S = 400e6
 """Parameters that one core of a ps receives, adds and sends, bytes a second."""
 _CROWDING = 0.1
 """Slow-down of a worker on a node whose other cores are all requested."""
+
+
+CARD_BPS = 10e9
+"""A node's network card"""
+
+
+class Wire(msgspec.Struct, frozen=True):
+    """A link between two nodes as a connection sees it."""
+
+    bps: float
+    delay_s: float
+    """One way"""
+
+
+LOCAL, _LINK = Wire(20e9, 0.0), Wire(1e9, 0.0001)
+
+
+def between(one: int, other: int) -> Wire:
+    """The link between two rows: a good one, or none inside a node; bad ones are for processes (`make papers`)."""
+    return LOCAL if one == other else _LINK
 
 
 class Placement(msgspec.Struct, frozen=True):
@@ -75,16 +94,14 @@ def talks(placement: Placement) -> tuple[int, ...]:
     return tuple(row for i, row in enumerate(rows) if rows[i - 1] != row or rows[(i + 1) % len(rows)] != row)
 
 
-def speed_of(job: SimJob, placement: Placement, wires: Wires, crowd: Crowd) -> Speed:
+def speed_of(job: SimJob, placement: Placement, crowd: Crowd) -> Speed:
     """How the job trains at this placement, which has all its ps and at least one worker. Cost: O(ps · workers).
 
-    >>> from scoring.network.matrix import NetworkMatrix
     >>> from scoring.model.pod import Resources
     >>> from lab.simulator.model import Work
     >>> core = Resources.parse({"cpu": "2"})
     >>> job = SimJob("a", 0.0, Work("vgg16", 8, 1e5), worker=core, workers=4, min_workers=1, ps=core, ps_count=1)
-    >>> alone, wires = Crowd({}, {}), Wires(NetworkMatrix(), ("n0", "n1"))
-    >>> rates = [speed_of(job, Placement((0,), (1,) * n), wires, alone).samples_per_s for n in (1, 2, 4, 16)]
+    >>> rates = [speed_of(job, Placement((0,), (1,) * n), Crowd({}, {})).samples_per_s for n in (1, 2, 4, 16)]
     >>> [round(rate, 1) for rate in rates]  # the fifth worker and all after it find the ps busy
     [5.9, 11.7, 23.5, 54.4]
     """
@@ -99,13 +116,11 @@ def speed_of(job: SimJob, placement: Placement, wires: Wires, crowd: Crowd) -> S
     ratio = crowd.requested_ratio
     computes = [base_s * (1.0 + _CROWDING * ratio.get(row, 0.0)) for row in placement.workers]
     if placement.ps:
-        return _with_servers(job, placement, profile, computes, wires, crowd)
-    return _ring(job, placement, profile, computes, wires, crowd)
+        return _with_servers(job, placement, profile, computes, crowd)
+    return _ring(job, placement, profile, computes, crowd)
 
 
-def _with_servers(
-    job: SimJob, at: Placement, profile: Profile, computes: Sequence[float], wires: Wires, crowd: Crowd
-) -> Speed:
+def _with_servers(job: SimJob, at: Placement, profile: Profile, computes: Sequence[float], crowd: Crowd) -> Speed:
     """Workers exchange with parameter servers."""
     shard_bits = 2.0 * 8.0 * profile.gradient_bytes / len(at.ps)
     batch, cores = job.work.batch, job.worker.get(CPU) / 1000.0
@@ -113,7 +128,7 @@ def _with_servers(
     exchanges: dict[int, float] = {}  # row of a worker → its exchange
     for row in at.workers:
         if row not in exchanges:
-            links = [wires.between(row, server) for server in at.ps]
+            links = [between(row, server) for server in at.ps]
             share = CARD_BPS / max(crowd.talkers.get(row, 1), 1)
             sent_s = sum(shard_bits / (link.bps if link.delay_s == 0.0 else min(link.bps, share)) for link in links)
             exchanges[row] = sent_s + 4.0 * max(link.delay_s for link in links)
@@ -137,13 +152,13 @@ def _with_servers(
     return Speed(per_s * batch, busy, batch * (number if job.work.sync is Sync.SYNCHRONOUS else 1))
 
 
-def _ring(job: SimJob, at: Placement, profile: Profile, computes: Sequence[float], wires: Wires, crowd: Crowd) -> Speed:
+def _ring(job: SimJob, at: Placement, profile: Profile, computes: Sequence[float], crowd: Crowd) -> Speed:
     """Workers exchange with their neighbours."""
     number, batch = len(at.workers), job.work.batch
     exchange_s = 0.0
     if number > 1:
         pairs = sorted({(at.workers[i - 1], at.workers[i]) for i in range(number)})
-        links = [(wires.between(*pair), pair) for pair in pairs]
+        links = [(between(*pair), pair) for pair in pairs]
         shares = [
             link.bps
             if pair[0] == pair[1]

@@ -53,6 +53,7 @@ class _Seen(msgspec.Struct):
     """A pod as it was first seen, and whether it is to end."""
 
     pod: Object
+    running: Running | None = None
     grace_s: float = 0.0
     deleted: asyncio.Event = msgspec.field(default_factory=asyncio.Event)
 
@@ -95,33 +96,35 @@ class NodeKubelet:
         has_own = not seen.pod["spec"].get("hostNetwork", False)
         own = self._nodes.pod_place(node) if has_own else nullcontext(self._nodes.places[node])
         place = await asyncio.to_thread(own.__enter__)
-        work = asyncio.create_task(self._work(seen.pod, folder, place))
+        work = asyncio.create_task(self._work(seen, folder, place))
         try:
             await asyncio.wait((work, deleted), return_when=asyncio.FIRST_COMPLETED)
             if work.done():
                 work.result()
             await deleted
             work.cancel()
-            if (one := self.running.get(key)) is not None and one.child.alive:
+            if (one := seen.running) is not None and one.child.alive:
                 ended, began_s = asyncio.create_task(one.child.ended()), asyncio.get_running_loop().time()
                 await asyncio.sleep(0)  # it begins to wait before the process may be gone
                 await one.child.stop(grace_s=seen.grace_s)
                 self.ended_s.append(asyncio.get_running_loop().time() - began_s)
                 await self._report(seen.pod, place, code=await ended)
-            await self._api.delete("Pod", key[1], namespace=key[0], grace_s=0)
+            await self._api.delete("Pod", key[1], namespace=key[0], grace_s=0, uid=meta["uid"])
         finally:
             deleted.cancel()
             work.cancel()
-            if one := self.running.pop(key, None):
+            if one := seen.running:
+                if self.running.get(key) is one:  # else it is that of a successor
+                    del self.running[key]
                 await one.child.kill()
                 while not one.group.remove():  # noqa: ASYNC110 - the kernel says it nowhere
                     await asyncio.sleep(0.02)
             await asyncio.to_thread(own.__exit__, None, None, None)
             shutil.rmtree(folder)
 
-    async def _work(self, pod: Object, folder: Path, place: Place) -> None:
+    async def _work(self, seen: _Seen, folder: Path, place: Place) -> None:
         """Run the pod's container until it is through."""
-        meta, spec = pod["metadata"], pod["spec"]
+        pod, meta, spec = seen.pod, seen.pod["metadata"], seen.pod["spec"]
         try:
             how = await self._begin.prepare(pod, place, folder)
             limits = spec["containers"][0].get("resources", {}).get("limits") or {}
@@ -134,7 +137,7 @@ class NodeKubelet:
         name = f"{meta['namespace']}-{meta['name']}"
         argv = [sys.executable, "-I", "-S", contained.__file__, str(folder / "how.json")]
         child = Child(name, argv, log=self._cluster.directory / "logs" / f"{name}.log")
-        self.running[meta["namespace"], meta["name"]] = Running(child, group, place)
+        self.running[meta["namespace"], meta["name"]] = seen.running = Running(child, group, place)
         restarts, policy = 0, spec.get("restartPolicy", "Always")
         while True:
             child.start()
@@ -180,8 +183,8 @@ class NodeKubelet:
             "containerStatuses": [{**told, "started": code is None, "restartCount": again, "state": state}],
         }
         where = {"namespace": meta["namespace"], "subresource": "status"}
-        with suppress(ApiRefused):  # it is gone, by force
-            await self._api.patch("Pod", meta["name"], {"status": status}, **where)
+        with suppress(ApiRefused):  # it is gone, by force, perhaps with a successor
+            await self._api.patch("Pod", meta["name"], {"metadata": {"uid": meta["uid"]}, "status": status}, **where)
 
 
 def _answers(pod: Object, probe: Object, place: Place) -> bool:

@@ -6,7 +6,6 @@ scheduler configuration and scheduler flags are read from manifests/ and schedul
 accounts named there.
 """
 
-import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -59,22 +58,16 @@ async def start_netgang(
     first, second, health_port = free_ports(3)
     chosen = port if port is not None else first
     debug_port = second if second != port else first
-    settings, limits = split(settings or {})
-    program: list[str | Path] = ["cli.main", "serve"]
-    if limits:
-        chosen_limits = cluster.directory / f"{name}-limits.json"
-        chosen_limits.write_text(json.dumps(limits))
-        program = ["lab.testbed.netgang", chosen_limits]
-        env = {"OPENBLAS_NUM_THREADS": "1", **(env or {})}  # as the command line has it
+    program = "lab.testbed.netgang" if split(settings or {})[1] else "cli.main"
+    env = {"OPENBLAS_NUM_THREADS": "1", **(env or {})}  # as the command line has it
     access = f"--kubeconfig={kubeconfig or cluster.kubeconfig(account)}"
-    argv = [sys.executable, "-m", *program, access, f"--port={chosen}", f"--debug-port={debug_port}"]
-    if tls:
-        settings["health_port"] = health_port
+    argv = [sys.executable, "-m", program, "serve", access, f"--port={chosen}", f"--debug-port={debug_port}"]
     file = cluster.directory / f"{name}-settings.yaml"
     keys = cluster.directory / "note-keys"  # of all netgangs of a cluster; elsewhere it is a mounted Secret
     keys.mkdir(exist_ok=True)
     (keys / KEY_FILE).write_bytes(b"the same for all of the test bed")
-    settings = {"note_keys_dir": str(keys), **settings, "host": LOOPBACK}
+    settings = {"note_keys_dir": str(keys), **(settings or {}), "host": LOOPBACK}
+    settings |= {"health_port": health_port} if tls else {}
     file.write_text(yaml.safe_dump(settings, sort_keys=False))
     argv.append(f"--config={file}")
     url = f"{'https' if tls else 'http'}://{LOOPBACK}:{chosen}"

@@ -80,3 +80,14 @@ async def test_pods_are_processes_of_their_nodes(own_cluster: Cluster, nodes: Be
         pods = partial(api.list_all, "Pod", namespace=TEAM)
         await api.until(pods, lambda found: "spins" not in map(name_of, found), what="a deleted pod gone")
         assert not any(place.exists() for place in spins.group.places)
+
+        await api.create(kind("v1", "Pod", "again", TEAM, spec=runs(SPINS)))
+        await until("again", "Running")
+        former = kubelet.running[TEAM, "again"]
+        await api.delete("Pod", "again", namespace=TEAM, grace_s=0)
+        await api.create(kind("v1", "Pod", "again", TEAM, spec=runs(SPINS)))
+        await until("again", "Running")
+        groups = partial(asyncio.to_thread, lambda: [place.exists() for place in former.group.places])
+        await api.until(groups, lambda found: not any(found), what="a pod that was deleted by force gone")
+        assert kubelet.running[TEAM, "again"].child.alive, "its successor has the same name, and stays"
+        await until("again", "Running")
