@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.output import AsJson, ConfigFile, clear_errors, option, print_answer, print_list, say
-from cli.service_options import busy
 from extender.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -110,8 +109,7 @@ def plan(
         recorded = is_log(file)
         if recorded and (network, config) != (None, None):
             raise ConfigError(f"{file} has its own network and settings: leave --network and --config away")
-        with busy("planning"):
-            planned = plan_log(file) if recorded else plan_files(file, network, settings, now_s=now_s)
+        planned = plan_log(file) if recorded else plan_files(file, network, settings, now_s=now_s)
     document = planned.document
     if not planned.measured and not recorded:
         why = "give --network MESH" if network is None else f"no node of {file} is measured in {network}"

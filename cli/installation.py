@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from cli.output import AsJson, ConfigFile, clear_errors, option, print_json
-from cli.service_options import busy, run
+from cli.service_options import run
 from extender.errors import ApiError, ApiUnavailableError, ConfigError, NetgangError
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def doctor(
     from cli.doctor.checks import Severity, examine
     from cli.doctor.facts import Where
 
-    with clear_errors(refused=2), busy("looking"):
+    with clear_errors(refused=2), Console(stderr=True).status("looking"):
         if no_cluster and url is None and config is None and scheduler_config is None:
             raise ConfigError("--no-cluster leaves nothing to look at: give --url, --config or --scheduler-config")
         where = Where(namespace, config, scheduler_config)
@@ -153,7 +153,7 @@ def uninstall(
     with clear_errors(refused=2):
         if leases and leave_gates:
             raise ConfigError("--leases and --leave-gates exclude each other: the first is for after netgang is gone")
-        with busy("releasing pods"):
+        with Console(stderr=True).status("releasing pods"):
             done = run(_remove(kubeconfig, namespace, gates=not leave_gates, leases=leases, dry_run=dry_run))
     if as_json:
         print_json({"dry_run": dry_run, **msgspec.to_builtins(done)})

@@ -7,7 +7,6 @@ options in its place, which typer then shows and reads. Rule: options come befor
 
 import inspect
 from collections.abc import Callable, Coroutine
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial, wraps
 from inspect import Parameter
 from itertools import chain
@@ -42,7 +41,7 @@ class Reach(msgspec.Struct, frozen=True):
     context: Annotated[str | None, _where("Ask through the API server of this context.", "the current")] = None
     service: Annotated[
         str | None,
-        _where("Ask through the API server: netgang's Service.", _USUAL, metavar="NAMESPACE/[https:]NAME[:PORT]"),
+        _where("Ask through the API server: netgang's Service.", _USUAL, metavar="NAMESPACE/NAME[:PORT]"),
     ] = None
 
     @property
@@ -56,7 +55,7 @@ class Reach(msgspec.Struct, frozen=True):
 
         by = (self.kubeconfig, self.context, self.service)
         way = door(self.url, *by, prefers_cluster=self.by_kubectl)
-        with busy(text):
+        with Console(stderr=True).status(text):  # seen on a terminal alone
             return run(question(way))
 
     def named(self, name: str, namespace: str | None) -> str:
@@ -110,9 +109,3 @@ def run(asking: Coroutine[Any, Any, _T]) -> _T:
 
     with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
         return runner.run(asking)
-
-
-def busy(text: str) -> AbstractContextManager[object]:
-    """Shows on a terminal that something is going on; nothing elsewhere."""
-    errors = Console(stderr=True)
-    return errors.status(text) if errors.is_terminal else nullcontext()

@@ -17,7 +17,7 @@ from extender.ports import SystemClock
 
 DEFAULT: Final = "netgang-system/netgang:8889"
 _FORM: Final = re.compile(
-    r"(?P<namespace>[a-z0-9-]{1,63})/(?P<scheme>https:)?(?P<name>[a-z0-9-]{1,63})(:(?P<port>[a-z0-9-]{1,15}))?"
+    r"(?P<namespace>[a-z0-9-]{1,63})/(https:)?(?P<name>[a-z0-9-]{1,63})(:(?P<port>[a-z0-9-]{1,15}))?"
 )
 
 
@@ -48,24 +48,21 @@ def door(
         if not url.startswith(("http://", "https://")) or "@" in url:
             raise ConfigError("--url: accepted: http://HOST:PORT or https://HOST:PORT, without user and password")
         return Door(url, ApiServer(url, Authorization(partial(Token, ""), clock=SystemClock())))
-    service = service or DEFAULT
-    prefix, access = proxied(service), access_of(kubeconfig, context)
+    prefix, access = proxied(service or DEFAULT), access_of(kubeconfig, context)
     server = load(access.file, clock=SystemClock(), context=access.context)
     return Door(f"{server.url}{prefix}", server, prefix)
 
 
 def proxied(service: str) -> str:
-    """The path of services/proxy of NAMESPACE/[https:]NAME[:PORT]; the port is 8889 if none is said. ConfigError: none.
+    """The path of services/proxy of NAMESPACE/[https:]NAME[:PORT], by TLS, as the chart installs it. ConfigError: none.
 
-    >>> proxied("netgang-system/https:netgang")
+    >>> proxied("netgang-system/netgang")
     '/api/v1/namespaces/netgang-system/services/https:netgang:8889/proxy'
     """
     parts = _FORM.fullmatch(service)
     if parts is None:
-        raise ConfigError(
-            f"--service {service!r}: write NAMESPACE/NAME, NAMESPACE/NAME:PORT or NAMESPACE/https:NAME:PORT"
-        )
-    name = f"{parts['scheme'] or ''}{parts['name']}:{parts['port'] or '8889'}"
+        raise ConfigError(f"--service {service!r}: write NAMESPACE/NAME or NAMESPACE/NAME:PORT")
+    name = f"https:{parts['name']}:{parts['port'] or '8889'}"
     return f"/api/v1/namespaces/{parts['namespace']}/services/{name}/proxy"
 
 
@@ -125,13 +122,13 @@ _REFUSALS: Final[Mapping[int, str]] = {  # status of the API server → what to 
     403: "an administrator lets you in: the chart's value `viewers`, or kubectl -n {place} create rolebinding NAME "
     "--role=netgang-service-proxy --user=YOU",
 }
-_NO_SERVICE: Final = "does netgang run there, with documentsFrom (TLS: https:netgang)? kubectl -n {place} get svc,pods"
+_NO_WAY: Final = "does netgang run there, with documentsFrom? Or kubectl -n {place} port-forward deploy/netgang 8889"
 
 
 def spoken(door: Door, error: NetgangError) -> str:
     """Why no document came, and what to do about it."""
     if isinstance(error, ApiError):
-        return f"{error}; {_REFUSALS.get(error.status, _NO_SERVICE).format(place=door.prefix.split('/')[4])}"
+        return f"{error}; {_REFUSALS.get(error.status, _NO_WAY).format(place=door.prefix.split('/')[4])}"
     why = str(error).partition(": ")[2]
     usual = "does the cluster's API server answer there?" if door.prefix else "does netgang run there?"
     return f"{door.url}: {next((text for part, text in _MEANINGS.items() if part in why), usual)} ({why})"

@@ -1,7 +1,7 @@
 """Settings for all tests: how Hypothesis looks for counter-examples.
 
-`quick` (default, `make test`) and `ci` (`make e2e`), with twice as many, try the same examples every time: a change is
-judged by the change. `nightly` (`make nightly`) looks for new ones, twenty times as many as `ci`. The number is the
+`quick` (default, `make test`) and `ci` (`make e2e`), with ten times as many, try the same examples every time: a change
+is judged by the change. `nightly` (`make nightly`) looks for new ones, twenty times as many as `ci`. The number is the
 profile's; `tests/example_counts.py` has the few other ones. None has a deadline: a busy machine is no defect.
 """
 
@@ -17,13 +17,16 @@ from hypothesis import HealthCheck, settings
 from extender.runtime.log_lines import HumanFormatter, JsonFormatter
 from lab.testbed.parts.helm import Helm, find_helm
 
-for name, examples in {"quick": 50, "ci": 100, "nightly": 2000}.items():
+for name, examples in {"quick": 10, "ci": 100, "nightly": 2000}.items():
     same, slow_is_no_fault = name != "nightly", (HealthCheck.too_slow,)
     settings.register_profile(
         name, deadline=None, max_examples=examples, derandomize=same, suppress_health_check=slow_is_no_fault
     )
 _PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "quick")
 settings.load_profile(_PROFILE)
+
+
+gc.set_threshold(50_000, 20, 20)  # the usual 700 cost a tenth of all tests: thousands of short worlds with their tasks
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

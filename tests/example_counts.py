@@ -8,7 +8,7 @@ from hypothesis import settings
 
 
 def _times(ratio: float) -> settings:
-    return settings(max_examples=round(settings.default.max_examples * ratio))  # type: ignore[union-attr]
+    return settings(max_examples=max(round(settings.default.max_examples * ratio), 5))  # type: ignore[union-attr]
 
 
 FEW = _times(0.2)  # an example takes a tenth of a second: dozens of plans, or a service with its API server

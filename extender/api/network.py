@@ -60,12 +60,8 @@ def network_document(
     )
 
 
-def link_document(
-    snapshot: Snapshot, source: NodeName, target: NodeName, policy: ScorePolicy
-) -> schemas.LinkInFull | None:
-    """Both directions by metric, with points; `None`: no such node. Cost: O(nodes²) of the zone, 10,000 at most."""
-    if not {source, target} <= set(snapshot.table.names):
-        return None
+def link_document(snapshot: Snapshot, source: NodeName, target: NodeName, policy: ScorePolicy) -> schemas.LinkInFull:
+    """Both directions by metric, with points. Cost: O(nodes²) of the zone, 10,000 at most."""
     network = snapshot.network
     names = _neighbours(snapshot, source, target)
     scores = pair_scores(network.block(names, names), None, policy)

@@ -120,8 +120,8 @@ def _documents(views: Views) -> APIRouter:
         "/network/{source}/{target}", summary="The link between two nodes", responses=answers(LinkInFull, _PROBLEMS)
     )
     async def link(source: Name, target: Name) -> Response:
-        if (document := views.link(source, target)) is None:
-            return problem_response(HTTPStatus.NOT_FOUND, f"{source} or {target} is no node that is known")
+        if isinstance(document := await views.link(source, target), str):
+            return problem_response(HTTPStatus.NOT_FOUND, document)
         return document_response(document)
 
     in_order = "The queue in order: state, weight, clock and rank of every gang"

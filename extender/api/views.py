@@ -272,10 +272,15 @@ class Views:
         degraded = self.alarms.bad_now()
         return network_document(snapshot, self.network_status(), zone=zone, limit=limit, degraded=degraded, probe=probe)
 
-    def link(self, source: str, target: str) -> schemas.LinkInFull | None:
-        """Both directions of the link between two nodes: value, age and source; `None` if there is no such node."""
+    async def link(self, source: str, target: str) -> schemas.LinkInFull | str:
+        """Both directions of the link between two nodes: value, age and source; text: which of them is no node."""
         snapshot = self.context.cache.snapshot()
-        return link_document(snapshot, NodeName(source), NodeName(target), self.planner.policy.score)
+        unknown = next((name for name in (source, target) if name not in snapshot.table.index), None)
+        if unknown is None:
+            return link_document(snapshot, NodeName(source), NodeName(target), self.planner.policy.score)
+        names = [f"the cluster/{name}" for name in snapshot.table.names]
+        near = await self.planner.questions(partial(near_names, f"the cluster/{unknown}", names, "nodes"))
+        return f"no node {unknown} is known{near}"
 
     def readiness(self) -> schemas.Readiness:
         """Ready once every kind that decides was read (or is absent) and planned from, and while it is followed."""

@@ -188,7 +188,8 @@ class JobStandIns:
             of_run[_run_of(pod)].append(pod)
             if pod["spec"].get("nodeName") and pod["status"]["phase"] == "Pending":
                 self._start(pod, now_s)
-        events = sorted(store.all(calls.EVENTS), key=lambda one: int(one.new["metadata"]["resourceVersion"]))
+        if len(events := store.all(calls.EVENTS)) > _HISTORY:
+            events.sort(key=lambda one: int(one.new["metadata"]["resourceVersion"]))
         for event in events[:-_HISTORY]:
             store.remove(calls.EVENTS, event.namespace, event.new["metadata"]["name"])
         for book in (store.bindings, store.evictions, store.patches):
@@ -359,5 +360,4 @@ class SchedulerStandIn:
             self._put_off(pod, _FAILED_S)
 
     def _put_off(self, pod: Object, pause_s: float) -> None:
-        about = pod["metadata"]
-        self._tried[about["uid"]] = about["resourceVersion"], self._clock.now_s() + pause_s
+        self._tried[pod["metadata"]["uid"]] = pod["metadata"]["resourceVersion"], self._clock.now_s() + pause_s

@@ -62,11 +62,11 @@ def amount(name: str, quantity: str | int | float) -> int:
 def quantity(name: str, amount: int) -> str:
     """An amount as Kubernetes writes it.
 
-    >>> quantity("cpu", 500), quantity("memory", 3 * 2**30), quantity("memory", 1000), quantity("nvidia.com/gpu", 2)
-    ('500m', '3Gi', '1000', '2')
+    >>> quantity("cpu", 500), quantity("cpu", 19_500), quantity("memory", 3 * 2**30), quantity("nvidia.com/gpu", 2)
+    ('500m', '19.5', '3Gi', '2')
     """
     if name == CPU:
-        return f"{amount // 1000}" if amount % 1000 == 0 else f"{amount}m"
+        return f"{amount}m" if amount < 1000 and amount else f"{amount / 1000}".removesuffix(".0")
     if name == MEMORY or amount >= _BINARY["Mi"]:
         for suffix, factor in _BINARY.items():
             if amount and amount % factor == 0:

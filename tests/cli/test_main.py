@@ -188,6 +188,7 @@ def test_help_has_an_example_and_the_exit_codes(name: str) -> None:
         assert {"--url", "--kubeconfig", "--context", "--service"} <= options
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", ["--help", "queue -n a -s waiting -o wide", "explain a/g", "jobs", "network"])
 def test_a_table_costs_little_more_than_itself(arguments: str) -> None:
     """What decides is not imported for it, nor a second HTTP client, nor pydantic, by which typer reads options."""

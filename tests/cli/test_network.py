@@ -166,10 +166,10 @@ def test_what_a_server_says_is_only_text() -> None:
     assert "0.2 % 4 h 43 min [/b]" in lines[1]
 
 
-NO_NODE = problem(HTTPStatus.NOT_FOUND, "n1 or n2 is no node that is known")
+NO_NODE = problem(HTTPStatus.NOT_FOUND, "no node n2 is known; did you mean n3?")
 MISTAKES: dict[str, tuple[tuple[str, ...], dict[str, Any], str]] = {  # case: (arguments, what netgang answers, said)
     "one node": (("n1",), {}, "error: name two nodes: netgang network NODE NODE; or netgang network map\n"),
-    "no such node": (("n1", "n2"), {PATH: NO_NODE}, "error: n1 or n2 is no node that is known\n"),
+    "no such node": (("n1", "n2"), {PATH: NO_NODE}, "error: no node n2 is known; did you mean n3?\n"),
     "no such zone": (("--zone", "X"), {f"{ALL}&zone=X": netgang()}, "--zone 'X': the cluster's zones are A"),
 }
 

@@ -53,7 +53,11 @@ def done(*arguments: object, **how: Any) -> str:
 def test_the_proxy_leads_there(access: Path, netgang: RawServer, site: ApiProxy, tmp_path: Path) -> None:
     """The person's credentials go no further than the API server."""
     assert json.loads(done("queue", "--json", "--kubeconfig", access)) == QUEUE
-    assert site.asked == ["GET /api/v1/namespaces/netgang-system/services/netgang:8889/proxy/v1/queue"]
+    by_tls = "GET /api/v1/namespaces/netgang-system/services/https:netgang:8889/proxy/v1/queue"
+    assert site.asked == [by_tls]
+    site.tls = False
+    assert json.loads(done("queue", "--json", "--kubeconfig", access)) == QUEUE
+    assert site.asked == [by_tls, by_tls, by_tls.replace("https:", "")]
     assert not [head for head in netgang.requests if "authorization" in head.lower() or TOKEN in head]
     assert "ann may not get /v1/jobs" in refused("jobs", "--kubeconfig", access, code=1)
     old = kubeconfig(tmp_path, site.url, token="old")
@@ -65,8 +69,7 @@ def test_the_proxy_leads_there(access: Path, netgang: RawServer, site: ApiProxy,
 
 REFUSALS = {  # case: (what the person may not do, arguments, exit code, part of what is said)
     "no right to the proxy": ("services/proxy", ("--context", "site"), 1, "--role=netgang-service-proxy"),
-    "no such port": ("", ("--service", "netgang-system/netgang:1"), 1, "no service port 1"),
-    "none with TLS": ("", ("--service", "netgang-system/https:netgang:8889"), 1, '"netgang"; does netgang run there'),
+    "no such port": ("", ("--service", "netgang-system/https:netgang:1"), 1, "no service port 1 found"),
     "two ways": ("", ("--url", "http://127.0.0.1:1", "--context", "site"), 2, "--url and --context: name one of them"),
     "no such context": ("", ("--context", "other"), 2, "no context 'other'; there are site"),
     "no service": ("", ("--service", "netgang"), 2, "write NAMESPACE/NAME"),

@@ -23,7 +23,7 @@ class ApiProxy(RawServer):
     def __init__(self, ports: dict[int, int]) -> None:
         """`ports`: port of the Service → port of this machine."""
         super().__init__({})
-        self.ports = ports
+        self.ports, self.tls = ports, True  # whether netgang speaks TLS: in truth it does not
         self.denied: set[str] = set()  # subresources that the person may not use
 
     @property
@@ -38,8 +38,10 @@ class ApiProxy(RawServer):
         if "services/proxy" in self.denied:
             return refusal(HTTPStatus.FORBIDDEN, 'User "ann" cannot get resource "services/proxy"')
         scheme, _, port = head.rpartition("netgang:")
-        if int(port) not in self.ports or scheme:
+        if int(port) not in self.ports:
             return refusal(HTTPStatus.SERVICE_UNAVAILABLE, f'no service port {port} found for service "netgang"')
+        if bool(scheme) is not self.tls:
+            return refusal(HTTPStatus.BAD_GATEWAY, "error trying to reach service: EOF")
         answer = httpx.get(f"http://127.0.0.1:{self.ports[int(port)]}/{rest}")
         return ok(answer.content, status=answer.status_code)
 

@@ -77,8 +77,11 @@ class FakeViews(Views):
     def network(self, *, zone: str | None = None, limit: int = 40) -> Network:
         return network_document(snapshot([]), None, zone=zone, limit=limit)
 
-    def link(self, source: str, target: str) -> LinkInFull | None:
-        return link_document(snapshot([node("n1"), node("n2")]), NodeName(source), NodeName(target), ScorePolicy())
+    async def link(self, source: str, target: str) -> LinkInFull | str:
+        nodes = snapshot([node("n1"), node("n2")])
+        if target not in nodes.table.index:
+            return "no such node"
+        return link_document(nodes, NodeName(source), NodeName(target), ScorePolicy())
 
     def readiness(self) -> Readiness:
         sizes = dict.fromkeys(CacheSizes.__struct_fields__, 0)

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow  # ranks are processes
 ROOT = Path(__file__).parents[2]
 
 
@@ -77,7 +78,6 @@ def test_a_synchronous_job_of_any_size_has_the_losses_of_one_process(
     assert sum(want[-5:]) < 0.9 * sum(want[:5])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["ps", "async", "ring"])
 def test_whatever_happens_less_than_an_interval_is_repeated(tmp_path: Path, mode: str) -> None:
     """Kills and a resize by SIGTERM: no step is lost twice, and the loss falls."""

@@ -8,6 +8,7 @@ import pytest
 
 from tests.perf.pairs import IN_PROCESS, Pair, ratio
 
+pytestmark = pytest.mark.slow  # each speed is measured a few times
 _TABLE = tomllib.loads(Path(__file__).with_name("ranges.toml").read_text())
 MOST = {one["name"]: 3.0 * one["measured"] for one in _TABLE["range"]}
 

@@ -59,8 +59,11 @@ def _text(path: Path) -> str | None:
 
 @cache
 def _anchors(path: Path) -> frozenset[str]:
-    titles = re.findall(r"^#+ (.+)$", _text(path) or "", re.MULTILINE)
-    return frozenset(re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles)
+    return frozenset(map(_anchor, re.findall(r"^#+ (.+)$", _text(path) or "", re.MULTILINE)))
+
+
+def _anchor(title: str) -> str:
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
 
 
 def _broken(link: str, document: Path) -> bool:
@@ -104,6 +107,40 @@ def test_a_newcomer_s_questions_have_answers() -> None:
     questions = tomllib.loads((ROOT / "tests/newcomer/questions.toml").read_text())["question"]
     assert len(questions) == 15
     assert [path for one in questions for path in one["answer"] if not (ROOT / path).exists()] == []
+
+
+QUESTIONS = {  # of the first hour: (a link of docs/README.md, words of the answer behind it)
+    "feeding a source": ("how-to/measurements.md", ("the better source", "(#maddash)", "Prometheus", "mesh file")),
+    "netgang down": ("how-to/operate.md#when-something-fails", ("netgang is down", "running pods are not touched")),
+    "Kueue": ("how-to/teams-and-kueue.md#kueue", ("Kueue decides **when**", "### A job in a queue")),
+    "elastic PyTorchJob": (
+        "how-to/job-kinds.md#with-the-training-operator-pytorchjob", ("elasticPolicy: {minReplicas: 2", "No Master")),
+    "upgrade": ("start/install.md#change-and-update", ("helm upgrade netgang", "helm rollback", "not touched")),
+    "managed clusters": ("start/install.md#platforms", ("| GKE |", "| EKS |", "| AKS |", "| OpenShift |")),
+    "the command": ("how-to/operate.md#command-line", ("pipx install", "### kubectl netgang")),
+    "bad links": ("reference/network.md#nodes-and-zones-with-bad-links", ("NetworkDegraded", "from 0.1 %")),
+    "who may ask": ("how-to/operate.md#documents", ("port-forward", "documentsFrom", "RBAC")),
+    "RDMA": ("start/install.md#platforms", ("| RDMA, NVLink |", "not modelled", "Karpenter")),
+    "versions": ("start/install.md#versions", ("| 1.35 | 1.36 | 1.37 |", "are not supported")),
+    "why not Volcano": ("explanation/comparison.md#volcano", ("**Better there.**", "**Better here.**")),
+}  # fmt: skip
+
+
+def test_questions_of_the_first_hour_are_two_links_from_their_answers() -> None:
+    start = _section(ROOT / "docs/README.md", "start")
+    assert "(docs/README.md#start)" in (ROOT / "README.md").read_text()
+    for question, (link, words) in QUESTIONS.items():
+        path, _, anchor = link.partition("#")
+        answer = _section(ROOT / "docs" / path, anchor)
+        assert (f"({link})" in start, [word for word in words if word not in answer]) == (True, []), question
+
+
+def _section(path: Path, anchor: str) -> str:
+    """The heading that has this anchor, up to the next one of its rank; without an anchor all of it."""
+    _, *parts = re.split(r"^(#+) (.+)$", path.read_text(), flags=re.MULTILINE)
+    at = next(at for at in range(1, len(parts), 3) if not anchor or _anchor(parts[at]) == anchor)
+    end = (i for i in range(at + 2, len(parts), 3) if len(parts[i]) <= len(parts[at - 1]))
+    return "\n".join(f"{parts[i - 1]} {parts[i]}{parts[i + 1]}" for i in range(at, next(end, len(parts)), 3))
 
 
 def test_make_targets_exist() -> None:

@@ -150,6 +150,7 @@ def test_each_alert_is_seen_firing() -> None:
     assert set(ALERTS) == {alert for _, _, want in CASES.values() for alert in want}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("at", "series", "want"), CASES.values(), ids=CASES)
 def test_alerts_fire_when_they_should(series: dict[str, str], want: set[str], at: str, tmp_path: Path) -> None:
     (tmp_path / "rules.yaml").write_text(yaml.safe_dump({"groups": [{"name": "netgang", "rules": [*ALERTS.values()]}]}))

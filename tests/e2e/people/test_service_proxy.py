@@ -132,10 +132,9 @@ async def test_people_ask_through_the_service(proxied_cluster: Cluster, tmp_path
         tls = {"tls": {"cert_file": str(pair.cert), "key_file": str(pair.key)}}
         guarded = await start_netgang(cluster, installed_settings() | OPENED | tls, env=WHO, tls=True)
         await _serve(api, int(guarded.debug_url.rpartition(":")[2]))
-        over_tls = ("--service", f"{INSTALLED_IN}/https:netgang:8889")
-        assert "order: weight" in await ann.netgang("queue", *over_tls)
+        assert "order: weight" in await ann.plugin("queue")
         await guarded.part.kill()  # one that ends well takes its label away first
-        assert "error trying to reach service" in await ann.netgang("queue", *over_tls, code=1)
+        assert "error trying to reach service" in await ann.plugin("queue", code=1)
 
 
 def _states(queue: Mapping[str, Any]) -> list[str]:

@@ -91,6 +91,8 @@ async def test_explain_knows_gangs_pods_and_jobs() -> None:
         assert (by_pod.gang, [(one.pod, one.node) for one in by_pod.members]) == ("default/g", [(name, "n1")])
         assert "PodGroup default/nosuchgroup does not exist" in str(by_job.cause)
         assert {said: await world.service.views.explain("default", said) for said in SAYS} == SAYS
+        assert await world.service.views.link("n1", "n11") == "no node n11 is known; did you mean n1?"
+        assert await world.service.views.link("A", "n1") == "no node A is known; nodes of the cluster: n1"
     [problem] = by_pod.problems
     assert problem == "netgang.io/selection: 'best' is not one of subset, paper, pack; subset is used"
 
@@ -244,7 +246,6 @@ def test_one_link(part: Part, measured: list[tuple[str, str, str, float, float]]
         zones=Zones({n.name: ZoneName(n.zone) for n in LINKED}, dict.fromkeys(METRICS, 200.0)) if zones else None,
     )
     document = link_document(snapshot(LINKED, network=matrix), A, B, POLICY)
-    assert document is not None
     found = document.metrics["delay"]
     assert (found.there, found.back, found.counts, found.basis, found.no_better_than) == part
 
@@ -261,7 +262,6 @@ def test_points_are_those_of_the_plan(points: list[float], network: NetworkMatri
     names = [NodeName(name) for name in ("a", "b", "c", "d")]
     cluster = snapshot([node(name, zone="one") for name in names], network=network)
     document = link_document(cluster, A, B, POLICY)
-    assert document is not None
     assert [part.points for part in document.metrics.values()] == pytest.approx(points)
     assert document.points == pytest.approx(among(network, names, POLICY).points_among(np.array([0, 1]))[0, 1])
     assert (document.reference_bps, document.compared_with) == (100e6, 4)
@@ -272,7 +272,6 @@ def test_a_link_in_a_large_cluster_costs_no_more(zones: int, compared: int) -> N
     nodes = [node(f"n{i:03}", zone=f"z{i % zones}") for i in range(500)]
     one, other = NodeName("n498"), NodeName("n499")
     document = link_document(snapshot(nodes, network=mesh([one, other])), one, other, POLICY)
-    assert document is not None
     assert (document.compared_with, document.metrics["delay"].counts) == (compared, 1.0)
 
 
@@ -327,6 +326,7 @@ async def test_a_thousand_bad_objects_keep_no_event_waiting() -> None:
         assert len(world.told("ProbableMistake")) == 1
 
 
+@pytest.mark.slow
 async def test_a_watch_that_is_out_of_step_is_not_ready() -> None:
     """Synced once is not enough: a kind of which nothing is heard for `STALE_S` makes the process not ready."""
     async with unfinished(*NODES) as world:

@@ -76,27 +76,29 @@ BAD = GroupRef(G, GangSource.LABELS, None, "label x is 'y'")
 MIXED = [labelled("a"), labelled("b", scheduler_name="default-scheduler")]
 UNEQUAL = [labelled("a"), labelled("b", priority=9)]
 BY_TWO = [grouped("a", GangSource.ANNOTATION, 3), grouped("b", GangSource.ANNOTATION)]
-PROBLEMS = [  # (reason, what is wrong and the way out, pods, PodGroups)
-    (Reason.INVALID_GROUP, "pod default/b: label x is 'y'", [labelled("a"), replace(labelled("b"), group=BAD)], ()),
-    (Reason.INVALID_GROUP, "PodGroup default/g does not exist: create it, or remove the label", [grouped("a")], ()),
-    (Reason.INVALID_GROUP, "has minMember 0: it must be at least 1", [grouped("a")], (PodGroup(G, 0),)),
-    (Reason.INVALID_GROUP, "2 (a), 3 (b); make them equal", [labelled("a"), labelled("b", 3)], ()),
-    (Reason.INVALID_GROUP, "3 (a), none (b)", BY_TWO, ()),
-    (Reason.INVALID_GROUP, "1 (b); use one of them", [labelled("a"), grouped("b")], (PodGroup(G, 2),)),
-    (Reason.INVALID_GROUP, "Name differs: netgang (a), default-scheduler (b); make them equal", MIXED, ()),
-    (Reason.INVALID_GROUP, "spec.priority differs: 0 (a), 9 (b); use one priorityClassName", UNEQUAL, ()),
-]
+DIFFER = "the pods name different min-available:"
+PROBLEMS = [  # (what is wrong and the way out, pods, PodGroups)
+    ("pod default/b: label x is 'y'", [labelled("a"), replace(labelled("b"), group=BAD)], ()),
+    ("PodGroup default/g does not exist: create it, or remove the label", [grouped("a")], ()),
+    ("PodGroup default/g has minMember 0: it must be at least 1", [grouped("a")], (PodGroup(G, 0),)),
+    (f"{DIFFER} 2 (a), 3 (b); make them equal", [labelled("a"), labelled("b", 3)], ()),
+    (f"{DIFFER} 3 (a), none (b); make them equal", BY_TWO, ()),
+    ("the pods name their group in different ways: labels pod-group.scheduling.sigs.k8s.io (a), PodGroup "
+        "scheduling.x-k8s.io/v1alpha1 (b); use one of them", [labelled("a"), grouped("b")], (PodGroup(G, 2),)),
+    ("spec.schedulerName differs: netgang (a), default-scheduler (b); make them equal", MIXED, ()),
+    ("spec.priority differs: 0 (a), 9 (b); use one priorityClassName", UNEQUAL, ()),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("reason", "words", "pods", "groups"), PROBLEMS, ids=[one[1] for one in PROBLEMS])
-def test_problems(reason: Reason, words: str, pods: list[Pod], groups: tuple[PodGroup, ...]) -> None:
+@pytest.mark.parametrize(("words", "pods", "groups"), PROBLEMS, ids=[one[0] for one in PROBLEMS])
+def test_problems(words: str, pods: list[Pod], groups: tuple[PodGroup, ...]) -> None:
     """What contradicts itself is shown, and refused with a constant reason and a sentence that names the pods.
 
     Of a gang of which only some pods are ours none is treated as ours (docs/safety.md S1).
     """
     found = gang(pods, *groups)
-    assert (found.problem, found.own, len(found.members)) == (reason, pods is not MIXED, len(pods))
-    assert words in found.problem_detail
+    assert (found.problem, found.own, len(found.members)) == (Reason.INVALID_GROUP, pods is not MIXED, len(pods))
+    assert words == found.problem_detail
 
 
 def test_more_members_than_can_wait_at_bind_are_a_fault() -> None:

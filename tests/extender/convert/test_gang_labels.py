@@ -39,18 +39,26 @@ def test_sources(
     assert group_of("ns", {"app": "x"}, {"note": "y"}) is None
 
 
-WRONG = {  # case: (what is wrong and the way out, labels, annotations); bad numbers are below
-    "no min": ("min-available is missing: set it to how many pods", {groups.NAME_LABEL: "g"}, {}),
-    "no name": ("name is missing: name the group", {groups.MIN_AVAILABLE_LABEL: "4"}, {}),
-    "empty name": ("name is empty: name the group", LABELS | {groups.NAME_LABEL: ""}, {}),
-    "min not a number": ("'four': it must be a whole number of at", LABELS | {groups.MIN_AVAILABLE_LABEL: "four"}, {}),
-    "min in other digits": ("'４'", {groups.NAME_LABEL: "g", groups.MIN_AVAILABLE_LABEL: "４"}, {}),
-    "min beyond all": ("'99999999999'", {groups.NAME_LABEL: "g", groups.MIN_AVAILABLE_LABEL: "99999999999"}, {}),
-    "empty pod group": ("pod-group is empty: name the PodGroup, or remove", {groups.POD_GROUP_LABEL: ""}, {}),
-    "two groups": ("(g) name different groups: keep one of them", LABELS | {groups.POD_GROUP_LABEL: "h"}, {}),
-    "empty annotation": (f"{NAME_ANNOTATIONS[0]} is empty: name the group, or remove", {}, {NAME_ANNOTATIONS[0]: ""}),
-    "bad annotation": ("'x': it must be a whole", {}, {NAME_ANNOTATIONS[0]: "g", MIN_MEMBER_ANNOTATIONS[0]: "x"}),
-}
+NAME, LEAST = f"label {groups.NAME_LABEL}", f"label {groups.MIN_AVAILABLE_LABEL}"
+OLD, OLD_LEAST = NAME_ANNOTATIONS[0], MIN_MEMBER_ANNOTATIONS[0]
+OR_REMOVE, WHOLE = "name the group, or remove", "it must be a whole number of at least 1"
+WRONG = {  # case: (what is wrong and the way out, labels, annotations)
+    "no min": (f"{LEAST} is missing: set it to how many pods must start together", {groups.NAME_LABEL: "g"}, {}),
+    "no name": (f"{NAME} is missing: {OR_REMOVE} {LEAST}", {groups.MIN_AVAILABLE_LABEL: "4"}, {}),
+    "empty name": (f"{NAME} is empty: {OR_REMOVE} {LEAST}", LABELS | {groups.NAME_LABEL: ""}, {}),
+    **{
+        f"min {text}": (f"{LEAST} is '{text}': {WHOLE}, such as \"4\"", LABELS | {groups.MIN_AVAILABLE_LABEL: text}, {})
+        for text in ("four", "0", "-1", "４", "99999999999")
+    },
+    "empty pod group": (
+        f"label {groups.POD_GROUP_LABEL} is empty: name the PodGroup, or remove the label",
+        {groups.POD_GROUP_LABEL: ""}, {}),
+    "two groups": (
+        f"labels {groups.POD_GROUP_LABEL} (h) and {groups.NAME_LABEL} (g) name different groups: keep one of them",
+        LABELS | {groups.POD_GROUP_LABEL: "h"}, {}),
+    "empty annotation": (f"annotation {OLD} is empty: {OR_REMOVE} the annotation", {}, {OLD: ""}),
+    "bad annotation": (f"annotation {OLD_LEAST} is 'x': {WHOLE}", {}, {OLD: "g", OLD_LEAST: "x"}),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("named", "labels", "annotations"), WRONG.values(), ids=WRONG)
@@ -58,7 +66,7 @@ def test_problems(named: str, labels: dict[str, str], annotations: dict[str, str
     """A bad or contradictory group is a group with a problem that names what to change, never a plain pod."""
     ref = group_of("ns", labels, annotations)
     assert ref is not None
-    assert named in (ref.problem or "")
+    assert ref.problem == named
 
 
 @given(st.text(max_size=12) | st.sampled_from(["0", "-1", "1.5"]))

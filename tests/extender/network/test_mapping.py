@@ -151,6 +151,7 @@ def test_nodes_are_in_one_list_each() -> None:
     assert found.left_out == LeftOut({metric.value: 14 for metric in METRICS}, ambiguous=0, unknown=0, unused=2)
 
 
+@pytest.mark.slow
 def test_a_document_of_thousands_of_nodes_is_short() -> None:
     wrong = {"netgang.io/endpoint": "x" * 200_000}
     nodes = [node(f"a{i:04}", annotations=wrong) for i in range(5000)]

@@ -241,6 +241,7 @@ def whole(bound: Iterable[str]) -> dict[str, int]:
 NODES = [node_json(f"n{number:02}", cpu="8") for number in range(GANGS)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("per_s", [4.0, 10.0, 40.0])
 async def test_a_burst_is_bound_as_fast_as_the_api_server_goes(per_s: float) -> None:
     api = SlowApi(per_s)

@@ -63,6 +63,7 @@ async def test_forged_resume_notes_cost_no_requests() -> None:
         assert api.calls["get_object"] <= 10
 
 
+@pytest.mark.slow
 async def test_resume_notes_of_ours_cost_few_requests() -> None:
     api = FakeClusterApi(*nodes(1))
     notes = notes_of_a_former_process()

@@ -236,6 +236,7 @@ def broken(world: World, promises: dict[str, str]) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 async def test_no_promised_place_is_lost(seed: int) -> None:
     rng = random.Random(seed)

@@ -252,7 +252,7 @@ async def test_probes_documents_and_metrics_with_the_calls_made_so_far() -> None
         "/readyz": service.views.readiness(),
         "/v1/plan": service.views.plan(),
         "/v1/network": service.views.network(),
-        "/v1/network/n1/n2": service.views.link("n1", "n2"),
+        "/v1/network/n1/n2": await service.views.link("n1", "n2"),
     }
     for path, document in shown.items():
         assert (await service.get(path)).json() == plain(document)

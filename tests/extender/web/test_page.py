@@ -98,6 +98,7 @@ async def test_the_time_axis_has_the_last_values_of_each_minute_and_what_happene
     assert [(what, about) for _, what, about in history["marks"]] == [("bad links", "zone a")]
 
 
+@pytest.mark.slow
 async def test_a_long_queue_is_cut_and_counted() -> None:
     async with running(*NODES, queue={"starve_limit_s": 1e12}) as world, world.client() as client:
         for number in range(MOST_GANGS + 20):

@@ -17,6 +17,7 @@ from scoring.network.measurement import Measurement
 from scoring.network.node_links import AlarmState
 from scoring.records import Subject, SubjectKind
 
+pytestmark = pytest.mark.slow  # hours of 792 links
 HOUR_S, EVERY_S = 3600.0, 30.0
 ZONE_OF = {NodeName(f"{zone}{i:02}"): ZoneName(zone) for zone in "abcdef" for i in range(12)}
 LINKS = [(a, b) for a, b in permutations(ZONE_OF, 2) if ZONE_OF[a] == ZONE_OF[b]]

@@ -120,6 +120,7 @@ def test_where_the_first_cannot_be_promised_a_start_the_first_of_another_resourc
 LATE = (1724, 2415, 2767, 3202, 3408, 3465)  # Seeds: gangs had been given what a late promise still needed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("says", SAYS)
 def test_a_promise_is_late_by_no_more_than_lengths_were_wrong(says: str) -> None:
     """With true lengths or limits never; else by no more than the longest time by which a gang outlived its length."""

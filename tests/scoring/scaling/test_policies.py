@@ -186,7 +186,8 @@ SHAPES: dict[str, Loss] = {
 }
 
 
-@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.slow), 10])
+@pytest.mark.slow
+@pytest.mark.parametrize("every", [1, 10])
 @pytest.mark.parametrize("steps", [50, 500])
 @pytest.mark.parametrize("wants", [Wants.LOSS, Wants.CURVE])
 @pytest.mark.parametrize("shape", SHAPES)

@@ -264,6 +264,7 @@ KINDS: dict[str, tuple[Maker, int]] = {  # name: (demand, most nodes: several cl
 NETWORKS = {"noise": noise, "some bad nodes": some_bad, "racks": racks}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
 @pytest.mark.parametrize(("maker", "most_nodes"), KINDS.values(), ids=KINDS)
 def test_subset_is_close_to_the_optimum(

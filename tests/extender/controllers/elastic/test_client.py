@@ -203,6 +203,7 @@ def test_a_server_must_show_a_certificate_that_is_trusted(
     assert (len(server.requests), "CERTIFICATE_VERIFY_FAILED" in caplog.text) == ((1, False) if trusted else (0, True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["http", "https"])
 def test_the_end_of_a_process_is_not_held_up(tmp_path: Path, scheme: str) -> None:
     """Ten times, since a thread that was in OpenSSL when the process ended crashed one end in six."""

@@ -73,6 +73,7 @@ async def test_the_worst_link_of_what_started_is_named_first() -> None:
         assert world.api.events[-1]["note"].startswith("Bad link n1 → n2: 13 % loss. 2 pods have nodes in zone a ")
 
 
+@pytest.mark.slow
 async def test_once_and_then_rarely() -> None:
     async with waiting() as world:
         for number in range(int(AGAIN_S / 60.0) - 1):

@@ -83,6 +83,7 @@ async def test_nothing_is_evicted_soon_after_a_resync() -> None:
 REFUSALS = [NO_BUDGET, ApiError(500, "webhook"), ApiUnavailableError("refused"), NotFoundError(404, "gone")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [*REFUSALS, RuntimeError("a defect")], ids=repr)
 async def test_a_refused_eviction_is_tried_again_later(error: Exception) -> None:
     async with half() as (world, bound):

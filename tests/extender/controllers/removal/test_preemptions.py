@@ -108,6 +108,7 @@ NOTHING: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {  # case: (how thos
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("runs", "settings"), NOTHING.values(), ids=NOTHING)
 async def test_nothing_happens(runs: dict[str, Any], settings: dict[str, Any]) -> None:
     """Nobody is suspended or evicted, no room is kept, and the gang that came waits."""
@@ -262,6 +263,7 @@ async def long_left(
         yield world, jobs["long"], await arrives(world, stack, 2, name="short", priority=0, for_s=for_s)
 
 
+@pytest.mark.slow
 async def test_a_long_gang_leaves_for_a_new_one_and_comes_back() -> None:
     """What it has had is noted on its owner, so that it does not take the place back before the short one has ended."""
     async with long_left() as (world, long, short):
@@ -282,6 +284,7 @@ async def test_a_long_gang_leaves_for_a_new_one_and_comes_back() -> None:
         assert (running_gangs(world), claims(world)) == ({"long": 2}, {})
 
 
+@pytest.mark.slow
 async def test_a_level_is_reached_while_the_plan_stays() -> None:
     async with long_left(age_s=1.0, for_s=160.0) as (world, _, _):
         assert running_gangs(world) == {"long": 2}
@@ -289,6 +292,7 @@ async def test_a_level_is_reached_while_the_plan_stays() -> None:
         assert running_gangs(world) == {"short": 2}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suspended", [True, False], ids=["while it is suspended", "while it waits"])
 async def test_what_it_has_had_survives_a_restart(suspended: bool) -> None:
     """Whether the new process finds its owner suspended or resumed; one that begins at 0 would take the place back."""
@@ -309,6 +313,7 @@ async def test_what_it_has_had_survives_a_restart(suspended: bool) -> None:
             assert world.service.cache.snapshot().attained_h[key("long")] == pytest.approx(0.11, rel=0.1)
 
 
+@pytest.mark.slow
 async def test_an_older_note_of_ours_takes_nothing_back() -> None:
     """Neither that of an earlier suspension, nor one on another job that was the same gang once."""
     async with long_left() as (world, long, _):

@@ -83,6 +83,7 @@ OVER: dict[str, dict[str, Any]] = {  # case: fields of the owner
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fields", OVER.values(), ids=OVER)
 @pytest.mark.parametrize("repair", ["replace", "restart"])
 async def test_a_job_that_is_over_loses_its_members_in_silence(repair: str, fields: dict[str, Any]) -> None:

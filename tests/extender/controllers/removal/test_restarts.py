@@ -223,6 +223,7 @@ LEFT_ALONE: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {  # case: (
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("metadata", "how", "said"), LEFT_ALONE.values(), ids=LEFT_ALONE)
 async def test_owners_that_must_be_left_alone(metadata: dict[str, Any], how: dict[str, Any], said: str) -> None:
     async with running(*NODES) as world, started(world, **how) as operator:

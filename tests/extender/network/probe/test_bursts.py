@@ -61,6 +61,7 @@ async def test_agents_without_iperf3_are_left_out() -> None:
     assert {*throughputs(found)} == {("n1", "n2"), ("n2", "n1")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bursts", [BurstOptions(), None], ids=["in a burst", "in none"])
 async def test_what_a_burst_does_to_other_packets_blames_no_link(bursts: BurstOptions | None) -> None:
     found = Mesh("n1", "n2", "n3", bursts=bursts)

@@ -120,6 +120,7 @@ async def _look(ports: Served) -> None:
     await ports.service.tls.check_files()
 
 
+@pytest.mark.slow
 async def test_no_call_fails_while_certificates_are_renewed(certificates: Certificates, pair: Pair) -> None:
     """Each call on a new connection, eight at a time, while two pairs take turns under the same names."""
     context, renewed = client_context(certificates, certificates.client), certificates.ours.server(file="renewed")
