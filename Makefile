@@ -42,7 +42,7 @@ lint: setup ## lint, types, import contracts, and the site of docs/ in site/
 	$(RUN) python -m tests.contract.reference
 	NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build --strict
 
-test: setup ## unit, property and in-process tests: 150 s on two cores, no Go, no cluster
+test: setup ## unit, property and in-process tests: 3 min on two cores, no Go, no cluster
 	$(RUN) python -m pytest -n 2 --ignore=tests/e2e --ignore=tests/browser -m "not slow" -rfEs
 
 e2e: setup ## the rest: real control plane, browser, slow tests, more examples; VERSIONS=1.36.3,1.37.2,1.35.4

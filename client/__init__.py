@@ -87,7 +87,8 @@ async def fetch(
             return HTTPStatus.OK, await transport.send(method, door.prefix + asked, body=sent, timeout_s=timeout_s)
     except ApiError as error:
         if door.prefix and (_read(error.body, dict) or {}).get("kind") == "Status":
-            if (plain := door.prefix.replace("/https:", "/")) != door.prefix:  # perhaps that port speaks no TLS
+            plain = door.prefix.replace("/https:", "/")
+            if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR and plain != door.prefix:  # perhaps it speaks no TLS
                 return await fetch(door._replace(prefix=plain), path, query=query, body=body, timeout_s=timeout_s)
             raise NetworkSourceError(spoken(door, error)) from error
         return error.status, error.body

@@ -121,7 +121,8 @@ async def _run(site: TrainingSite, jobs: list[_Job], batch: int, system: str) ->
         if (now := frozenset((pod["metadata"]["name"], pod["status"]["phase"]) for pod in pods)) != seen:
             changed_s, seen = monotonic(), now
         left = [one for one in jobs if one.name not in took_s]
-        whole = any("Pending" not in phases[one.name] and len(phases[one.name]) == 1 + one.workers for one in left)
+        least = {one.name: 2 if system == _LEVELS else 1 + one.workers for one in left}  # some are shrunk
+        whole = any("Pending" not in phases[name] and len(phases[name]) >= count for name, count in least.items())
         holds = any("Running" in phases[one.name] for one in left)
         stuck = len(created_s) == len(jobs) and holds and not whole and monotonic() - changed_s > _STUCK_S
         if not left or stuck or monotonic() - began_s > _LIMIT_S:

@@ -84,6 +84,8 @@ async def _supervise(site: TrainingSite, restarting: asyncio.Lock, panics: list[
             try:
                 site.cluster.check_alive()
             except ControlPlaneError as error:
+                if not str(error).startswith(OPERATOR):
+                    raise
                 panics.append(str(error))
                 await site.cluster.restart(OPERATOR)
         await asyncio.sleep(1.0)

@@ -8,6 +8,7 @@ affinity. Further gangs of six are only placed. What the agents measured stands 
 
 import asyncio
 import json
+import shutil
 import subprocess
 from collections import defaultdict
 from collections.abc import Iterator
@@ -51,6 +52,8 @@ def case_one(made: Bed) -> Iterator[None]:
 async def measure(runs: int, tell: Tell) -> list[Figure]:
     """Measure once, then choose and train `runs` times with each choice; then the sweeps of N5."""
     seconds, hits = defaultdict[Choice, list[float]](list), list[float]()
+    if lacking := [tool for tool in ("iperf3", "ping") if shutil.which(tool) is None]:
+        raise ControlPlaneError(f"row N4 needs {' and '.join(lacking)}")
     with bed(nodes=(*SYSTEM, *NODES)) as made, ExitStack() as impaired:
         impaired.enter_context(case_one(made))
         async with training_site(made, [node(one, cpu="1500m", zone="D") for one in NODES]) as site:
@@ -102,10 +105,12 @@ async def _by_tools(made: Bed, site: TrainingSite) -> list[Figure]:
 def _measured(made: Bed, one: str, other: str) -> tuple[float, float]:
     """Mean round trip in milliseconds, and throughput from the one to the other. Blocks, for three seconds."""
     serve = f"ip netns exec {made.namespace(other)} iperf3 -s -1 -p 5999".split()
-    server = subprocess.Popen(serve, stdout=subprocess.DEVNULL)
-    ping = run_in(made.namespace(one), *f"ping -q -c 20 -i 0.05 {address(other)}".split())
-    report = json.loads(run_in(made.namespace(one), *f"iperf3 -J -t 2 -p 5999 -c {address(other)}".split()))
-    server.wait(10.0)
+    with subprocess.Popen(serve, stdout=subprocess.DEVNULL) as server:
+        try:
+            ping = run_in(made.namespace(one), *f"ping -q -c 20 -i 0.05 {address(other)}".split())
+            report = json.loads(run_in(made.namespace(one), *f"iperf3 -J -t 2 -p 5999 -c {address(other)}".split()))
+        finally:
+            server.kill()
     return float(ping.rpartition(" = ")[2].split("/")[1]), report["end"]["sum_received"]["bits_per_second"]
 
 

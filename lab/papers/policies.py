@@ -113,4 +113,5 @@ def _figures(policy: _Policy, every: int, ours: list[_Outcome]) -> Iterator[Figu
     of = f"{policy.name}, k = {every}"
     yield Figure("E2", f"{of}: changes: {paths}", policy.published, tuple(float(len(one.changes)) for one in ours))
     falls = tuple(one.loss / one.changes[-1][2] for one in ours if one.changes)
-    yield Figure("E2", f"{of}: last loss by that at the last change", "–", falls or (1.0,))
+    if falls:
+        yield Figure("E2", f"{of}: last loss by that at the last change", "–", falls)

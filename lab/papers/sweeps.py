@@ -15,6 +15,7 @@ from lab.bench.testbed.shaping import set_rates, shaped
 from lab.papers.bed import TrainingSite
 from lab.papers.figures import Figure, Tell
 from lab.papers.resizes import now, steps
+from lab.testbed.errors import ControlPlaneError
 
 _SWEEP: Final = {
     Impairment.BANDWIDTH: (90.0, 75.0, 60.0, 50.0, 40.0),
@@ -37,8 +38,9 @@ async def swept(made: Bed, site: TrainingSite, runs: int, tell: Tell) -> list[Fi
                 name, worst = f"n5-{run}-{number}", worst_case()
                 job = site.job(name, _TRAINS, workers=WANTED - 1, ps_on=worst[:1], workers_on=worst[1:])
                 await site.api.create(job)
-                await _step_s(site, name, limit_s=_START_S)
-                clean_s, _ = await _step_s(site, name)
+                (_, starts), (clean_s, whole) = await _step_s(site, name, limit_s=_START_S), await _step_s(site, name)
+                if not (starts and whole):
+                    raise ControlPlaneError(f"{name} does not train on a clean network")
             with shaped(made, setting):
                 step_s, whole = await _step_s(site, name)
             found.append(step_s / clean_s)
@@ -58,9 +60,9 @@ async def _step_s(site: TrainingSite, name: str, *, limit_s: float = _LIMIT_S) -
     """Mean of the next steps but the first, which has begun; False: they are not over in time, and take as long."""
     began_s = now()
     while True:
-        told = [line["seconds"] for line in steps(site, name) if line["at_s"] > began_s][1 : 1 + _STEPS]
-        if len(told) == _STEPS:
-            return fmean(told), True
+        told = [line["seconds"] for line in steps(site, name) if line["at_s"] > began_s]
+        if len(told) > _STEPS:
+            return fmean(told[1 : 1 + _STEPS]), True
         if now() - began_s > limit_s:
             return limit_s / (1 + len(told)), False
         await asyncio.sleep(0.2)

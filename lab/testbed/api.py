@@ -163,6 +163,9 @@ class Api:
             async with self._session.get(path, params=params, timeout=limit) as reply:
                 async for line in reply.content:
                     change = json.loads(line)
+                    if change["type"] == "ERROR":  # the version is too old
+                        resource_version = ""
+                        break
                     if resource_version:
                         resource_version = change["object"]["metadata"]["resourceVersion"]
                     yield change["type"], change["object"]

@@ -49,13 +49,13 @@ class QueueOrder:
     def later(self, demands: list[GangDemand], planned: Collection[GangKey], most_new: float) -> frozenset[GangKey]:
         """Gangs that nobody has `planned` before, beyond the `most_new` first ones; many members count more than once.
 
-        What runs in part, and what has room, is never among them. Cost: O(new gangs · log).
+        The first one, what runs in part, and what has room, is never among them. Cost: O(new gangs · log).
         """
         apart, urgency = {*planned, *self._run.snapshot.commitments, *self._run.snapshot.claims}, self._urgency
-        new = [demand for demand in demands if demand.gang.key not in apart and not demand.siblings]
+        new = [demand for demand in demands if demand.gang.key not in apart and not demand.gang.placed]
         new.sort(key=lambda d: (self._now_s < urgency(d).starving_s, -d.gang.priority, *urgency(d).tail))
-        sums = accumulate(1 + len(demand.gang.pending) // _MANY for demand in new)
-        return frozenset(demand.gang.key for demand, total in zip(new, sums, strict=True) if total > most_new)
+        sums = accumulate([1 + len(demand.gang.pending) // _MANY for demand in new], initial=0)
+        return frozenset(demand.gang.key for demand, before in zip(new, sums, strict=False) if before >= most_new)
 
     def in_order(self, demands: list[GangDemand]) -> list[GangDemand]:
         """Sort demands into the order in which they are planned."""

@@ -174,7 +174,7 @@ GANGS: dict[str, Callable[[], list[Gang]]] = {
 @pytest.mark.slow
 @pytest.mark.parametrize("gangs", GANGS.values(), ids=GANGS)
 async def test_no_plan_of_a_thousand_unlike_gangs_is_long(gangs: Callable[[], list[Gang]]) -> None:
-    """Not the first ones, each of a part of them, and not one of all after a gang went."""
+    """The first ones, each of a part of them, and one of all after a gang went: 0.6 s for ports at most, others 0.4."""
     times_s: list[float] = []
 
     async def timed(work: Callable[[], T]) -> T:
@@ -201,7 +201,7 @@ async def test_no_plan_of_a_thousand_unlike_gangs_is_long(gangs: Callable[[], li
         cache.pods.remove(f"{pod_.namespace}/{pod_.name}")
     await planned()
     gc.enable()
-    assert max(times_s) <= PLAN_S * max(reference_s() / REFERENCE_S, 1.0), times_s
+    assert max(times_s) <= 1.5 * PLAN_S * max(reference_s() / REFERENCE_S, 1.0), times_s
 
 
 @pytest.mark.slow

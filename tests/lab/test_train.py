@@ -63,7 +63,7 @@ class Job:
 
 
 def losses(folder: Path, mode: str, *, ranks: int, batch: int) -> list[float]:
-    with Job(folder, mode, ranks=ranks, steps=40, batch=batch) as job:
+    with Job(folder, mode, ranks=ranks, steps=80, batch=batch) as job:
         job.until(lambda line: "exit" in line)
         assert {process.wait() for process in job.running.values()} == {0}
     return [line["loss"] for line in job.steps()]
@@ -91,14 +91,14 @@ def test_whatever_happens_less_than_an_interval_is_repeated(tmp_path: Path, mode
         assert (job.end(3, signal.SIGTERM), job.end(0, signal.SIGTERM)) == (143, 143)
         last = job.steps()[-1]["step"]
         job.start(0)
-        job.until(lambda line: line.get("step", 0) >= max(last + 20, 150))
+        job.until(lambda line: line.get("step", 0) >= max(last + 20, 300))
     told = job.steps()
     assert max(Counter(line["step"] for line in told).values()) <= 2
     begins = [number for number, line in enumerate(job.told) if "rank" in line]
     before = [max((line.get("step", 0) for line in job.told[:number]), default=0) for number in begins]
     lost = [had - job.told[number]["resumed"] for had, number in zip(before, begins, strict=True)]
     assert len(lost) == 4
-    assert all(0 <= one < 10 for one in lost)
-    assert lost[-1] == 0, "a chief that is told to go leaves all to the next"
-    assert told[-1]["loss"] < 0.75 * told[0]["loss"]
+    assert all(-1 <= one < 10 for one in lost), "-1: killed between a step's checkpoint and its line"
+    assert lost[-1] <= 0, "a chief that is told to go leaves all to the next"
+    assert told[-1]["loss"] < 0.5 * told[0]["loss"]
     assert any(line.get("staleness") for line in told) == (mode == "async")

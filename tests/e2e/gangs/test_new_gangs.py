@@ -10,7 +10,7 @@ from tests.e2e.site import site_on
 from tests.e2e.stage import Stage
 
 MEMBERS, JOBS = 8, 6
-site = site_on(zone_nodes({"a": MEMBERS}, cpu="16", prefix="n"), {})
+site = site_on(zone_nodes({"a": MEMBERS}, cpu="16", prefix="new"), {})  # names that the node controller never knew
 
 
 @pytest.mark.timeout(240)

@@ -326,3 +326,5 @@ def test_new_gangs_beyond_a_number_are_the_next_run_s() -> None:
     fewer = replace(state, gangs={key: asked for key, asked in state.gangs.items() if key not in first.later})
     assert replace(first, later=frozenset()) == plan(fewer, POLICY, now_s=1.0, previous=before)
     assert plan(state, POLICY, now_s=1.0, previous=first, most_new=1).later == frozenset()
+    huge = snapshot(nodes, [gang("huge", 99, priority=1), *new], version=3)
+    assert plan(huge, POLICY, now_s=1.0, most_new=2).later == {asked.key for asked in new}
