@@ -221,8 +221,7 @@ class Planner:
 
     def _made(self, snapshot: Snapshot, previous: Plan, now_s: float) -> tuple[Snapshot, Plan, PlannerCache]:
         """The worker's part of a run: what was planned of the snapshot, and what looks on the event loop may use."""
-        begun = partial(plan, snapshot, self.policy, now_s=now_s, previous=previous, cache=self._cache)
-        new_plan = begun(most_new=_MOST_NEW)
+        new_plan = plan(snapshot, self.policy, now_s=now_s, previous=previous, cache=self._cache, most_new=_MOST_NEW)
         if later := new_plan.later:
             gangs = {key: gang for key, gang in snapshot.gangs.items() if key not in later}
             snapshot, new_plan = replace(snapshot, gangs=gangs), replace(new_plan, later=frozenset())

@@ -29,13 +29,7 @@ _CASES: Final = {(3, 6): "40.5", (3, 9): "41.2", (3, 12): "41.8", (12, 9): "–"
 _WAYS: Final = {"restarted": ((3, 6), (3, 9), (3, 12)), "in place": ((3, 12), (12, 9))}
 """Those in place one after the other"""
 _LIMIT_S, _BEFORE_STEPS, _EVERY = 120.0, 12, 10
-_TRAINS: Final = (
-    "--mode=ps",
-    "--steps=1000000",
-    "--batch=128",
-    "--pad-bytes=50000",
-    f"--checkpoint-every={_EVERY}",
-)
+_TRAINS: Final = ("--mode=ps", "--steps=1000000", "--batch=128", "--pad-bytes=50000", f"--checkpoint-every={_EVERY}")
 
 
 class Resize(msgspec.Struct, frozen=True):

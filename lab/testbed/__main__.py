@@ -43,9 +43,7 @@ def build(
 
 
 @app.command(name="up")
-def start(
-    port: Annotated[int, typer.Option(help="Port netgang listens on.")] = 8888,
-) -> None:
+def start(port: Annotated[int, typer.Option(help="Port netgang listens on.")] = 8888) -> None:
     """Start the cluster with netgang and simulated nodes, and say what to try; Ctrl-C stops it."""
     console = Console()
     try:

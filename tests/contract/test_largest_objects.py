@@ -201,7 +201,7 @@ async def test_no_plan_of_a_thousand_unlike_gangs_is_long(gangs: Callable[[], li
         cache.pods.remove(f"{pod_.namespace}/{pod_.name}")
     await planned()
     gc.enable()
-    assert max(times_s) <= 1.5 * PLAN_S * max(reference_s() / REFERENCE_S, 1.0), times_s
+    assert max(max(times_s) / 1.5, times_s[-1]) <= PLAN_S * max(reference_s() / REFERENCE_S, 1.0), times_s
 
 
 @pytest.mark.slow

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from lab.papers.train.__main__ import place
+
 pytestmark = pytest.mark.slow  # ranks are processes
 ROOT = Path(__file__).parents[2]
 
@@ -102,3 +104,7 @@ def test_whatever_happens_less_than_an_interval_is_repeated(tmp_path: Path, mode
     assert lost[-1] <= 0, "a chief that is told to go leaves all to the next"
     assert told[-1]["loss"] < 0.5 * told[0]["loss"]
     assert any(line.get("staleness") for line in told) == (mode == "async")
+
+
+def test_a_pod_of_an_indexed_job_finds_its_chief() -> None:
+    assert place({"JOB_COMPLETION_INDEX": "3", "MASTER_ADDR": "j", "MASTER_PORT": "294"}) == (3, ("j", 294), 1)

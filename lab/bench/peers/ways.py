@@ -27,10 +27,7 @@ DEFAULT = "default-scheduler"
 OURS = "netgang"
 COSCHEDULING = "coscheduling"
 VOLCANO = "volcano"
-PEERS: Mapping[str, tuple[str, ...]] = {
-    COSCHEDULING: (COSCHEDULING,),
-    VOLCANO: (volcano.PROGRAM,),
-}
+PEERS: Mapping[str, tuple[str, ...]] = {COSCHEDULING: (COSCHEDULING,), VOLCANO: (volcano.PROGRAM,)}
 """peer → the programs of the test bed that it needs beside those of every way"""
 _EVERYWHERE: Document = {**PLAIN, "percentageOfNodesToScore": 100}
 _COSCHEDULING_CONFIG = Path(__file__).with_name("coscheduling.yaml")

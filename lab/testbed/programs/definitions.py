@@ -38,11 +38,7 @@ def _assets(**of: tuple[tuple[str, str], str, tuple[str, ...]]) -> Mapping[str, 
 
 DEFINITIONS = _assets(
     jobset_crds=(_JOBSET, "config/components/crd/bases", ("jobset.x-k8s.io_jobsets.yaml",)),
-    lws_crds=(
-        ("sigs.k8s.io/lws", "0.9.0"),
-        "config/crd/bases",
-        ("leaderworkerset.x-k8s.io_leaderworkersets.yaml",),
-    ),
+    lws_crds=(("sigs.k8s.io/lws", "0.9.0"), "config/crd/bases", ("leaderworkerset.x-k8s.io_leaderworkersets.yaml",)),
     trainer_crds=(
         (_TRAINER, "2.3.0"),
         "manifests/base/crds",

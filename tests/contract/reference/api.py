@@ -44,10 +44,7 @@ _EXAMPLES = (  # what stands above it, recorded request or reply (tests/contract
     ("or, where it cannot decide, with an error; kube-scheduler then tries again by itself:", "filter-error.reply"),
     (f"`/prioritize` answers (HostPriorityList) 0 to {MAX_SCORE} for every node asked:", "prioritize-names.reply"),
     ("`POST /bind` takes (ExtenderBindingArgs)", "binding.request"),
-    (
-        "and answers (ExtenderBindingResult) an empty `Error` once it is bound, else why not:",
-        "bind-refused.reply",
-    ),
+    ("and answers (ExtenderBindingResult) an empty `Error` once it is bound, else why not:", "bind-refused.reply"),
 )
 _SECRET = "pods, for jobs of their namespace, by their service account's token; agents"
 _BODIES = """# API bodies

@@ -63,3 +63,10 @@ async def test_a_member_beyond_the_minimum_is_told_where_room_would_be(site: Sta
     zone, other = ("a", "b") if node in ("n1", "n2") else ("b", "a")
     await site.api.create_all([labelled(f"exec-{number}") for number in range(4)])
     await cause_of(site, "spark", f"zone {zone}", f"zone {other}")
+
+
+@pytest.mark.timeout(120)
+async def test_two_jobs_of_one_pod_each_are_one_gang(site: Stage) -> None:
+    for number in (1, 2):
+        await site.api.create(indexed_job(f"work-{number}", site.namespace, 1, gang="work", least=2, gated=False))
+    await site.until_bound("work-", 2)

@@ -6,6 +6,16 @@ from tests.e2e.objects import OURS, not_scheduled
 from tests.e2e.stage import Stage
 
 
+async def test_g6_without_gangs_three_of_five_members_start(stage: Stage) -> None:
+    """PAPERS.md G6, the control without netgang: 4 GPUs leave a job that hangs half started."""
+    await stage.add_nodes(node("g1", gpu=2), node("g2", gpu=2))
+    await stage.cluster.start_scheduler()
+    await stage.api.create_all(training_job("tf", workers=4, worker_gpu=2, namespace=stage.namespace))
+    await stage.until_refused(2)
+    bound = await stage.bound()
+    assert (len(bound), "tf-ps-0" in bound) == (3, True)
+
+
 async def test_g6_starts_when_the_missing_gpus_appear(stage: Stage) -> None:
     """PAPERS.md G6: ps and four workers of 2 GPUs wait on 4 GPUs, all of them, and start when four more are there."""
     await stage.add_nodes(node("g1", gpu=2, zone="a"), node("g2", gpu=2, zone="a"))

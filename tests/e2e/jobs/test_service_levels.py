@@ -11,10 +11,7 @@ from tests.e2e.objects import indexed_job, name_of
 from tests.e2e.site import lasting_site_on
 from tests.e2e.stage import Stage
 
-SETTINGS = {
-    "wide_share": 1,
-    "elastic": {"cool_down_s": 2, "increment": None},
-}
+SETTINGS = {"wide_share": 1, "elastic": {"cool_down_s": 2, "increment": None}}
 SUSPENDABLE = {"netgang.io/suspendable": "true"}
 LONG_AGO = "2020-01-01T00:00:00Z"
 lasting, site = lasting_site_on(zone_nodes({"a": 2}, cpu="4", prefix="n"), SETTINGS, kinds=("Job", "TFJob"))

@@ -49,11 +49,7 @@ SPECS = {  # case, of those that the 160 pods do not name: (expected requests, p
     "and nothing to earlier ones": ({"cpu": 2000}, ONE_CPU | {"initContainers": [asks(cpu="2"), SIDECAR]}),
     "pod-level requests replace the sum, for cpu and memory only; overhead comes on top": (
         {"cpu": 4250, "memory": 7, "nvidia.com/gpu": 1},
-        {
-            "containers": [BOTH],
-            "resources": asks(cpu="4", **GPU)["resources"],
-            "overhead": OVERHEAD,
-        },
+        {"containers": [BOTH], "resources": asks(cpu="4", **GPU)["resources"], "overhead": OVERHEAD},
     ),
     "a pod-level limit counts where no container asks": (
         {"cpu": 1000, "memory": 9},

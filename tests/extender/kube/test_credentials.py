@@ -56,11 +56,7 @@ def counting(runs: Path, more: str = "") -> dict[str, Any]:
     return plugin(count + "\n" + answer(f"{{'token': f't{{count}}'{more}}}"))
 
 
-@pytest.mark.parametrize(
-    ("header", "user"),
-    [("Bearer abc", {"token": "abc"}), ("", {})],
-    ids=["a token", "nothing"],
-)
+@pytest.mark.parametrize(("header", "user"), [("Bearer abc", {"token": "abc"}), ("", {})], ids=["a token", "nothing"])
 async def test_what_is_sent(
     header: str, user: dict[str, str], kubeconfig: KubeconfigWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:

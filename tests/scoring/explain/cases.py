@@ -150,6 +150,7 @@ CASES: dict[str, Case] = {
     "topology spread on more nodes than there are": Case(SPREAD, row(2), rest=refused(SPREAD, "a0", "a1")),
     "devices that kube-scheduler counts": Case(CLAIMS, row(1), rest=refused(CLAIMS, "a0")),
     "a PersistentVolumeClaim is missing": Case(gang("g", 1, obstacle=VOLUME), row(1)),
+    "a ResourceClaim is missing": Case(gang("g", 1, obstacle='resourceclaim "gpu" not found'), row(1)),
     "kube-scheduler refuses the pod itself": Case(gang("g", 1, obstacle="a plugin says no"), row(1)),
     "a foreign scheduling gate": Case(gang("g", 2, gates=("kueue.x-k8s.io/admission",)), row(1)),
     "too few members": Case(gang("g", 2, min_member=3), row(1)),

@@ -9,13 +9,7 @@ from msgspec.structs import replace
 from scoring.model import Gang, Node, Toleration
 from scoring.plan import plan
 from tests.builders import gang, pod, snapshot
-from tests.scoring.explain.cases import (
-    CASES,
-    IN_PART,
-    Case,
-    explained,
-    row,
-)
+from tests.scoring.explain.cases import CASES, IN_PART, Case, explained, row
 from tests.scoring.plan.planned import LATE_S, dressed
 
 Follow = Callable[[Case], Case]
@@ -112,6 +106,7 @@ WAYS: dict[str, tuple[Follow, ...]] = {  # case → each way to follow the advic
     "it backs off, and its pods can never be on so few nodes": (unrefused, lambda case: minimum(2)(unrefused(case))),
     "it backs off": (unrefused,),
     "a PersistentVolumeClaim is missing": (instead(gang("g", 1)),),
+    "a ResourceClaim is missing": (instead(gang("g", 1)),),
     "bad links that it refuses": (unrefused, annotated(bad_links="avoid")),
     "some of it run, and one of the rest is too large for any node": (instead(gang("g", members=[*IN_PART[:2],
         pod("g-2", gang="g", cpu="8")])), minimum(2)),

@@ -331,10 +331,7 @@ SCRIPTS: dict[str, tuple[Step, ...]] = {
         *B_FAILED,
         quorum("abcd", need=4),
         holds("b", 4, "d"),
-        (
-            failed("c", terminal=True),
-            [no(3, Reason.COMMIT_FAILED), no(4, Reason.INCOMPLETE)],
-        ),
+        (failed("c", terminal=True), [no(3, Reason.COMMIT_FAILED), no(4, Reason.INCOMPLETE)]),
     ),
     "a member that failed may come again: the others wait for it": steps(
         *B_FAILED, quorum("abcd", need=4), holds("b", 4, "d"), fails("c", 3), holds("d", 5), commits("c", 6, "bcd")

@@ -101,6 +101,15 @@ def test_a_changing_cluster_is_planned_as_without_a_cache(
         before = made
 
 
+def test_equal_classes_are_one_key() -> None:
+    """Objects differ, content is what counts, also of a copy with a part replaced."""
+    one, equal, other = pod("a").member_class, pod("b").member_class, pod("c", cpu="2").member_class
+    assert one is not equal
+    assert {one: 1, other: 2}[equal] == 1
+    assert replace(other, requests=one.requests) in {one}
+    assert replace(one, constraints=replace(one.constraints, claims=("c",))) not in {one}
+
+
 def test_tables_are_emptied_at_their_limit() -> None:
     table: dict[int, int] = {}
     for i in range(5):

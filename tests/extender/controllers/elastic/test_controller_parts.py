@@ -5,14 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from extender.controllers.elastic.jobs import (
-    ARRIVES_S,
-    GROWTH_S,
-    REMOVAL_S,
-    RESERVE_S,
-    gang_key_of,
-    view_of,
-)
+from extender.controllers.elastic.jobs import ARRIVES_S, GROWTH_S, REMOVAL_S, RESERVE_S, gang_key_of, view_of
 from extender.controllers.elastic.jobs import ChangeFacts as Facts
 from extender.controllers.elastic.kinds import Intent, NotNow, Requester, Seen, Unsafe, WorkerBounds
 from extender.controllers.elastic.records import OPEN, Records, Resize, Stage

@@ -201,7 +201,7 @@ async def test_a_mistake_is_told_soon_and_once_for_an_owner(labels: dict[str, st
         assert list(world.told_to("ProbableMistake").values()) == ([note, note] if note else [])
         for one in pods[:2]:
             world.api.add(one)
-        await world.settle(90.0)  # the list of schedulers that place pods is read again meanwhile
+        await world.settle(660.0)
         assert len(world.told("ProbableMistake")) == (2 if note else 0)
         assert "job" in world.told_to("ProbableMistake") or not note
         assert not [patch for patch in world.api.patches if scheduler != "netgang"]
