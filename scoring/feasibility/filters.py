@@ -29,13 +29,19 @@ def allowed_nodes(table: NodeTable, constraints: Constraints) -> NDArray[np.bool
 
 
 def _mask(table: NodeTable, constraints: Constraints) -> NDArray[np.bool_]:
-    tolerations, size = constraints.tolerations, len(table.nodes)
+    tolerations, size, labels = constraints.tolerations, len(table.nodes), table.labels
     allowed = reduce(or_, (rows for taints, rows in table.barriers.items() if tolerated(taints, tolerations)), 0)
     if constraints.node_selector or constraints.affinity is not None:
-        allowed &= selected_rows(table.labels, constraints)
+        allowed &= remember(labels.selected, constraints, lambda: _selection(labels, constraints))[1]
     mask = mask_of(allowed, size)
     mask.flags.writeable = False
     return mask
+
+
+def _selection(labels: LabelIndex, constraints: Constraints) -> tuple[frozenset[str], RowSet]:
+    of_terms = [line.key for term in constraints.affinity or () for line in term.expressions]
+    keys = frozenset([*of_terms, *(key for key, _ in constraints.node_selector)])
+    return keys, selected_rows(labels, constraints)
 
 
 def mask_of(rows: RowSet, size: int) -> NDArray[np.bool_]:

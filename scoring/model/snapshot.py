@@ -127,10 +127,12 @@ class LabelIndex:
         self.keys: set[str] = keys.union(key for row in fresh for key in self._labels[row])
         self._rows: dict[str, tuple[RowSet, Mapping[str, RowSet]]] = {}
         self._numbers: dict[str, tuple[list[int], list[RowSet]]] = {}
+        self.selected: dict[Constraints, tuple[frozenset[str], RowSet]] = {}  # Their keys, and the nodes
         if before is not None and len(old) == len(nodes) and all(old[row].name == nodes[row].name for row in fresh):
             changed = {key for row in fresh for key, _ in {*old[row].labels} ^ {*nodes[row].labels}}
             self._rows = {key: rows for key, rows in list(before._rows.items()) if key not in changed}
             self._numbers = {key: rows for key, rows in list(before._numbers.items()) if key not in changed}
+            self.selected = {c: (of, at) for c, (of, at) in list(before.selected.items()) if changed.isdisjoint(of)}
 
     @cached_property
     def names(self) -> Mapping[str, RowSet]:

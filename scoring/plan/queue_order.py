@@ -29,7 +29,7 @@ Turn: TypeAlias = tuple[int, float]
 """-1: others leave for it; 0: STARVING; 1: STARVING, its time is up; 2: WAITING. Then since when it starves."""
 _WAITS: Turn = (2, 0.0)
 
-_MANY: Final = 32  # So many members take as long to place as another gang
+_MANY: Final = 32  # So many members, or host ports of different kinds of members, take as long to place as another gang
 
 
 class QueueOrder:
@@ -47,14 +47,16 @@ class QueueOrder:
         self.aged: set[GangKey] = set()  # Gangs whose clock has reached STARVELIMIT; after `in_order`
 
     def later(self, demands: list[GangDemand], planned: Collection[GangKey], most_new: float) -> frozenset[GangKey]:
-        """Gangs that nobody has `planned` before, beyond the `most_new` first ones; many members count more than once.
+        """Gangs that nobody has `planned` before, beyond the `most_new` first ones; large ones count more than once.
 
         The first one, what runs in part, and what has room, is never among them. Cost: O(new gangs · log).
         """
         apart, urgency = {*planned, *self._run.snapshot.commitments, *self._run.snapshot.claims}, self._urgency
         new = [demand for demand in demands if demand.gang.key not in apart and not demand.gang.placed]
         new.sort(key=lambda d: (self._now_s < urgency(d).starving_s, -d.gang.priority, *urgency(d).tail))
-        sums = accumulate([1 + len(demand.gang.pending) // _MANY for demand in new], initial=0)
+        ports = [sum([len(of.constraints.host_ports) for of, _ in (*demand.need, *demand.more)]) for demand in new]
+        costs = [1 + (len(d.gang.pending) + count) // _MANY for d, count in zip(new, ports, strict=True)]
+        sums = accumulate(costs, initial=0)
         return frozenset(demand.gang.key for demand, before in zip(new, sums, strict=False) if before >= most_new)
 
     def in_order(self, demands: list[GangDemand]) -> list[GangDemand]:

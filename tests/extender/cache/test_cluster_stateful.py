@@ -11,7 +11,9 @@ from msgspec.structs import replace
 from extender.cache.cluster import ClusterCache
 from extender.cache.state import Watched
 from scoring import GangKey, NodeName, PodUid, ResourceName
+from scoring.feasibility.filters import allowed_nodes, node_allows
 from scoring.model import (
+    Constraints,
     GangSource,
     GroupRef,
     HostPort,
@@ -30,6 +32,9 @@ from tests.fuzz.consistency import assert_consistent, ends_s
 NODES = ["n1", "n2", "n3"]
 NAMES = ["a", "b", "c", "d"]
 GANGS = [GangKey("default/g"), GangKey("default/h")]
+LABELS = [{}, {"kind": "a"}, {"kind": "b"}]
+LINES = [Requirement("kind", "NotIn", ("a",)), Requirement("kind", "Exists"), Requirement("none", "DoesNotExist")]
+SELECTING = [Constraints(affinity=(NodeSelectorTerm((line,)),)) for line in LINES]
 
 node_names = st.sampled_from([NodeName(name) for name in NODES])
 maybe_node = st.none() | node_names
@@ -37,8 +42,8 @@ maybe_node = st.none() | node_names
 
 @st.composite
 def nodes(draw: st.DrawFn) -> Node:
-    zone, gpu = draw(st.sampled_from("ab")), draw(st.sampled_from([0, 8]))
-    return node(draw(node_names), zone=zone, gpu=gpu, unschedulable=draw(st.booleans()))
+    zone, gpu, labels = draw(st.sampled_from("ab")), draw(st.sampled_from([0, 8])), draw(st.sampled_from(LABELS))
+    return node(draw(node_names), zone=zone, gpu=gpu, unschedulable=draw(st.booleans()), labels=labels)
 
 
 @st.composite
@@ -218,6 +223,9 @@ class CacheMachine(RuleBasedStateMachine):
         assert_consistent(self.cache)
         snapshot = self.cache.snapshot()
         assert {one.name: one for one in snapshot.table.nodes} == self.model.nodes
+        for constraints in SELECTING:
+            allowed = [node_allows(one, constraints) for one in snapshot.table.nodes]
+            assert allowed_nodes(snapshot.table, constraints).tolist() == allowed
         for row, name in enumerate(snapshot.table.names):
             want = [self.model.used(name, resource) for resource in snapshot.table.axis]
             assert snapshot.used[row].tolist() == want

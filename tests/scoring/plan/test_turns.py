@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from scoring import GangKey
 from scoring.explain.queue_report import report
-from scoring.model import Gang, Node, Phase, Pod
+from scoring.model import Gang, HostPort, Node, Phase, Pod
 from scoring.model.policy import Order, Policy, QueuePolicy
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import NodeTable, Snapshot
@@ -18,6 +18,7 @@ from scoring.plan.reservations import reserved_nodes
 from scoring.queue.states import HOLD_S, JobState
 from scoring.records import QueuedGang
 from tests.builders import bound, gang, node, pod, snapshot
+from tests.scoring.plan.planned import dressed
 
 LATE_S = 5_000.0
 POLICY = Policy(queue=QueuePolicy(reserve_after_s=0.0))
@@ -326,5 +327,7 @@ def test_new_gangs_beyond_a_number_are_the_next_run_s() -> None:
     fewer = replace(state, gangs={key: asked for key, asked in state.gangs.items() if key not in first.later})
     assert replace(first, later=frozenset()) == plan(fewer, POLICY, now_s=1.0, previous=before)
     assert plan(state, POLICY, now_s=1.0, previous=first, most_new=1).later == frozenset()
-    huge = snapshot(nodes, [gang("huge", 99, priority=1), *new], version=3)
-    assert plan(huge, POLICY, now_s=1.0, most_new=2).later == {asked.key for asked in new}
+    ports = tuple(HostPort("TCP", "", at) for at in range(64))
+    for huge in (gang("huge", 99, priority=1), gang("huge", members=[dressed(pod("h"), host_ports=ports)], priority=1)):
+        state = snapshot(nodes, [huge, *new], version=3)
+        assert plan(state, POLICY, now_s=1.0, most_new=2).later == {asked.key for asked in new}

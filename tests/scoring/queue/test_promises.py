@@ -130,10 +130,17 @@ def workloads(draw: st.DrawFn) -> tuple[list[Node], list[Job], Job, list[Job]]:
 @pytest.mark.timeout(180)
 @THOROUGH
 @given(workloads())
-def test_from_starving_on_later_arrivals_delay_nothing(case: tuple[list[Node], list[Job], Job, list[Job]]) -> None:
-    """A STARVING gang starts no later than without all that came after that, and than when its zone has emptied."""
+def test_later_arrivals_delay_no_starving_gang(case: tuple[list[Node], list[Job], Job, list[Job]]) -> None:
+    """It starts no later than without all that came after it starved, and than when its zone has emptied.
+
+    At any time a process that knows nothing but the cluster gives every gang the same state, rank and clock.
+    """
     nodes, first, large, late = case
     with_all = World(nodes, [*first, large, *late], POLICY)
+    for moment_s in (60.0, 130.0, 230.0):
+        with_all.run(moment_s)
+        known, fresh = with_all.report(), with_all.report(forgetful=True)
+        assert (_standings(known.gangs), known.counts) == (_standings(fresh.gangs), fresh.counts)
     with_all.run()
     without = World(nodes, [*first, large, *(job for job in late if job.arrives_s <= LIMIT_S)], POLICY)
     without.run()
@@ -141,21 +148,6 @@ def test_from_starving_on_later_arrivals_delay_nothing(case: tuple[list[Node], l
     there = [key for key, zones in with_all.where.items() if "a" in zones and key != large.key]
     ends = [with_all.ended_s[key] for key in there if with_all.started_s[key] <= LIMIT_S]
     assert with_all.started_s[large.key] <= max([LIMIT_S, *ends])
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(180)
-@THOROUGH
-@given(workloads())
-def test_a_restart_changes_nothing(case: tuple[list[Node], list[Job], Job, list[Job]]) -> None:
-    """A process that knows nothing but the cluster gives every gang the same state, rank and clock."""
-    nodes, first, large, late = case
-    world = World(nodes, [*first, large, *late], POLICY)
-    for moment_s in (60.0, 130.0, 230.0):
-        world.run(moment_s)
-        known, fresh = world.report(), world.report(forgetful=True)
-        assert _standings(known.gangs) == _standings(fresh.gangs)
-        assert known.counts == fresh.counts
 
 
 def _standings(entries: tuple[QueuedGang, ...]) -> list[tuple[object, ...]]:
