@@ -9,9 +9,11 @@ import asyncio
 import json
 import math
 import os
+import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from functools import partial
 from itertools import chain, product
 from statistics import fmean, median
@@ -20,14 +22,19 @@ from typing import TypeVar
 
 import pytest
 
-from lab.bench.testbed.cases import Impairment, Setting
+from extender.ports import SystemClock
+from lab.bench.testbed.cases import BASE_BPS, Impairment, Setting
 from lab.bench.testbed.commands import run_in
 from lab.bench.testbed.nodes import Bed
+from lab.bench.testbed.relay import relayed
 from lab.bench.testbed.shaping import set_loss, set_rates, shaped
 from lab.bench.testbed.site import Site, installed
-from lab.testbed.cluster import Cluster
+from lab.testbed.api import Object
+from lab.testbed.cluster import INSTALLED_IN, Cluster
 from lab.testbed.objects import namespace, zone_nodes
 from lab.testbed.parts.node_kubelet import Running
+from scoring.network import node_links
+from tests.e2e.objects import name_of
 from tests.e2e.stage import Stage, say
 
 T = TypeVar("T")
@@ -37,13 +44,13 @@ ZONE_OF = {node: "ABCDS"[i // 9] for i, node in enumerate(NODES)}
 LOSING, LATE, SLOW = "node33", "node34", "node35"
 LOSS_RATIO, DELAY_MS, SLOW_BPS = 0.01, 5.0, 10e6
 SILENT = NODES[12:36]
-SEEN_RATIO = 0.003
-"""Loss above this, on the mean of some pairs, is a fault"""
+SEEN_RATIO = 0.003  # Loss above this, on the mean of some pairs, is a fault
 CLEAN_RATIO = 0.001
 """Pairs without a fault lose less than this, once what came late while the faults were set up counts no more"""
 FIRST_S, ALL_S, FOUND_S, GONE_S = 60.0, 300.0, 180.0, 180.0
 WARM_UP_S, QUIET_S = 360.0, 200.0
 TEAM = "team"
+SEED = 40  # Twice two nodes of one zone lose what they send at once, and no three nodes of one zone are bad at once
 
 # alone: beside other tests the agents' own packets and bursts wait for a processor
 pytestmark = [pytest.mark.slow, pytest.mark.nightly, pytest.mark.timeout(1200)]
@@ -168,6 +175,62 @@ async def test_faults_are_found_avoided_and_gone(own_cluster: Cluster, nodes: Be
             after = await values(site)
             assert (after.known(), after.faults()) == (1.0, set())
             assert after.loss_of(_clean) < CLEAN_RATIO
+
+
+async def marks(site: Site) -> dict[str, Object]:
+    """Node → its condition, of nodes that were ever marked: when that is over the condition stays, as False."""
+    await asyncio.sleep(1.0)
+    nodes = await site.api.list_all("Node")
+    conditions = [(name_of(node), condition) for node in nodes for condition in node["status"]["conditions"]]
+    return {name: condition for name, condition in conditions if condition["type"] == node_links.NETWORK_DEGRADED}
+
+
+async def bad_now(site: Site) -> set[str]:
+    await asyncio.sleep(1.0)
+    return {one["name"] for one in (await site.document("/v1/network"))["degraded"]}
+
+
+async def impaired(site: Site, made: Bed, lossy: list[str], late: list[str]) -> dict[str, int]:
+    """Impair these until they are marked, each for its own fault, and wait until no link is bad; seconds until then."""
+    began_s = SystemClock().now_s()
+    with relayed(made, late, delay_ms=DELAY_MS):
+        set_loss(made, LOSS_RATIO, lambda one, _: one in lossy)
+        found = await until(site, marks, ALL_S, lambda found: found.keys() >= {*lossy, *late}, "five nodes marked")
+        set_loss(made, 0.0, _clean)
+    after_s = {name: round(changed_at(found[name]).timestamp() - began_s) for name in (*lossy, *late)}
+    say(f"marked after so many seconds: {after_s}; the last two were late, the others lost packets")
+    assert all("loss up to" in found[name]["message"] for name in lossy)
+    assert all("delay up to" in found[name]["message"] for name in late)
+    await until(site, bad_now, GONE_S, lambda found: not found, "no bad link left")
+    return after_s
+
+
+def status_of(found: Mapping[str, Object]) -> dict[str, str]:
+    return {name: condition["status"] for name, condition in found.items()}
+
+
+def changed_at(condition: Object) -> datetime:
+    return datetime.fromisoformat(condition["lastTransitionTime"])
+
+
+@pytest.mark.parametrize("nodes", [len(NODES)], indirect=True)
+async def test_ten_seeded_faults_mark_their_nodes_and_no_other(own_cluster: Cluster, nodes: Bed) -> None:
+    """Five at once, twice. A mark lasts an hour: it is made so old, and a new leader, which has no more, ends it."""
+    drawn = random.Random(SEED).sample(NODES[:36], 10)
+    set_rates(nodes, dict.fromkeys(NODES, BASE_BPS))
+    async with running(own_cluster, nodes, ZONES) as (site, _):
+        await until(site, values, ALL_S, lambda found: found.known() == 1.0, "all pairs of all zones measured")
+        marked_s = await impaired(site, nodes, drawn[:3], drawn[3:5])
+        marked_s |= await impaired(site, nodes, drawn[5:8], drawn[8:])
+        found = await marks(site)
+        assert status_of(found) == dict.fromkeys(drawn, "True")
+        for name, one in found.items():
+            older = f"{changed_at(one) - timedelta(seconds=node_links.QUIET_S):%Y-%m-%dT%H:%M:%SZ}"
+            condition = {"type": node_links.NETWORK_DEGRADED, "lastTransitionTime": older}
+            await site.api.patch("Node", name, {"status": {"conditions": [condition]}}, subresource="status")
+        await site.api.delete("Pod", name_of(await site.leader()), namespace=INSTALLED_IN)
+        await until(site, marks, GONE_S, lambda found: status_of(found) == dict.fromkeys(drawn, "False"), "all over")
+    assert max(marked_s.values()) <= FOUND_S
 
 
 @pytest.mark.parametrize(("nodes", "zones"), [(38, {"A": 21, "B": 15}), (68, {"A": 33, "B": 33})], indirect=["nodes"])

@@ -1,20 +1,18 @@
 """A mesh file: what is read, how what is wrong is named, and what happens when it changes or goes wrong under us."""
 
-import asyncio
 import os
 import threading
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from extender.errors import ConfigError
+from extender.errors import ConfigError, NetworkSourceError
 from extender.network.meshfile import MeshFileSource, parse_mesh, read_mesh
 from extender.network.refresh import Polled
 from extender.ports import Batch
 from extender.schemas import Source
-from scoring.network.matrix import Metric, PairReading
+from scoring.network.matrix import Metric
 from tests.extender.network.world import QUICK, MovedClock, World, running
 from tests.fakes.mesh import mesh_file, paper_mesh
 from tests.fakes.network_source import measurements
@@ -181,61 +179,34 @@ async def test_a_config_map_is_exchanged_by_a_symlink(tmp_path: Path) -> None:
     assert delays(await source.fetch(now_s=READ_S)) == [2.0]
 
 
-class Site(World):
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.wall = MovedClock()
-        super().__init__(Polled(MeshFileSource(path), 0.02), clock=self.wall, options=QUICK)
-
-    def write(self, text: str) -> None:
-        write(self.path, text, written_at_s=self.wall.at_s)
+def replace_by_directory(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
 
 
-@asynccontextmanager
-async def read(tmp_path: Path) -> AsyncIterator[Site]:
-    site = Site(tmp_path / "mesh.json")
-    site.write(entry(1))
-    async with running(site):
-        await site.until(lambda: True)
-        yield site
+def mend(path: Path) -> None:
+    if path.is_dir():
+        path.rmdir()
+    write(path, entry(3), written_at_s=WRITTEN_S + 1.0)
 
 
-def directory(site: Site) -> None:
-    site.path.unlink()
-    site.path.mkdir()
-
-
-def loop(site: Site) -> None:
-    """A link to itself, as a volume that is being exchanged may be for a moment."""
-    site.path.unlink()
-    site.path.symlink_to(site.path)
-
-
-FAULTS: dict[str, tuple[Callable[[Site], None], str]] = {  # fault: (what is done to the file, what the status says)
-    "truncated": (lambda site: site.write(entry(2)[:-9]), "neither JSON nor YAML"),
-    "empty": (lambda site: site.write(""), "empty"),
-    "one wrong entry": (lambda site: site.write(entry(-2)), "entry 0: delay_ms"),
-    "gone": (lambda site: site.path.unlink(), "No such file"),
-    "no file": (directory, "Is a directory"),
-    "a link to itself": (loop, "Too many levels of symbolic links"),
+FAULTS: dict[str, tuple[Callable[[Path], None], str]] = {  # fault: (what is done to the file, what is said)
+    "truncated": (lambda path: write(path, entry(2)[:-9]), "neither JSON nor YAML"),
+    "gone": (Path.unlink, "No such file"),
+    "no file": (replace_by_directory, "Is a directory"),
 }
 
 
 @pytest.mark.parametrize(("spoil", "said"), FAULTS.values(), ids=FAULTS)
-async def test_a_fault_fades_and_heals(spoil: Callable[[Site], None], said: str, tmp_path: Path) -> None:
-    async with read(tmp_path) as site:
-        tasks = len(asyncio.all_tasks())
-        spoil(site)
-        await site.until(lambda: site.source.failures >= 2)
-        assert said in str(site.source.error)
-        site.wall.at_s += 6000.0
-        await site.until(lambda: site.known() == PairReading(1.0, 6000.0, "file"))
-        assert len(asyncio.all_tasks()) <= tasks + 1
-        if site.path.is_dir():
-            site.path.rmdir()
-        site.write(entry(3))
-        await site.until(lambda: site.known() == PairReading(3.0, 0.0, "file"))
-        assert (site.source.failures, site.source.error) == (0, None)
+async def test_a_fault_is_told_until_it_is_mended(spoil: Callable[[Path], None], said: str, path: Path) -> None:
+    source = MeshFileSource(path)
+    await source.fetch(now_s=READ_S)
+    spoil(path)
+    for _ in range(2):
+        with pytest.raises(NetworkSourceError, match=said):
+            await source.fetch(now_s=READ_S)
+    mend(path)
+    assert delays(await source.fetch(now_s=READ_S)) == [3.0]
 
 
 async def test_a_slow_file_system_holds_nothing_up(tmp_path: Path) -> None:

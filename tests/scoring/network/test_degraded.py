@@ -65,6 +65,17 @@ def test_a_bad_node_is_named_and_no_neighbour(fault: tuple[Metric, float]) -> No
     assert [(one.bad, one.of, one.worst) for one in found.degraded] == [(6, 6, fault[1])]
 
 
+def test_all_nodes_that_lose_what_they_send_are_named() -> None:
+    """A link between two of them is explained by the first, and counts neither for nor against the other."""
+
+    def value(one: str, other: str, metric: Metric) -> float:
+        return 0.01 if one in ("a1", "a2", "a4") and metric is Metric.LOSS else USUAL[metric]
+
+    found = full_mesh(zones(1, 9), value)
+    assert [(one.name, one.bad, one.of) for one in found.degraded] == [("a1", 10, 16), ("a2", 8, 14), ("a4", 6, 12)]
+    assert found.uncertain == frozenset()
+
+
 def test_a_bad_link_alone_names_no_node() -> None:
     """Its fault may be at either end."""
 

@@ -75,6 +75,8 @@ async def test_a_node_gets_the_condition_within_minutes_and_loses_it_an_hour_lat
         bad = world.condition("b2")
         assert (bad["status"], bad["reason"]) == ("True", "BadLinks")
         assert bad["message"].startswith("loss up to 1 % (b0 → b2) on 6 of 6 links since 2023-11-14 22:")
+        assert [one["note"].partition(".")[0] for one in world.api.events] == [f"Node b2: {bad['message']}"]
+        assert world.context.telemetry.registry.get_sample_value("netgang_network_degraded", {"kind": "node"}) == 1.0
         await world.measure(for_s=QUIET_S - 300.0)
         assert world.condition("b2") == bad
         await world.measure(for_s=300.0)

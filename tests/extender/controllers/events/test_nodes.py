@@ -118,16 +118,6 @@ async def measured(
     return told(world, "Network")
 
 
-async def test_a_node_that_got_bad() -> None:
-    async with zones() as world:
-        assert await measured(world, {}, for_s=300.0) == []
-        [(reason, node, note)] = await measured(world, {"b2": LOSSY}, for_s=150.0)
-        assert (reason, node) == ("NetworkDegraded", "b2")
-        assert note.startswith("Node b2: loss up to 1 % (b0 → b2) on 6 of 6 links since 20")
-        assert world.counted("network_degraded", kind="node") == 1.0
-        assert world.api.calls["node_status"] == 1
-
-
 async def test_a_zone_s_bad_inner_network_is_one_event() -> None:
     async with zones() as world:
         [first, *more] = await measured(world, {name: LOSSY for name in NODES if name[0] == "b"}, for_s=300.0)

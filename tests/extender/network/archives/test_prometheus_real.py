@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from extender.errors import NetworkSourceError
-from extender.network.prometheus import PRESETS, PrometheusSource
+from extender.network.prometheus import PrometheusSource
 from extender.ports import Batch
 from extender.settings.network import Preset
 from extender.settings.network import PrometheusSettings as Settings
@@ -121,14 +121,6 @@ async def test_queries_of_ones_own(connect: Connect, mesh: Mesh) -> None:
     mesh.delay_us["a", "b"] = 5000.0
     found = await read(source, lambda found, _: found["delay a-b"] > 1.0)
     assert found["delay a-b"] == pytest.approx(2.5)
-
-
-@pytest.mark.parametrize("name", sorted(PRESETS))
-async def test_every_preset_is_promql(connect: Connect, name: str) -> None:
-    source = connect(presets=[name])
-    batch = await source.fetch(now_s=now_s())
-    assert batch is not None
-    assert batch.problems == ()
 
 
 async def test_a_wrong_query_is_told(connect: Connect) -> None:
