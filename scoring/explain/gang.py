@@ -35,6 +35,7 @@ _MOST_WORDS: Final = 3  # Different refusals of kube-scheduler that are shown
 _WANTS_NODES: Final = WANTS_ROOM | {Reason.FILTERED, Reason.IMPOSSIBLE, Reason.RESERVED, Reason.SPILL_WAIT}
 HAS_MADE: Final = " has made "  # In a note on an owner that lacks pods, after its kind and name
 _DETAIL_CHARS: Final = 400
+_COUNTED_BY: Final = "kube-scheduler or another extender counts it"
 _WORDS_CHARS: Final = 300  # Of kube-scheduler's message
 _SPREADS: Final = ("podAntiAffinity", "topologySpreadConstraints")
 _SAYS_WHAT: Final = frozenset({Reason.BAD_LINKS, Reason.INVALID_GROUP})  # Of these the particulars are the gang's own
@@ -132,9 +133,7 @@ def _notes(run: Run, ask: GangDemand, refusals: Mapping[PodUid, str], waiting: W
         seen = "autoscalers look at pods that kube-scheduler calls unschedulable"
         notes.append(f"a cluster autoscaler adds no nodes for it: {unseen}, and {seen}")
     if names := uncounted_names(run.table, ask.gang.pending):
-        notes.append(
-            f"uncounted: {', '.join(names)}; kube-scheduler or another extender counts it, its pods get a zone"
-        )
+        notes.append(f"uncounted: {', '.join(names)}; {_COUNTED_BY}, its pods get a zone")
     for words, pods in _scheduler_words(ask, refusals)[:_MOST_WORDS]:
         notes.append(f"kube-scheduler, of {counted(pods, 'pod')}: {words}")
     return tuple(notes)
@@ -306,10 +305,11 @@ def _refused(run: Run, ask: GangDemand, reason: Reason, detail: str, refusals: M
     """What kube-scheduler alone decides keeps it: `reason` is BACKING_OFF, FILTERED or UNCOUNTED."""
     words, code = _scheduler_words(ask, refusals), camel_case(reason)
     end = f" kube-scheduler: {words[0][0]}" if words else ""
-    if reason is Reason.UNCOUNTED:  # it was refused its nodes
-        names = ", ".join(uncounted_names(run.table, ask.gang.pending))
-        text = f"No node's allocatable shows {names}: kube-scheduler or another extender counts it.{end}"
-        return WaitingCause(code, text, "Correct its name, have what offers it installed on nodes, or wait for room.")
+    names = uncounted_names(run.table, ask.gang.pending)  # What it was refused its nodes for
+    if reason is Reason.UNCOUNTED or any(f" Insufficient {name.partition(' ')[0]}" in end for name in names):
+        text = f"No node's allocatable shows {', '.join(names)}: {_COUNTED_BY}.{end}"
+        advice = "Correct its name, have what offers it installed on nodes, or wait for room."
+        return WaitingCause(camel_case(Reason.UNCOUNTED), text, advice)
     fields = sorted({name for _, pods in ask.need for pod in pods for name in pod.unmodelled})
     apart = [name for name in fields if name in _SPREADS]
     size = sum(len(pods) for _, pods in ask.need)

@@ -13,7 +13,7 @@ from lab.testbed.objects import zone_nodes
 from lab.testbed.parts.service import SECOND_SCHEDULER
 from lab.testbed.processes import schedulers
 from lab.testbed.processes.network import LOOPBACK
-from tests.e2e.objects import indexed_job, needs_anchor, required_terms, shuns_gangs
+from tests.e2e.objects import indexed_job, needs_anchor, shuns_gangs
 from tests.e2e.site import site_on
 from tests.e2e.stage import LIMIT_S, Stage
 
@@ -37,26 +37,6 @@ async def test_anti_affinity_of_others_costs_the_job_nothing(site: Stage) -> Non
     await site.end(*(f"blocker-{number}" for number in range(1, CLOSED + 1)))
     await site.until_running("later", 4)
     await _assert_spared(site, "later")
-
-
-async def test_what_no_allocatable_shows_is_left_to_kube_scheduler(stage: Stage) -> None:
-    """A resource that no node has is not impossible: the gang is admitted to its zone, and its refusals are learned."""
-    netgang = await stage.netgang(on={"a": 2}, cpu="8")
-    members = stage.gang("cards", 2, gated=True)
-    for one in members:
-        [container] = one["spec"]["containers"]
-        for part in ("requests", "limits"):
-            container["resources"][part]["example.com/card"] = "1"
-    await stage.api.create_all(members)
-    for one in await stage.until_admitted("cards", 2):
-        assert all("matchFields" not in term for term in required_terms(one))
-
-    def is_uncounted(found: Object) -> bool:
-        said = any(one.startswith("uncounted: example.com/card") for one in found["notes"])
-        return said and found["code"] in ("UNCOUNTED", "BACKING_OFF")
-
-    path = f"/v1/explain/{stage.namespace}/cards"
-    await stage.until_document(netgang, path, is_uncounted, "the refusals of both nodes are learned")
 
 
 class _OtherExtender(BaseHTTPRequestHandler):

@@ -1,7 +1,7 @@
 """A gang that kube-scheduler keeps from coming to bind does not keep its room from others (docs/safety.md S25)."""
 
 from tests.e2e.invariants import until_nothing_is_promised
-from tests.e2e.objects import needs_anchor, volume_in, with_claim
+from tests.e2e.objects import volume_in, with_claim
 from tests.e2e.stage import Stage
 
 SIZE = 3  # a gang takes all the room there is
@@ -20,16 +20,3 @@ async def test_a_gang_whose_claim_does_not_exist_waits_without_room(stage: Stage
         await stage.end(*bound)
         await stage.until_bound("lacks", SIZE, limit_s=20.0)
         await until_nothing_is_promised(stage.api, netgang)
-
-
-async def test_an_ungated_gang_that_fits_no_node_of_kube_scheduler_lapses(stage: Stage) -> None:
-    """Filters that we do not model refuse every node, /filter is never asked: the Event says kube-scheduler's words."""
-    netgang = await stage.netgang({"admit_timeout_s": 3.0}, on={"a": SIZE})
-    never = [needs_anchor(one, "nowhere") for one in stage.gang("never", SIZE)]
-    await stage.api.create_all(never)
-    await stage.until_refused(SIZE)
-    await stage.create_gang("next", SIZE)
-    bound = await stage.until_bound("next", SIZE, limit_s=20.0)
-    assert "didn't match pod affinity rules" in " ".join((await stage.until_events("AdmissionLapsed")).values())
-    await stage.end(*bound, *(one["metadata"]["name"] for one in never))
-    await until_nothing_is_promised(stage.api, netgang)

@@ -1,4 +1,4 @@
-"""One gang name, several runs; commits that are stopped; gangs bound in part (docs/safety.md S23, S24)."""
+"""What a gang is over time and over owners: one name, several runs (docs/safety.md S23)."""
 
 import asyncio
 from collections.abc import Sequence
@@ -6,12 +6,9 @@ from typing import Any
 
 import pytest
 
-from extender.controllers.started_gangs import mark_of
-from extender.kube.own_objects import ENTRY, STARTED_GANGS
 from lab.testbed.api import Api, Object
-from lab.testbed.cluster import INSTALLED_IN, Cluster
+from lab.testbed.cluster import Cluster
 from lab.testbed.objects import MIN_AVAILABLE_LABEL, GangDialect, gang_labels, pod_group, zone_nodes
-from scoring import GangKey, PodUid
 from tests.e2e.objects import OURS, kind, name_of
 from tests.e2e.site import controlled_site
 from tests.e2e.stage import Stage
@@ -32,38 +29,6 @@ async def end_well(stage: Stage, names: Sequence[str]) -> None:
 
 async def occupy(stage: Stage, *nodes: str) -> list[str]:
     return [name_of(await stage.create_pod(f"on-{node}", on=node)) for node in nodes]
-
-
-async def test_a_gang_bound_in_part_goes_though_a_successor_came(stage: Stage) -> None:
-    netgang = await stage.netgang({"partial_timeout_s": 5.0}, on={"a": 6})
-    whole, part = stage.gang("w", 3), stage.gang("p", 3)
-    await stage.api.create_all(whole)
-    started = await stage.until_bound("w-", 3)
-    uids = {name_of(one): one["metadata"]["uid"] for one in await stage.pods()}
-    marks = [mark_of(GangKey(f"{stage.namespace}/w"), PodUid(uid)) for uid in uids.values()]
-
-    async def noted() -> str:
-        found = await stage.api.get("ConfigMap", STARTED_GANGS, namespace=INSTALLED_IN)
-        return str((found.get("data") or {}).get(ENTRY, ""))
-
-    await stage.api.until(noted, lambda text: all(one in text for one in marks), what="the start is noted")
-    free = sorted({f"node{number}" for number in range(1, 7)} - set(started.values()))
-    await stage.api.create_all(part[:2])
-    for one, node in zip(part[:2], free, strict=False):
-        name = name_of(one)
-        target = {"apiVersion": "v1", "kind": "Node", "name": node}
-        binding = kind("v1", "Binding", name, stage.namespace, target=target)
-        await stage.api.request("POST", f"/api/v1/namespaces/{stage.namespace}/pods/{name}/binding", body=binding)
-    await occupy(stage, free[2])
-    await stage.end("w-worker-2")
-    await occupy(stage, started["w-worker-2"])
-    await asyncio.sleep(1.1)  # creation times have seconds: the successors are to be younger than every Binding
-    await stage.api.create_all([part[2], whole[2]])
-    await stage.cluster.restart(netgang.part.name, crash=True)
-    await stage.api.until(lambda: stage.bound("p-"), lambda found: not found, what="p evicted", limit_s=LIMIT_S)
-    left = {name_of(one): one["metadata"] for one in await stage.pods("w-")}
-    assert all(left[name]["uid"] == uids[name] for name in ("w-worker-0", "w-worker-1"))
-    assert not any("deletionTimestamp" in one for one in left.values())
 
 
 def owned(stage: Stage, names: str, least: int, owner: tuple[str, str, str], **fields: Any) -> list[Object]:

@@ -183,6 +183,7 @@ LONG = f"0/3 nodes are available: claim {'x' * 400}"
 REFUSALS = {  # case: (what is said, what holds whatever the node; message)
     "the claim is missing": (CLAIM, 'persistentvolumeclaim "x" not found', CLAIM),
     "and no pod to preempt": (CLAIM, 'persistentvolumeclaim "x" not found', f"{CLAIM} preemption: 0/3 nodes."),
+    "and another PostFilter plugin": (CLAIM, 'persistentvolumeclaim "x" not found', f"{CLAIM} not found"),
     "each node has its fault": (VOLUME, "", VOLUME),
     "two filters leave no node": (TWO, "", TWO),
     "there are no nodes": ("no nodes available to schedule pods", "", "no nodes available to schedule pods"),

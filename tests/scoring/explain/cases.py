@@ -67,6 +67,7 @@ PLUGIN = gang("g", 1, refusal="0/1 nodes are available: 1 node(s) didn't match p
 VOLUME = 'persistentvolumeclaim "data" not found'
 TRAINING = Controller("kubeflow.org/v1", "PyTorchJob", "g", "g-uid")
 QUOTA = ("ResourceQuota team leaves 1 of requests.cpu, and a member asks for 2",)
+NO_GPUS = "0/1 nodes are available: 1 Insufficient nvidia.com/gpus."
 MISSPELT = asking(gang("g", 1), "nvidia.com/gpus")
 CLAIMS = gang("g", 1, unmodelled=("resourceClaims",), refusal="0/1 nodes are available: 1 cannot allocate all claims.")
 BUSY = [pod("other", cpu="7", node="a0", scheduler_name="x")]
@@ -109,6 +110,8 @@ CASES: dict[str, Case] = {
     "too few nodes have the label": Case(gang("g", 3, node_selector={"disk": "ssd"}), [*row(1, cpu="1",
         labels={"disk": "ssd"}), *row(3, cpu="1")[1:]]),
     "an extended resource that no node has": Case(MISSPELT, row(1, gpu=4), rest=refused(MISSPELT, "a0")),
+    "it backs off, and no node has what it asks for": Case(asking(gang("g", 1, refusal=NO_GPUS), "nvidia.com/gpus"),
+        row(1, gpu=4), rest={"backing_off_until_s": {"default/g": 20.0}}),
     "a pod larger than the largest node": Case(gang("g", 1, cpu="32"), [*row(1, cpu="8"), *row(1, zone="b", cpu="16")]),
     "a pod larger than the largest node with its label": Case(gang("g", 1, cpu="16", node_selector={"disk": "ssd"}),
         [node("a0", cpu="8", labels={"disk": "ssd"}), node("a1", cpu="64")]),

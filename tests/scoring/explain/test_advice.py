@@ -105,6 +105,7 @@ WAYS: dict[str, tuple[Follow, ...]] = {  # case → each way to follow the advic
     "topology spread on more nodes than there are": (unrefused, lambda case: minimum(2)(unrefused(case))),
     "it backs off, and its pods can never be on so few nodes": (unrefused, lambda case: minimum(2)(unrefused(case))),
     "it backs off": (unrefused,),
+    "it backs off, and no node has what it asks for": (unrefused,),
     "a PersistentVolumeClaim is missing": (instead(gang("g", 1)),),
     "a ResourceClaim is missing": (instead(gang("g", 1)),),
     "bad links that it refuses": (unrefused, annotated(bad_links="avoid")),
