@@ -9,6 +9,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import ExitStack
 from importlib import import_module
 from pathlib import Path
 from time import monotonic
@@ -17,17 +18,19 @@ from typing import Final
 import msgspec
 
 from lab.bench.testbed.commands import BedUnavailable
-from lab.papers.bed import examine_machine
+from lab.bench.testbed.nodes import NODES, bed
+from lab.papers.bed import SYSTEM, examine_machine, training_site
 from lab.papers.figures import Figure, table
+from lab.papers.n4 import case_one
 from lab.testbed.errors import ControlPlaneError
 
 _ROWS: Final = {
-    **{"N4": "n4", "N5": "n4", "G6": "g6", "K8": "k8"},
+    **{"N4": "n4", "N5": "sweeps", "G6": "g6", "K8": "k8"},
     **dict.fromkeys(("E1", "E2", "E3", "E4"), "elastic"),
+    "KILLS": "kills",
 }
 """Row → the module whose `measure` it is"""
-_LONG: Final = {"KILLS": "kills"}
-"""The same, only if it is asked for"""
+_USUAL: Final = ("N", "G", "K8", "E")
 _UNAVAILABLE: Final = 3
 _BEGAN_S: Final = monotonic()
 
@@ -36,14 +39,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code."""
     parser = argparse.ArgumentParser(prog="python -m lab.papers", description="The papers' figures, measured")
     parser.add_argument(
-        "rows", nargs="*", help=f"of {', '.join(_ROWS)}, how their names begin, or a module (default: all); KILLS"
+        "rows", nargs="*", help=f"of {', '.join(_ROWS)}, how their names begin, or a module (default: all but KILLS)"
     )
     parser.add_argument("--runs", type=int, default=3, help="of each figure (default: 3)")
     parser.add_argument("--json", type=Path, help="where the figures go, each run's value apart")
     options = parser.parse_args(arguments)
-    begins = tuple(options.rows) or ("",)
-    asked = _ROWS | _LONG if options.rows else _ROWS
-    chosen = [*dict.fromkeys(module for row, module in asked.items() if row.startswith(begins) or module in begins)]
+    begins = tuple(options.rows) or _USUAL
+    chosen = [*dict.fromkeys(module for row, module in _ROWS.items() if row.startswith(begins) or module in begins)]
     if not chosen:
         parser.error(f"there is no row {' '.join(options.rows)}: {', '.join(_ROWS)}")
     try:
@@ -52,19 +54,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _tell(f"this machine cannot run it: {error}")
         return _UNAVAILABLE
     figures, failed = list[Figure](), False
-    for module in chosen:
-        _tell(f"{module}: begins; load of the machine {os.getloadavg()[0]:.1f}")
+    while chosen:
         try:
             with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
-                figures += runner.run(import_module(f"lab.papers.{module}").measure(options.runs, _tell))
-        except Exception:  # noqa: BLE001 - said, and the other rows run
+                runner.run(_measure(chosen, options.runs, figures))
+        except Exception:  # noqa: BLE001 - said, and the other rows run, on another installation
             traceback.print_exc()
             failed = True
-        _tell(f"{module}: over; load of the machine {os.getloadavg()[0]:.1f}")
     if options.json:
         options.json.write_bytes(msgspec.json.format(msgspec.json.encode(figures), indent=1) + b"\n")
     print(table(figures))
+    _tell(f"is the whole time, for {options.runs} runs{'; rows failed' if failed else ''}")
     return int(failed)
+
+
+async def _measure(left: list[str], runs: int, figures: list[Figure]) -> None:
+    """The rows that are left, on one installation; each is taken from the list, and its figures go to the others."""
+    row: str | None = left.pop(0)
+    with bed(nodes=(*SYSTEM, *NODES)) as made, ExitStack() as impaired:
+        if row == "n4":  # its network is there before agents measure
+            impaired.enter_context(case_one(made))
+        _tell("netgang is being installed")
+        async with training_site(made) as site:
+            while row:
+                _tell(f"{row}: begins; load of the machine {os.getloadavg()[0]:.1f}")
+                figures += await import_module(f"lab.papers.{row}").measure(made, site, runs, _tell)
+                _tell(f"{row}: over; load of the machine {os.getloadavg()[0]:.1f}")
+                impaired.close()
+                row = left.pop(0) if left else None
 
 
 def _tell(line: str) -> None:

@@ -2,20 +2,24 @@
 
 Rule: kube-scheduler, the controllers and training-operator are the real ones. A job's pods run `lab.papers.train`, each
 in a network of its own behind its node's; they share a folder for checkpoints, and the chief reports to netgang with
-its pod's own token. Rows may give the chart limits as settings (`lab.testbed.netgang`).
+its pod's own token. Rows may give the chart limits as settings (`lab.testbed.netgang`). One installation serves all
+rows: each says how much its nodes have and how fast their links are, and each job has a name and a checkpoint of its
+own; the next one begins when no pod of it is left.
 """
 
+import asyncio
 import json
 import os
+import subprocess
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final
 
 import msgspec
 
-from lab.bench.testbed.nodes import Bed, examine
+from lab.bench.testbed.nodes import NODES, Bed, examine
 from lab.bench.testbed.site import Site, installed
 from lab.testbed.api import Object
 from lab.testbed.cluster import INSTALLED_IN, Cluster
@@ -29,6 +33,8 @@ from lab.testbed.programs.catalogue import E2E
 
 SYSTEM: Final = ("node1", "node2")
 """Where netgang and its kube-scheduler run"""
+_CODE: Final = "import lab.testbed.netgang, extender.bootstrap.serve, probe.__main__, lab.papers.train.__main__"
+_ZONES: Final = {"system": SYSTEM, "D": NODES}
 TEAM: Final = "papers"
 _ENV: Final = {"PATH": f"{sys.prefix}/bin:{os.environ['PATH']}", "OPENBLAS_NUM_THREADS": "1"}
 _IMAGES: Final = {
@@ -36,6 +42,8 @@ _IMAGES: Final = {
     "netgang": Image(("python", "-m", "lab.testbed.netgang"), env=_ENV | {"PYTHONDONTWRITEBYTECODE": "1"}),
 }
 _FOLDER, _AUTHORITY = "/checkpoints", "netgang-ca"
+_AGENT_M: Final = 50
+"""What an agent asks for, in millicores"""
 _REPORTS: Final = f"https://netgang.{INSTALLED_IN}.svc:8891/v1/jobs/{TEAM}/"
 _ENDS: Final = ("Succeeded", "Failed")
 
@@ -54,19 +62,12 @@ class TrainingSite(Site, frozen=True):
     _told: dict[str, tuple[int, list[dict[str, Any]]]] = msgspec.field(default_factory=dict, name="told")
     """Pod → how many bytes of its log are read, and the lines in them"""
 
-    async def train(self, job: Object, *, limit_s: float) -> tuple[list[str], list[dict[str, Any]]]:
-        """Create a TFJob, wait for its end, remove it: its nodes, the parameter server's first, and what that said.
-
-        Errors: ControlPlaneError: it did not end.
-        """
-        api, name = self.api, job["metadata"]["name"]
-        count = sum(one["replicas"] for one in job["spec"]["tfReplicaSpecs"].values())
-        await api.create(job)
-        pods = await self.until_ended(name, count, limit_s=limit_s)
-        lines = self.lines(f"{name}-ps-0")
-        await self.remove(name)
-        nodes = {one["metadata"]["name"]: one["spec"]["nodeName"] for one in pods}
-        return [nodes[one] for one in sorted(nodes)], lines
+    async def set_rooms(self, nodes: Sequence[str], *, cpu_m: int, gpus: Mapping[str, int] = {}) -> None:
+        """Let each of these nodes have so many millicores for jobs, and GPUs; all others have nothing."""
+        for one in NODES:
+            room_m = _AGENT_M + (cpu_m if one in nodes else 0)
+            room = {"cpu": f"{room_m}m", "nvidia.com/gpu": str(gpus.get(one, 0))}
+            await self.api.patch("Node", one, {"status": {"capacity": room, "allocatable": room}}, subresource="status")
 
     async def until_ended(self, job: str, count: int, *, limit_s: float) -> list[Object]:
         """So many pods of it, once all have ended. Errors: ControlPlaneError."""
@@ -83,6 +84,7 @@ class TrainingSite(Site, frozen=True):
         *,
         workers: int,
         cpu: str = "1",
+        ps_cpu: str = "",
         gpu: int = 0,
         limited: bool = False,
         scheduler: str = "",
@@ -91,7 +93,7 @@ class TrainingSite(Site, frozen=True):
     ) -> Object:
         """A TFJob of one ps that trains, on these nodes alone if some are named.
 
-        The GPUs are each worker's; `cpu` is each pod's, and its limit if it is `limited`.
+        The GPUs are each worker's, as is `cpu` with `ps_cpu`, else each pod's; both are limits if it is `limited`.
         """
         made = tf_job(name, workers=workers, namespace=TEAM, cpu=cpu, dynamic=False)
         checkpoints = {"name": "checkpoints", "hostPath": {"path": str(self.cluster.directory / "checkpoints")}}
@@ -104,12 +106,12 @@ class TrainingSite(Site, frozen=True):
             "env": [{"name": key, "value": value} for key, value in env.items()],
             "volumeMounts": [{"name": one, "mountPath": place} for one, place in places.items()],
         }
-        for role, nodes, gpus in (("PS", ps_on, 0), ("Worker", workers_on, gpu)):
-            replicas, plain = made["spec"]["tfReplicaSpecs"][role], pod("unused", cpu=cpu, gpu=gpus)["spec"]
+        for role, nodes, own_cpu, gpus in (("PS", ps_on, ps_cpu or cpu, 0), ("Worker", workers_on, cpu, gpu)):
+            replicas, plain = made["spec"]["tfReplicaSpecs"][role], pod("unused", cpu=own_cpu, gpu=gpus)["spec"]
             spec = {**replicas["template"]["spec"], "volumes": volumes}
             spec |= {"schedulerName": scheduler} if scheduler else {}
             resources = plain["containers"][0]["resources"]
-            resources["limits"] |= {"cpu": cpu} if limited else {}
+            resources["limits"] |= {"cpu": own_cpu} if limited else {}
             spec["containers"] = [{**spec["containers"][0], **mounted, "resources": resources}]
             if nodes:
                 term = {"matchExpressions": [{"key": HOST_LABEL, "operator": "In", "values": list(nodes)}]}
@@ -140,12 +142,17 @@ class TrainingSite(Site, frozen=True):
 
 
 @asynccontextmanager
-async def training_site(bed: Bed, nodes: Sequence[Object]) -> AsyncIterator[TrainingSite]:
-    """Netgang on nodes of its own, and these for jobs."""
-    system = [node(one, cpu="1500m", zone="system") for one in SYSTEM]
+async def training_site(bed: Bed) -> AsyncIterator[TrainingSite]:
+    """Netgang on nodes of its own, and the bed's others for jobs, in one zone.
+
+    Byte code is written before: a pod's files are a copy on write, in which each would compile its program anew.
+    """
+    compiling, env = (sys.executable, "-c", _CODE), os.environ | {"PYTHONDONTWRITEBYTECODE": ""}
+    await asyncio.to_thread(subprocess.run, compiling, env=env, check=True)
+    system, others = ([node(one, cpu="1500m", zone=zone) for one in of] for zone, of in _ZONES.items())
     async with Cluster(controllers=POD_CONTROLLERS, stage_names=STAGES) as cluster:
         (cluster.directory / "checkpoints").mkdir()
-        async with installed(cluster, bed, first=system, then=nodes, images=_IMAGES) as site:
+        async with installed(cluster, bed, first=system, then=others, images=_IMAGES) as site:
             await start_operator(cluster)
             await site.api.create(namespace(TEAM))
             authority = await site.api.get("ConfigMap", _AUTHORITY, namespace=INSTALLED_IN)

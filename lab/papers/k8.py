@@ -1,19 +1,20 @@
 """K8: ten TFJobs on three nodes, one after the other, with and without gangs; completion times and CPU use.
 
-Scaled: a published core is 80 millicores, so that three nodes of ten are 2.4; 30 s between two jobs are 0.5, as are
+Scaled: a published core is 100 millicores, so that three nodes of ten are 3; 30 s between two jobs are 0.5, as are
 netgang's own times of levels. As published: four models by size, and requests that are drawn. A job takes as many
 images whatever its batch and workers, asynchronously; it begins when all its ranks are there, so one that is started in
 part holds its room for nothing. With *levels*, jobs declare that one worker suffices. KOD2 as printed has no live form:
 netgang decides by its own algorithms, and the printed ones are in the simulator alone. Rule: when all jobs are there,
 none of those that are left is whole although pods of some run, and nothing changed for `_STUCK_S`, the jobs that are
 left are *deadlocked*; each counts in the mean with the run's limit, as does one that has not ended by then. The order
-of the systems in a run is drawn.
+of netgang's settings is drawn for each two runs, and the second of them goes back. The default scheduler has its turn
+while netgang, with the settings of *levels* that are new to it, still takes nobody's pods.
 """
 
 import asyncio
 import random
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import count
 from statistics import fmean
@@ -24,17 +25,16 @@ import msgspec
 
 from extender.controllers.removals import QUIET_S
 from lab.bench.testbed.cases import BASE_BPS
-from lab.bench.testbed.nodes import NODES, bed
+from lab.bench.testbed.nodes import NODES, Bed
 from lab.bench.testbed.shaping import set_rates
-from lab.papers.bed import SYSTEM, TEAM, TrainingSite, training_site
+from lab.papers.bed import TEAM, TrainingSite
 from lab.papers.figures import Figure, Tell
 from lab.papers.resizes import dynamic
 from lab.testbed.api import Object
 from lab.testbed.errors import ControlPlaneError
-from lab.testbed.objects import node
 
 _NODES: Final = NODES[:3]
-_CORE_M, _CORES = 80, 10
+_CORE_M, _CORES = 100, 10
 _JOBS, _EVERY_S = 10, 0.5
 _LIMIT_S, _STUCK_S = 100.0, 15.0
 _IMAGES: Final = 2560
@@ -48,16 +48,15 @@ _MODELS: Final = {
 """name → hidden units, and bytes of a gradient"""
 _BATCHES: Final = (64, 128)
 _DEFAULT, _LEVELS = "default scheduler", "netgang, levels"
-_SYSTEMS: Final = {
-    _DEFAULT: (),
-    "gangs, first come first served": ("settings.queue.order=fifo",),
-    "netgang, weight": (),
-    _LEVELS: (
+_TURNS: Final[Mapping[tuple[str, ...], tuple[str, ...]]] = {
+    (): ("netgang, weight",),
+    ("settings.queue.order=fifo",): ("gangs, first come first served",),
+    (
         *("settings.service_levels_h={0.00104,0.0167}", "settings.elastic.cool_down_s=1"),
         *("settings.elastic.metrics.default=off", "settings.elastic.increment=null"),
-    ),
+    ): (_DEFAULT, _LEVELS),
 }
-"""name → values of netgang's chart"""
+"""Values of netgang's chart → the systems that have their turn with them"""
 
 
 class _Job(msgspec.Struct, frozen=True):
@@ -74,26 +73,28 @@ class _Outcome(msgspec.Struct, frozen=True):
     """Of the nodes, while the run lasted"""
 
 
-async def measure(runs: int, tell: Tell) -> list[Figure]:
+async def measure(made: Bed, site: TrainingSite, runs: int, tell: Tell) -> list[Figure]:
     """Each run draws jobs, which all systems get for each batch size."""
-    found = defaultdict[tuple[int, str], list[_Outcome]](list)
-    nodes = [node(one, cpu=f"{_CORE_M * _CORES + 50}m", zone="a") for one in _NODES]  # 50 for the agent
-    with bed(nodes=(*SYSTEM, *_NODES)) as made:
-        set_rates(made, dict.fromkeys(made.nodes, BASE_BPS))
-        async with training_site(made, nodes) as site:
-            numbers = count()
-            for run in range(runs):
-                for system in random.Random(run).sample(list(_SYSTEMS), len(_SYSTEMS)):
-                    if system != _DEFAULT:
-                        await site.configure(*_SYSTEMS[system])
-                    if system == _LEVELS:
-                        await asyncio.sleep(QUIET_S)
-                    for batch in _BATCHES:
-                        jobs = list(_drawn(run, f"k8-{next(numbers)}"))  # names, and so checkpoints, of their own
-                        one = await _run(site, jobs, batch, system)
-                        found[batch, system].append(one)
-                        jct = f"{one.mean_s:.1f} s, {one.deadlocked} deadlocked, {one.cpu_share:.0%} CPU"
-                        tell(f"K8: run {run + 1}, batch {batch}, {system}: {jct}")
+    found, numbers = defaultdict[tuple[int, str], list[_Outcome]](list), count()
+    set_rates(made, dict.fromkeys(made.nodes, BASE_BPS))
+    await site.set_rooms(_NODES, cpu_m=_CORE_M * _CORES)
+    values: tuple[str, ...] = ()  # as installed: rows with others come later
+    quiet_until_s = monotonic()
+    for run in range(runs):
+        turns = random.Random(run // 2).sample(list(_TURNS), len(_TURNS))
+        for wanted in turns[:: -1 if run % 2 else 1]:
+            if wanted != values:
+                await site.configure(*wanted)
+                values, quiet_until_s = wanted, monotonic() + QUIET_S
+            for system in _TURNS[values]:
+                if system == _LEVELS:
+                    await asyncio.sleep(max(quiet_until_s - monotonic(), 0.0))
+                for batch in _BATCHES:
+                    jobs = list(_drawn(run, f"k8-{next(numbers)}"))  # names, and so checkpoints, of their own
+                    one = await _run(site, jobs, batch, system)
+                    found[batch, system].append(one)
+                    jct = f"{one.mean_s:.1f} s, {one.deadlocked} deadlocked, {one.cpu_share:.0%} CPU"
+                    tell(f"K8: run {run + 1}, batch {batch}, {system}: {jct}")
     return list(_figures(found))
 
 

@@ -14,15 +14,14 @@ from statistics import fmean
 from typing import Final
 
 from lab.bench.testbed.cases import BASE_BPS
-from lab.bench.testbed.nodes import NODES, bed
+from lab.bench.testbed.nodes import NODES, Bed
 from lab.bench.testbed.shaping import set_rates
-from lab.papers.bed import SYSTEM, TEAM, TrainingSite, training_site
+from lab.papers.bed import TEAM, TrainingSite
 from lab.papers.figures import Figure, Tell
 from lab.papers.resizes import dynamic, now, resize, steps, until_steps
 from lab.testbed.beside import beside
 from lab.testbed.cluster import INSTALLED_IN
 from lab.testbed.errors import ControlPlaneError
-from lab.testbed.objects import node
 from lab.testbed.parts.operator import OPERATOR
 
 _RESIZES, _COUNTS, _EVERY = 50, (3, 4, 5, 6, 7), 10
@@ -30,36 +29,35 @@ _MEAN_OF, _LIMIT_S = 100, 900.0
 _KILLED: Final = ("nothing", "the chief", "netgang", "the chief", "the operator")
 
 
-async def measure(runs: int, tell: Tell) -> list[Figure]:
+async def measure(made: Bed, site: TrainingSite, runs: int, tell: Tell) -> list[Figure]:
     """Once, whatever `runs` says."""
     del runs
-    with bed(nodes=(*SYSTEM, *NODES[:4])) as made:
-        set_rates(made, dict.fromkeys(NODES[:4], 10_000_000))
-        async with training_site(made, [node(one, cpu="16", zone="a") for one in NODES[:4]]) as site:
-            await site.api.create(_job(site, "kills", 3, 10**6))
-            await until_steps(site, "kills", 3)
-            workers, draw, panics = 3, random.Random(1), list[str]()
-            restarting = asyncio.Lock()
-            async with beside(_supervise(site, restarting, panics)):
-                for number in range(_RESIZES):
-                    workers = draw.choice([one for one in _COUNTS if one != workers])
-                    killed, began_s = _KILLED[number % len(_KILLED)], now()
-                    kill = _kill(site, killed, restarting, after_s=draw.random())
-                    await asyncio.gather(resize(site, "kills", workers), kill)
-                    await until_steps(site, "kills", workers, more=_EVERY + 1, after_s=now())
-                    tell(f"KILLS: {number + 1}, {workers} workers, {killed} killed: {now() - began_s:.1f} s")
-            told, ours = steps(site, "kills"), site.lines("kills-ps-0")
-            await site.remove("kills")
-            lost = [before["step"] - after["resumed"] for before, after in pairwise(ours) if "resumed" in after]
-            often = max(Counter(line["step"] for line in told).values())
-            last = max(line["step"] for line in told)
-            alone = [f"alone-{one}" for one in (3, 5, 7)]
-            set_rates(made, dict.fromkeys(NODES[:4], BASE_BPS))
-            for name in alone:
-                await site.api.create(_job(site, name, int(name[-1]), last))
-            for name in alone:
-                await site.until_ended(name, 1 + int(name[-1]), limit_s=_LIMIT_S)
-            losses = [fmean(line["loss"] for line in steps(site, name)[-_MEAN_OF:]) for name in alone]
+    await site.set_rooms(NODES[:4], cpu_m=16_000)
+    set_rates(made, dict.fromkeys(NODES[:4], 10_000_000))
+    await site.api.create(_job(site, "kills", 3, 10**6))
+    await until_steps(site, "kills", 3)
+    workers, draw, panics = 3, random.Random(1), list[str]()
+    restarting = asyncio.Lock()
+    async with beside(_supervise(site, restarting, panics)):
+        for number in range(_RESIZES):
+            workers = draw.choice([one for one in _COUNTS if one != workers])
+            killed, began_s = _KILLED[number % len(_KILLED)], now()
+            kill = _kill(site, killed, restarting, after_s=draw.random())
+            await asyncio.gather(resize(site, "kills", workers), kill)
+            await until_steps(site, "kills", workers, more=_EVERY + 1, after_s=now())
+            tell(f"KILLS: {number + 1}, {workers} workers, {killed} killed: {now() - began_s:.1f} s")
+    told, ours = steps(site, "kills"), site.lines("kills-ps-0")
+    await site.remove("kills")
+    lost = [before["step"] - after["resumed"] for before, after in pairwise(ours) if "resumed" in after]
+    often = max(Counter(line["step"] for line in told).values())
+    last = max(line["step"] for line in told)
+    alone = [f"alone-{one}" for one in (3, 5, 7)]
+    set_rates(made, dict.fromkeys(NODES[:4], BASE_BPS))
+    for name in alone:
+        await site.api.create(_job(site, name, int(name[-1]), last))
+    for name in alone:
+        await site.until_ended(name, 1 + int(name[-1]), limit_s=_LIMIT_S)
+    losses = [fmean(line["loss"] for line in steps(site, name)[-_MEAN_OF:]) for name in alone]
     at_the_end = fmean(line["loss"] for line in told[-_MEAN_OF:])
     return [
         Figure("KILLS", f"steps lost with each chief that was killed (in {last} steps)", f"< {_EVERY}", (*lost,)),

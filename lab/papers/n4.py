@@ -12,26 +12,28 @@ import shutil
 import subprocess
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import partial
+from statistics import median
 from time import monotonic
 from typing import Any, Final
 
 from lab.bench.testbed.cases import BASE_BPS, IMPAIRED, WANTED, Choice, clean_ps_case, drawn, worst_case
 from lab.bench.testbed.commands import run_in
-from lab.bench.testbed.nodes import NODES, Bed, address, bed
+from lab.bench.testbed.nodes import NODES, Bed, address
 from lab.bench.testbed.relay import relayed
 from lab.bench.testbed.shaping import set_loss, set_rates
-from lab.papers.bed import SYSTEM, TEAM, TrainingSite, training_site
+from lab.papers.bed import TEAM, TrainingSite
 from lab.papers.figures import Figure, Tell
-from lab.papers.sweeps import swept
+from lab.papers.resizes import steps
 from lab.testbed.errors import ControlPlaneError
-from lab.testbed.objects import gang_pods, node
+from lab.testbed.objects import gang_pods
 
 _LATE, _LOSING, _SLOW = IMPAIRED
 _DELAY_MS, _LOSS_RATIO, _SLOW_BPS = 10.0, 0.1, 10_000_000
 _PUBLISHED: Final = set(NODES) - set(IMPAIRED)
-_MEASURED_S, _BURSTS_S = 300.0, 60.0
+_PAIRS: Final = ((_LATE, NODES[0]), (_SLOW, NODES[1]), NODES[2:4])
+_MEASURED_S, _BURSTS_S = 300.0, 45.0
 _PLACEMENTS: Final = 20
 _STEPS, _LIMIT_S = 3, 90.0
 _TRAINS: Final = ("--mode=ps", f"--steps={_STEPS}", "--hidden=2630", "--batch=64", f"--limit-s={_LIMIT_S}")
@@ -49,31 +51,28 @@ def case_one(made: Bed) -> Iterator[None]:
     set_loss(made, 0.0, lambda *_: False)
 
 
-async def measure(runs: int, tell: Tell) -> list[Figure]:
-    """Measure once, then choose and train `runs` times with each choice; then the sweeps of N5."""
+async def measure(made: Bed, site: TrainingSite, runs: int, tell: Tell) -> list[Figure]:
+    """Measure once, then choose and train `runs` times with each choice. The network is `case_one`'s."""
     seconds, hits = defaultdict[Choice, list[float]](list), list[float]()
     if lacking := [tool for tool in ("iperf3", "ping") if shutil.which(tool) is None]:
         raise ControlPlaneError(f"row N4 needs {' and '.join(lacking)}")
-    with bed(nodes=(*SYSTEM, *NODES)) as made, ExitStack() as impaired:
-        impaired.enter_context(case_one(made))
-        async with training_site(made, [node(one, cpu="1500m", zone="D") for one in NODES]) as site:
-            began_s = monotonic()
-            read = partial(_unknown, site)
-            await site.api.until(read, lambda count: count == 0, what="all pairs measured", limit_s=_MEASURED_S)
-            await asyncio.sleep(_BURSTS_S)
-            tell(f"N4: measured for {monotonic() - began_s:.0f} s")
-            tools = await _by_tools(made, site)
-            for run in range(runs):
-                for choice in Choice:
-                    nodes, took_s = await _trained(site, choice, run)
-                    seconds[choice].append(took_s)
-                    if choice is Choice.NETGANG:
-                        hits.append(float(set(nodes) == _PUBLISHED))
-                    tell(f"N4: run {run + 1}, {choice}: {took_s:.1f} s, {' '.join(nodes)}")
-            for number in range(len(hits), _PLACEMENTS):
-                hits.append(float(await _placed(site, f"placed-{number}") == _PUBLISHED))
-            impaired.close()
-            return [*_figures(seconds, hits), *tools, *await swept(made, site, runs, tell)]
+    await site.set_rooms(NODES, cpu_m=1450)
+    began_s, read = monotonic(), partial(_unknown, site)
+    await site.api.until(read, lambda count: count == 0, what="all pairs measured", limit_s=_MEASURED_S)
+    await asyncio.sleep(_BURSTS_S)
+    round_trips_ms = await asyncio.gather(*(asyncio.to_thread(_round_trip_ms, made, *pair) for pair in _PAIRS))
+    tell(f"N4: measured for {monotonic() - began_s:.0f} s")
+    tools = await _by_tools(made, site, round_trips_ms)
+    for run in range(runs):
+        for choice in Choice:
+            nodes, took_s = await _trained(site, choice, run)
+            seconds[choice].append(took_s)
+            if choice is Choice.NETGANG:
+                hits.append(float(set(nodes) == _PUBLISHED))
+            tell(f"N4: run {run + 1}, {choice}: {took_s:.1f} s, {' '.join(nodes)}")
+    for number in range(len(hits), _PLACEMENTS):
+        hits.append(float(await _placed(site, f"placed-{number}") == _PUBLISHED))
+    return [*_figures(seconds, hits), *tools]
 
 
 async def _unknown(site: TrainingSite) -> int:
@@ -85,33 +84,40 @@ async def _unknown(site: TrainingSite) -> int:
     return found.count(None) + len(_METRICS) * len(NODES) * (len(NODES) - 1) - len(found)
 
 
-async def _by_tools(made: Bed, site: TrainingSite) -> list[Figure]:
+async def _by_tools(made: Bed, site: TrainingSite, round_trips_ms: list[float]) -> list[Figure]:
     """What the agents measured on three pairs by what other programs do."""
     pairs = (await site.document("/v1/network"))["pairs"]
     rows = {name: place for place, name in enumerate(pairs["nodes"])}
     delays, rates = list[float](), list[float]()
-    for one, other in ((_LATE, NODES[0]), (_SLOW, NODES[1]), NODES[2:4]):
+    for (one, other), round_trip_ms in zip(_PAIRS, round_trips_ms, strict=True):
         there, back = (one, other), (other, one)
-        round_trip_ms, rate_bps = await asyncio.to_thread(_measured, made, *there)
+        rate_bps = await asyncio.to_thread(_rate_bps, made, *there)
         ours_ms = sum(pairs["delay_ms"][rows[a]][rows[b]] for a, b in (there, back))
         delays.append(ours_ms / round_trip_ms)
         rates.append(pairs["throughput_bps"][rows[one]][rows[other]] / rate_bps)
     return [
-        Figure("N4", "agents' delay there and back by ping's round trip (late, slow, clean pair)", "–", tuple(delays)),
+        Figure("N4", "agents' delay there and back by ping's, medians (late, slow, clean pair)", "–", tuple(delays)),
         Figure("N4", "agents' throughput by iperf3's (the same)", "–", tuple(rates)),
     ]
 
 
-def _measured(made: Bed, one: str, other: str) -> tuple[float, float]:
-    """Mean round trip in milliseconds, and throughput from the one to the other. Blocks, for three seconds."""
-    serve = f"ip netns exec {made.namespace(other)} iperf3 -s -1 -p 5999".split()
-    with subprocess.Popen(serve, stdout=subprocess.DEVNULL) as server:
+def _round_trip_ms(made: Bed, one: str, other: str) -> float:
+    """The median, as agents' delays are medians: a burst fills a link's queue for seconds. Blocks for 18 s."""
+    answer = run_in(made.namespace(one), *f"ping -c 35 -i 0.5 {address(other)}".split())
+    return median(float(line.rpartition("time=")[2].split()[0]) for line in answer.splitlines() if "time=" in line)
+
+
+def _rate_bps(made: Bed, one: str, other: str) -> float:
+    """Throughput from the one to the other. Blocks, for two seconds."""
+    serve = f"ip netns exec {made.namespace(other)} iperf3 -s -1 --forceflush -p 5999".split()
+    with subprocess.Popen(serve, stdout=subprocess.PIPE) as server:
         try:
-            ping = run_in(made.namespace(one), *f"ping -q -c 20 -i 0.05 {address(other)}".split())
+            assert server.stdout is not None
+            _ = server.stdout.readline(), server.stdout.readline()  # a rule, and that it listens
             report = json.loads(run_in(made.namespace(one), *f"iperf3 -J -t 2 -p 5999 -c {address(other)}".split()))
         finally:
             server.kill()
-    return float(ping.rpartition(" = ")[2].split("/")[1]), report["end"]["sum_received"]["bits_per_second"]
+    return float(report["end"]["sum_received"]["bits_per_second"])
 
 
 async def _placed(site: TrainingSite, name: str) -> set[str]:
@@ -135,12 +141,13 @@ async def _trained(site: TrainingSite, choice: Choice, run: int) -> tuple[list[s
     }[choice]
     name = f"n4-{choice.replace(' ', '-')}-{run}"
     arguments = [*_TRAINS, f"--seed={run}"]
-    job = site.job(name, arguments, workers=WANTED - 1, ps_on=asked[:1], workers_on=asked[1:])
-    nodes, lines = await site.train(job, limit_s=3.0 * _LIMIT_S)
-    steps = [line["seconds"] for line in lines if "world" in line]
-    if len(steps) != _STEPS:
-        raise ControlPlaneError(f"{name} ended after {len(steps)} of {_STEPS} steps")
-    return nodes, sum(steps)
+    await site.api.create(site.job(name, arguments, workers=WANTED - 1, ps_on=asked[:1], workers_on=asked[1:]))
+    pods = await site.until_ended(name, WANTED, limit_s=3.0 * _LIMIT_S)
+    nodes = {one["metadata"]["name"]: one["spec"]["nodeName"] for one in pods}
+    if (count := len(told := steps(site, name))) != _STEPS:
+        raise ControlPlaneError(f"{name} ended after {count} of {_STEPS} steps")
+    await site.remove(name)
+    return [nodes[one] for one in sorted(nodes)], sum(line["seconds"] for line in told)
 
 
 def _figures(seconds: dict[Choice, list[float]], hits: list[float]) -> list[Figure]:

@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Final
 
 from lab.bench.testbed.cases import BASE_BPS, WANTED, Impairment, Setting, settings, worst_case
-from lab.bench.testbed.nodes import Bed
+from lab.bench.testbed.nodes import NODES, Bed
 from lab.bench.testbed.shaping import set_rates, shaped
 from lab.papers.bed import TrainingSite
 from lab.papers.figures import Figure, Tell
@@ -26,8 +26,9 @@ _STEPS, _LIMIT_S, _START_S = 2, 12.0, 60.0
 _TRAINS: Final = ("--mode=ps", "--steps=1000000", "--batch=64", "--pad-bytes=100000")
 
 
-async def swept(made: Bed, site: TrainingSite, runs: int, tell: Tell) -> list[Figure]:
+async def measure(made: Bed, site: TrainingSite, runs: int, tell: Tell) -> list[Figure]:
     """All values, `runs` times."""
+    await site.set_rooms(NODES, cpu_m=1450)
     ratios: dict[Setting, list[float]] = {one: [] for one in sorted(settings(_SWEEP), key=lambda one: one.impairment)}
     late = dict.fromkeys(ratios, 0)
     set_rates(made, dict.fromkeys(made.nodes, BASE_BPS))

@@ -395,6 +395,7 @@ class Cluster:
             "--authentication-skip-lookup=true",
             f"--authorization-kubeconfig={access}",
             "--leader-elect=false",
+            "--kube-api-qps=200",  # else the garbage collector deletes twenty objects a second
             f"--controllers={','.join(self._controllers)}",
             f"--service-account-private-key-file={self.directory / 'service-accounts.key'}",
             f"--root-ca-file={self._authority}",  # for pods, if they are to have it

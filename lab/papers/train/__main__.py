@@ -66,8 +66,8 @@ def main() -> None:
     def tell(facts: dict[str, Any]) -> None:
         say(**facts)
         if rank == 0:  # CPU and memory are in the line alone: a report has no such fields
-            world, worker_s = facts["world"], facts["seconds"] * (facts["world"] if options.mode == "async" else 1)
-            speed, ratio = options.batch * world / worker_s, min(facts["compute_s"] / worker_s, 1.0)
+            world, rank_s = facts["world"], facts["rank_s"]
+            speed, ratio = options.batch * world / rank_s, min(facts["compute_s"] / rank_s, 1.0)
             report(step=facts["step"], loss=facts["loss"], workers=world, samples_per_second=speed, compute_ratio=ratio)
 
     options.checkpoint_dir.mkdir(parents=True, exist_ok=True)

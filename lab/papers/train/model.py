@@ -69,9 +69,10 @@ class Learner:
         self.options, self._tell, self._keeper = options, tell, keeper
         self.resumed, parameters = saved(options)
         self._size = parameters.size
-        more = max(2, options.pad_bytes // 4 - self._size)  # loss and seconds of computing follow a gradient
+        more = max(3, options.pad_bytes // 4 - self._size)  # loss and two times follow a gradient
         self.state = self.resumed, np.append(parameters, np.zeros(more, np.float32))
-        self.since_s, self.newcomers = monotonic(), False
+        self.since_s = self._gave_s = monotonic()
+        self.newcomers = False
 
     @property
     def done(self) -> bool:
@@ -84,7 +85,8 @@ class Learner:
         images, labels = batch(options.seed, step, place=place, world=world, size=options.batch)
         vector, size = np.zeros_like(parameters), self._size
         loss, vector[:size] = gradient(parameters[:size], options.hidden, images, labels)
-        vector[size : size + 2] = loss, monotonic() - began_s
+        gave_s, self._gave_s = self._gave_s, monotonic()
+        vector[size : size + 3] = loss, self._gave_s - began_s, self._gave_s - gave_s
         return vector
 
     def advance(self, mean: Floats, **more: int) -> None:
@@ -97,11 +99,12 @@ class Learner:
         self.tell(mean, step=step, **more)
 
     def tell(self, vector: Floats, **more: int) -> None:
-        """The facts of a step: loss and computing, the mean of all ranks or this one's; CPU and memory of its own."""
-        loss, compute_s = vector[self._size : self._size + 2].tolist()
+        """The facts of a step: loss and times of all ranks, their mean, or of this one; CPU and memory of its own."""
+        loss, compute_s, rank_s = vector[self._size : self._size + 3].tolist()
         used, last_s, self.since_s = getrusage(RUSAGE_SELF), self.since_s, monotonic()
         own = {"cpu_s": used.ru_utime + used.ru_stime, "memory_mib": used.ru_maxrss / 1024.0}
-        self._tell({**more, "loss": loss, "seconds": self.since_s - last_s, "compute_s": compute_s, **own})
+        times = {"seconds": self.since_s - last_s, "compute_s": compute_s, "rank_s": rank_s}
+        self._tell({**more, "loss": loss, **times, **own})
 
     def save(self) -> None:
         """Put a checkpoint in the place of the last one; on return it is on the disk."""
