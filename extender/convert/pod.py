@@ -390,7 +390,7 @@ def _refusal_of(scheduled: PodCondition) -> tuple[str, str]:
     message = scheduled.message or ""
     if scheduled.status != "False" or scheduled.reason == "SchedulingGated" or not message or _OUR_WORDS in message:
         return "", ""
-    text = message[: message.find(". ") + 1 or None]  # What PostFilter plugins say comes behind
+    text = message[: message.find(". ", message.find(_COUNTED) + 1) + 1 or None]  # PostFilter plugins' words are behind
     _, counted, rest = text.partition(_COUNTED)
     whatever_the_node = counted and not rest[:1].isdigit() and not rest.startswith("node(s) ")
     return _bounded(text), _bounded(rest.rstrip(".") if whatever_the_node else "")

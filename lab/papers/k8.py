@@ -1,14 +1,14 @@
 """K8: ten TFJobs on three nodes, one after the other, with and without gangs; completion times and CPU use.
 
-Scaled: a published core is 100 millicores, so that three nodes of ten are 3; 30 s between two jobs are 0.5, as are
+Scaled: a published core is 60 millicores, so that three nodes of ten are 1.8; 30 s between two jobs are 0.5, as are
 netgang's own times of levels. As published: four models by size, and requests that are drawn. A job takes as many
 images whatever its batch and workers, asynchronously; it begins when all its ranks are there, so one that is started in
 part holds its room for nothing. With *levels*, jobs declare that one worker suffices. KOD2 as printed has no live form:
 netgang decides by its own algorithms, and the printed ones are in the simulator alone. Rule: when all jobs are there,
 none of those that are left is whole although pods of some run, and nothing changed for `_STUCK_S`, the jobs that are
 left are *deadlocked*; each counts in the mean with the run's limit, as does one that has not ended by then. The order
-of netgang's settings is drawn for each two runs, and the second of them goes back. The default scheduler has its turn
-while netgang, with the settings of *levels* that are new to it, still takes nobody's pods.
+of netgang's settings is drawn for each two runs; in the second of them it and the batches are reversed. The default
+scheduler has its turn before *levels*, while netgang with these new settings takes nobody's pods yet.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ from lab.testbed.api import Object
 from lab.testbed.errors import ControlPlaneError
 
 _NODES: Final = NODES[:3]
-_CORE_M, _CORES = 100, 10
+_CORE_M, _CORES = 60, 10
 _JOBS, _EVERY_S = 10, 0.5
 _LIMIT_S, _STUCK_S = 100.0, 15.0
 _IMAGES: Final = 2560
@@ -89,7 +89,7 @@ async def measure(made: Bed, site: TrainingSite, runs: int, tell: Tell) -> list[
             for system in _TURNS[values]:
                 if system == _LEVELS:
                     await asyncio.sleep(max(quiet_until_s - monotonic(), 0.0))
-                for batch in _BATCHES:
+                for batch in _BATCHES[:: -1 if run % 2 else 1]:
                     jobs = list(_drawn(run, f"k8-{next(numbers)}"))  # names, and so checkpoints, of their own
                     one = await _run(site, jobs, batch, system)
                     found[batch, system].append(one)

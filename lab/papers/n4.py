@@ -8,7 +8,6 @@ affinity. Further gangs of six are only placed. What the agents measured stands 
 
 import asyncio
 import json
-import shutil
 import subprocess
 from collections import defaultdict
 from collections.abc import Iterator
@@ -54,8 +53,6 @@ def case_one(made: Bed) -> Iterator[None]:
 async def measure(made: Bed, site: TrainingSite, runs: int, tell: Tell) -> list[Figure]:
     """Measure once, then choose and train `runs` times with each choice. The network is `case_one`'s."""
     seconds, hits = defaultdict[Choice, list[float]](list), list[float]()
-    if lacking := [tool for tool in ("iperf3", "ping") if shutil.which(tool) is None]:
-        raise ControlPlaneError(f"row N4 needs {' and '.join(lacking)}")
     await site.set_rooms(NODES, cpu_m=1450)
     began_s, read = monotonic(), partial(_unknown, site)
     await site.api.until(read, lambda count: count == 0, what="all pairs measured", limit_s=_MEASURED_S)
@@ -102,8 +99,8 @@ async def _by_tools(made: Bed, site: TrainingSite, round_trips_ms: list[float]) 
 
 
 def _round_trip_ms(made: Bed, one: str, other: str) -> float:
-    """The median, as agents' delays are medians: a burst fills a link's queue for seconds. Blocks for 18 s."""
-    answer = run_in(made.namespace(one), *f"ping -c 35 -i 0.5 {address(other)}".split())
+    """The median, as agents' delays are medians: a burst fills a link's queue for seconds. Blocks for 13 s."""
+    answer = run_in(made.namespace(one), *f"ping -c 25 -i 0.5 {address(other)}".split())
     return median(float(line.rpartition("time=")[2].split()[0]) for line in answer.splitlines() if "time=" in line)
 
 

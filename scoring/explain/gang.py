@@ -305,8 +305,8 @@ def _refused(run: Run, ask: GangDemand, reason: Reason, detail: str, refusals: M
     """What kube-scheduler alone decides keeps it: `reason` is BACKING_OFF, FILTERED or UNCOUNTED."""
     words, code = _scheduler_words(ask, refusals), camel_case(reason)
     end = f" kube-scheduler: {words[0][0]}" if words else ""
-    names = uncounted_names(run.table, ask.gang.pending)  # What it was refused its nodes for
-    if reason is Reason.UNCOUNTED or any(f" Insufficient {name.partition(' ')[0]}" in end for name in names):
+    names, listed = uncounted_names(run.table, ask.gang.pending), f"{end.rstrip('.')},"
+    if reason is Reason.UNCOUNTED or any(f" Insufficient {name.partition(' ')[0]}," in listed for name in names):
         text = f"No node's allocatable shows {', '.join(names)}: {_COUNTED_BY}.{end}"
         advice = "Correct its name, have what offers it installed on nodes, or wait for room."
         return WaitingCause(camel_case(Reason.UNCOUNTED), text, advice)

@@ -32,7 +32,7 @@ def _mask(table: NodeTable, constraints: Constraints) -> NDArray[np.bool_]:
     tolerations, size, labels = constraints.tolerations, len(table.nodes), table.labels
     allowed = reduce(or_, (rows for taints, rows in table.barriers.items() if tolerated(taints, tolerations)), 0)
     if constraints.node_selector or constraints.affinity is not None:
-        allowed &= remember(labels.selected, constraints, lambda: _selection(labels, constraints))[1]
+        allowed &= remember(labels.selected, constraints, lambda: _selection(labels, constraints), limit=1024)[1]
     mask = mask_of(allowed, size)
     mask.flags.writeable = False
     return mask

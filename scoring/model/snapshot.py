@@ -127,7 +127,7 @@ class LabelIndex:
         self.keys: set[str] = keys.union(key for row in fresh for key in self._labels[row])
         self._rows: dict[str, tuple[RowSet, Mapping[str, RowSet]]] = {}
         self._numbers: dict[str, tuple[list[int], list[RowSet]]] = {}
-        self.selected: dict[Constraints, tuple[frozenset[str], RowSet]] = {}  # Their keys, and the nodes
+        self.selected: dict[Constraints, tuple[frozenset[str], RowSet]] = {}  # Label keys named, nodes
         if before is not None and len(old) == len(nodes) and all(old[row].name == nodes[row].name for row in fresh):
             changed = {key for row in fresh for key, _ in {*old[row].labels} ^ {*nodes[row].labels}}
             self._rows = {key: rows for key, rows in list(before._rows.items()) if key not in changed}

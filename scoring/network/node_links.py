@@ -5,7 +5,7 @@ An endpoint that several nodes share (one host for a site) stands for the first 
   millisecond above it. Links between zones do not count, because distance makes their delay.
 - A zone is meant where three quarters of its inner links are bad (that is half of its nodes); else the nodes that
   explain the bad links (a greedy vertex cover): one after the other, each time the one with most bad links that are
-  left, if these are half of its links without those explained before it, and at least three.
+  left, if these are half of its links, and at least three. Bad links to a node found before count in neither number.
 - What is worse than half of that is *uncertain*, and so is a node in a bad zone: it changes nothing.
 - Announced is what was bad for `BAD_S`, or good for `GOOD_S`, at all looks that could decide; two announcements of one
   subject are at least `QUIET_S` apart, and only what is still so is announced then. At most `MOST` at one look.
@@ -143,7 +143,7 @@ def degraded(
             if count[zone_of_row[row]] >= _ZONE_SHARE * of[zone_of_row[row]]:
                 unclear.add(about)
         inner, bad = inner.where(others), bad[others]
-        findings += _nodes(names, metric, inner.where(~bad), inner.where(bad))
+        findings += _nodes(names, metric, inner, inner.where(bad))
     doubted = unclear.union(links.about for links, certain in findings if not certain)
     certain, there = tuple(links for links, certain in findings if certain), frozenset({*names, *zones})
     return LinksLook(certain, {about: frozenset(of) for about, of in measured.items()}, there, frozenset(doubted))
@@ -166,19 +166,21 @@ def _bad(value: Floats, zone: Ints, metric: Metric) -> Bools:
     return bad
 
 
-def _nodes(names: Sequence[NodeName], metric: Metric, good: Rows, left: Rows) -> Iterator[tuple[DegradedLinks, bool]]:
+def _nodes(names: Sequence[NodeName], metric: Metric, inner: Rows, left: Rows) -> Iterator[tuple[DegradedLinks, bool]]:
     """The nodes that explain the bad links (`left`), those with most first, by name among equals."""
-    size = len(names)
-    good_links = np.bincount(good.source, minlength=size) + np.bincount(good.target, minlength=size)
+    of = _links(inner, len(names))
     for _ in range(_MOST):
-        counts = np.bincount(left.source, minlength=size) + np.bincount(left.target, minlength=size)
-        of = good_links + counts
+        counts = _links(left, len(names))
         if not len(left.source) or counts[row := int(counts.argmax())] < _LEAST_SHARE * of[row]:
             return
-        own = (left.source == row) | (left.target == row)
+        own, left = (left.where(((left.source == row) | (left.target == row)) == its) for its in (True, False))
         certain = bool(counts[row] >= max(_LEAST_LINKS, _NODE_SHARE * of[row]))
-        yield _described(names, metric, Subject(SubjectKind.NODE, names[row]), left.where(own), of[row]), certain
-        left = left.where(~own)
+        yield _described(names, metric, Subject(SubjectKind.NODE, names[row]), own, of[row]), certain
+        of = of - _links(own, len(names)) * certain
+
+
+def _links(rows: Rows, size: int) -> Ints:
+    return np.bincount(rows.source, minlength=size) + np.bincount(rows.target, minlength=size)
 
 
 def _described(names: Sequence[NodeName], metric: Metric, about: Subject, bad: Rows, of: int) -> DegradedLinks:

@@ -29,7 +29,7 @@ Turn: TypeAlias = tuple[int, float]
 """-1: others leave for it; 0: STARVING; 1: STARVING, its time is up; 2: WAITING. Then since when it starves."""
 _WAITS: Turn = (2, 0.0)
 
-_MANY: Final = 32  # So many members, or host ports of different kinds of members, take as long to place as another gang
+_MANY: Final = 32  # So many members, or host ports of its kinds of members, take as long to place as another gang
 
 
 class QueueOrder:
@@ -54,10 +54,9 @@ class QueueOrder:
         apart, urgency = {*planned, *self._run.snapshot.commitments, *self._run.snapshot.claims}, self._urgency
         new = [demand for demand in demands if demand.gang.key not in apart and not demand.gang.placed]
         new.sort(key=lambda d: (self._now_s < urgency(d).starving_s, -d.gang.priority, *urgency(d).tail))
-        ports = [sum([len(of.constraints.host_ports) for of, _ in (*demand.need, *demand.more)]) for demand in new]
-        costs = [1 + (len(d.gang.pending) + count) // _MANY for d, count in zip(new, ports, strict=True)]
-        sums = accumulate(costs, initial=0)
-        return frozenset(demand.gang.key for demand, before in zip(new, sums, strict=False) if before >= most_new)
+        cost = [1 + (len(d.gang.pending) + sum(len(c.constraints.host_ports) for c, _ in d.need)) // _MANY for d in new]
+        sums = zip(new, accumulate(cost, initial=0), strict=False)
+        return frozenset(demand.gang.key for demand, before in sums if before >= most_new)
 
     def in_order(self, demands: list[GangDemand]) -> list[GangDemand]:
         """Sort demands into the order in which they are planned."""

@@ -98,7 +98,8 @@ def test_no_step_of_the_loop_is_a_tenants() -> None:
     gc.disable()  # as the service does
     cache = ClusterCache()
     cache.nodes.replace(NODES)
-    allowed_nodes(cache.snapshot().table, replace(MOST, affinity=terms(0)))  # at its start, of which a plan is part
+    for number in range(MANY):  # at its start, of which a plan is part; the next table copies what it remembers of them
+        allowed_nodes(cache.snapshot().table, replace(MOST, affinity=terms(MANY + number)))
     labels = {"pod-group.scheduling.sigs.k8s.io/min-available": "1"}
     for number in range(MANY):
         named = labels | {"pod-group.scheduling.sigs.k8s.io/name": f"g{number}"}

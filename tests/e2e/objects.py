@@ -90,14 +90,9 @@ def not_scheduled(one: Object) -> str | None:
     return None
 
 
-def required_terms(one: Object) -> list[Object]:
-    affinity = one["spec"].get("affinity", {}).get("nodeAffinity", {})
-    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution", {})
-    return list(required.get("nodeSelectorTerms", []))
-
-
 def listed_nodes(one: Object) -> set[str]:
-    terms = required_terms(one)
+    affinity = one["spec"].get("affinity", {}).get("nodeAffinity", {})
+    terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution", {}).get("nodeSelectorTerms", [])
     lines = [line for term in terms for line in (*term.get("matchFields", []), *term.get("matchExpressions", []))]
     return {value for line in lines if line["key"] in ("metadata.name", HOST_LABEL) for value in line["values"]}
 
@@ -130,6 +125,13 @@ def indexed_job(
     counts = {"parallelism": size, "completions": size, "completionMode": "Indexed", "backoffLimit": backoff_limit}
     template = {"metadata": metadata, "spec": {**spec, "restartPolicy": "Never"}}
     return kind("batch/v1", "Job", name, namespace, spec={**counts, "template": template})
+
+
+def stateful_set(name: str, namespace: str, least: int, pod_spec: Object, *, size: int = 3) -> Object:
+    """Its pods are a gang."""
+    template = {"metadata": {"labels": {"app": name, **gang_labels(name, least)}}, "spec": pod_spec}
+    spec = {"replicas": size, "serviceName": name, "podManagementPolicy": "Parallel", "template": template}
+    return kind("apps/v1", "StatefulSet", name, namespace, spec={**spec, "selector": {"matchLabels": {"app": name}}})
 
 
 def kind(api_version: str, kind: str, name: str, namespace: str = "", **fields: Any) -> Object:

@@ -75,7 +75,7 @@ class Stage(msgspec.Struct, frozen=True):
         members = self.gang(name, size, **fields)
         needs_anchor(members[-1])
         await self.api.create_all(members)
-        return await self.until_held(netgang, size - 1)
+        return await self.until_document(netgang, "/v1/plan", lambda p: p["held_binds"] == size - 1, "binds held")
 
     async def create_anchor(self, node: str) -> None:
         await self.create_pod("anchor", on=node, labels={"anchor": "yes"}, cpu="100m")
@@ -167,9 +167,6 @@ class Stage(msgspec.Struct, frozen=True):
         self, netgang: Netgang, path: str, accept: Callable[[Object], bool], what: str, *, limit_s: float = LIVENESS_S
     ) -> Object:
         return await self.api.until(partial(document, netgang, path), accept, what=what, limit_s=limit_s)
-
-    async def until_held(self, netgang: Netgang, count: int) -> dict[str, Any]:
-        return await self.until_document(netgang, "/v1/plan", lambda p: p["held_binds"] == count, f"{count} binds held")
 
     async def waiting(self, netgang: Netgang) -> dict[str, dict[str, Any]]:
         gangs = (await document(netgang, "/v1/queue"))["gangs"]

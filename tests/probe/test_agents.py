@@ -25,6 +25,8 @@ from tests.probe.assigner import Assigner, serving, token
 
 __all__ = ["token"]
 
+pytestmark = pytest.mark.slow  # agents are processes
+
 
 @contextmanager
 def agents(
@@ -194,7 +196,6 @@ def test_dropped_answers_make_packets_of_that_time_suspect_and_hide_no_earlier_l
         assert window.lost <= 6  # in a quarter of a second, one each 50 ms
 
 
-@pytest.mark.slow
 def test_a_report_that_was_taken_late_is_not_followed_too_soon(token: Path) -> None:
     """netgang refuses what comes within a second of what it took last, and a burst would wait for the next report."""
     with agents(token, interval_s=1.2) as (served, _):
@@ -205,7 +206,6 @@ def test_a_report_that_was_taken_late_is_not_followed_too_soon(token: Path) -> N
         assert min(after - before for before, after in pairwise(times)) >= 1.0
 
 
-@pytest.mark.slow
 def test_a_leader_change_costs_no_packet(token: Path) -> None:
     with agents(token) as (served, running):
         served.wait("n1", 3, timeout_s=LIVENESS_S)
@@ -220,7 +220,6 @@ def test_a_leader_change_costs_no_packet(token: Path) -> None:
         assert rss_mib(running["n1"].pid) <= MOST_RSS_MIB
 
 
-@pytest.mark.slow
 def test_what_netgang_gave_to_keep_is_sent_to_a_new_leader_and_to_no_other(token: Path) -> None:
     with agents(token) as (served, _):
 
@@ -232,7 +231,6 @@ def test_what_netgang_gave_to_keep_is_sent_to_a_new_leader_and_to_no_other(token
         assert memory_after({"resend": True})[-1] == "signed"
 
 
-@pytest.mark.slow
 def test_an_agent_with_one_percent_of_a_core_blames_no_link(token: Path) -> None:
     """It runs for 2 ms, then stands still for 198 ms, again and again."""
     with agents(token) as (served, running):

@@ -74,8 +74,9 @@ async def test_pods_are_processes_of_their_nodes(own_cluster: Cluster, nodes: Be
         await until("spins", "Running")
         spins = kubelet.running[TEAM, "spins"]
         usage = partial(asyncio.to_thread, spins.group.usage)
+        # The kernel counts a few pages seconds later.
         used = await api.until(usage, lambda found: found.cpu_s > 0.2 and found.own_bytes > 0, what="its use")
-        assert used.own_bytes < used.working_set_bytes < 50e6  # few pages are counted seconds later
+        assert used.own_bytes < used.working_set_bytes < 50e6
         await api.delete("Pod", "spins", namespace=TEAM)
         pods = partial(api.list_all, "Pod", namespace=TEAM)
         await api.until(pods, lambda found: "spins" not in map(name_of, found), what="a deleted pod gone")

@@ -45,8 +45,7 @@ LOSING, LATE, SLOW = "node33", "node34", "node35"
 LOSS_RATIO, DELAY_MS, SLOW_BPS = 0.01, 5.0, 10e6
 SILENT = NODES[12:36]
 SEEN_RATIO = 0.003  # Loss above this, on the mean of some pairs, is a fault
-CLEAN_RATIO = 0.001
-"""Pairs without a fault lose less than this, once what came late while the faults were set up counts no more"""
+CLEAN_RATIO = 0.001  # Pairs without a fault lose less, once what came late while faults were set up counts no more
 FIRST_S, ALL_S, FOUND_S, GONE_S = 60.0, 300.0, 180.0, 180.0
 WARM_UP_S, QUIET_S = 360.0, 200.0
 TEAM = "team"
@@ -205,10 +204,6 @@ async def impaired(site: Site, made: Bed, lossy: list[str], late: list[str]) -> 
     return after_s
 
 
-def status_of(found: Mapping[str, Object]) -> dict[str, str]:
-    return {name: condition["status"] for name, condition in found.items()}
-
-
 def changed_at(condition: Object) -> datetime:
     return datetime.fromisoformat(condition["lastTransitionTime"])
 
@@ -222,14 +217,14 @@ async def test_ten_seeded_faults_mark_their_nodes_and_no_other(own_cluster: Clus
         await until(site, values, ALL_S, lambda found: found.known() == 1.0, "all pairs of all zones measured")
         marked_s = await impaired(site, nodes, drawn[:3], drawn[3:5])
         marked_s |= await impaired(site, nodes, drawn[5:8], drawn[8:])
-        found = await marks(site)
-        assert status_of(found) == dict.fromkeys(drawn, "True")
+        found, over = await marks(site), dict.fromkeys(drawn, "False")
+        assert {name: one["status"] for name, one in found.items()} == dict.fromkeys(drawn, "True")
         for name, one in found.items():
             older = f"{changed_at(one) - timedelta(seconds=node_links.QUIET_S):%Y-%m-%dT%H:%M:%SZ}"
             condition = {"type": node_links.NETWORK_DEGRADED, "lastTransitionTime": older}
             await site.api.patch("Node", name, {"status": {"conditions": [condition]}}, subresource="status")
         await site.api.delete("Pod", name_of(await site.leader()), namespace=INSTALLED_IN)
-        await until(site, marks, GONE_S, lambda found: status_of(found) == dict.fromkeys(drawn, "False"), "all over")
+        await until(site, marks, GONE_S, lambda found: {name: found[name]["status"] for name in found} == over, "over")
     assert max(marked_s.values()) <= FOUND_S
 
 

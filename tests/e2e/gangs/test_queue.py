@@ -38,6 +38,11 @@ async def until_waiting(stage: Stage, netgang: Netgang, *names: str, state: str 
     )
 
 
+def says(status: str, found: list[Object]) -> bool:
+    both = {(kind, status) for kind in ("PodScheduled", "netgang.io/Admitted")}
+    return all(both <= {(one["type"], one["status"]) for one in pod["status"].get("conditions", ())} for pod in found)
+
+
 async def test_heavier_gangs_first(stage: Stage) -> None:
     netgang = await full(stage)
     async with invariants_hold(stage.api, netgang, stage.namespace):
@@ -47,12 +52,14 @@ async def test_heavier_gangs_first(stage: Stage) -> None:
         weights = [one["weight"]["omega_prime"] for one in waiting.values()]
         assert weights == sorted(weights, reverse=True)
         assert len(set(weights)) == 6
+        await stage.until_pods(partial(says, "False"), "all say why they wait", begin="w")
         running = "full"
         for name in HEAVIEST_FIRST:
             await stage.end(*await stage.bound(running))
             running = gang_of(min(await stage.until_bound("", 1)))
             whole = await stage.until_bound(running, int(running[1:]))
             assert (running, len(await stage.bound())) == (name, len(whole))
+        await stage.until_pods(partial(says, "True"), "it says that it was admitted", begin=running)
         await until_nothing_is_promised(stage.api, netgang)
 
 

@@ -4,16 +4,13 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-import pytest
-
-from lab.testbed.api import Api, Object
-from lab.testbed.cluster import Cluster
+from lab.testbed.api import Object
 from lab.testbed.objects import MIN_AVAILABLE_LABEL, GangDialect, gang_labels, pod_group, zone_nodes
-from tests.e2e.objects import OURS, kind, name_of
-from tests.e2e.site import controlled_site
+from tests.e2e.objects import OURS, name_of, stateful_set
+from tests.e2e.site import site_on
 from tests.e2e.stage import Stage
 
-LIMIT_S = 60.0  # half a minute of quiet after the start, and then the time after which a gang in part is evicted
+site = site_on(zone_nodes({"a": 4}, cpu="1500m", prefix="n"), {}, kinds=("StatefulSet",))
 
 
 async def end_well(stage: Stage, names: Sequence[str]) -> None:
@@ -25,10 +22,6 @@ async def end_well(stage: Stage, names: Sequence[str]) -> None:
     for name in names:
         await stage.until_pods(runs, f"{name} to run", begin=name)
         await stage.patch_pod(name, status={"phase": "Succeeded"})
-
-
-async def occupy(stage: Stage, *nodes: str) -> list[str]:
-    return [name_of(await stage.create_pod(f"on-{node}", on=node)) for node in nodes]
 
 
 def owned(stage: Stage, names: str, least: int, owner: tuple[str, str, str], **fields: Any) -> list[Object]:
@@ -47,7 +40,7 @@ async def test_a_workflows_second_step_starts_whole(stage: Stage) -> None:
     await stage.netgang(on={"a": 4})
     await stage.api.create_all(owned(stage, "first-0 first-1 first-2 first-3", 4, workflow))
     await end_well(stage, sorted(await stage.until_bound("first-", 4)))
-    others = await occupy(stage, "node1", "node2")
+    others = [name_of(await stage.create_pod(f"on-{node}", on=node)) for node in ("node1", "node2")]
     for one in owned(stage, "second-0 second-1 second-2 second-3", 4, workflow):
         await stage.api.create(one)
         await asyncio.sleep(0.3)
@@ -79,29 +72,16 @@ async def test_two_owners_in_one_pod_group_are_one_gang(stage: Stage) -> None:
     await stage.until_bound("", 4)
 
 
-async def test_a_stateful_set_rolls_to_another_minimum(
-    controlled_cluster: Cluster, controlled_api: Api, request: pytest.FixtureRequest
-) -> None:
+async def test_a_stateful_set_rolls_to_another_minimum(site: Stage) -> None:
     """Only the newest pod says the new minimum until it runs; the others follow."""
-    nodes, kinds = zone_nodes({"a": 4}, cpu="1500m", prefix="n"), ("StatefulSet",)
-    purpose = request.node.name
 
     async def rolled() -> list[str]:
         found = [one for one in await site.pods("serve-") if one["spec"].get("nodeName")]
         return sorted(one["metadata"]["labels"][MIN_AVAILABLE_LABEL] for one in found)
 
-    async with controlled_site(
-        controlled_cluster, controlled_api, purpose, nodes=nodes, settings={}, kinds=kinds
-    ) as site:
-
-        def template(least: int) -> Object:
-            spec = stage_pod["spec"]
-            return {"metadata": {"labels": {"app": "serve", **gang_labels("serve", least)}}, "spec": spec}
-
-        stage_pod = site.pod("x", scheduler=OURS)
-        spec = {"replicas": 3, "serviceName": "serve", "podManagementPolicy": "Parallel", "template": template(3)}
-        spec["selector"] = {"matchLabels": {"app": "serve"}}
-        await site.api.create(kind("apps/v1", "StatefulSet", "serve", site.namespace, spec=spec))
-        await site.until_bound("serve-", 3)
-        await site.api.patch("StatefulSet", "serve", {"spec": {"template": template(2)}}, namespace=site.namespace)
-        await site.api.until(rolled, lambda found: found == ["2", "2", "2"], what="all say two", limit_s=LIMIT_S)
+    spec = site.pod("x", scheduler=OURS)["spec"]
+    first, then = (stateful_set("serve", site.namespace, least, spec) for least in (3, 2))
+    await site.api.create(first)
+    await site.until_bound("serve-", 3)
+    await site.api.patch("StatefulSet", "serve", {"spec": then["spec"]}, namespace=site.namespace)
+    await site.api.until(rolled, lambda found: found == ["2", "2", "2"], what="all say two")

@@ -2,8 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -44,13 +43,6 @@ class Writes:
         return self.statuses[-1]
 
 
-@asynccontextmanager
-async def written(stage: Stage) -> AsyncIterator[Writes]:
-    writes = Writes()
-    async with beside(writes.follow(stage.api, stage.namespace)):
-        yield writes
-
-
 NOTED = [
     ("GangStarted", "3 pods have nodes in zone a after"),
     (
@@ -74,7 +66,8 @@ async def test_a_life_from_waiting_to_finished(stage: Stage) -> None:
     await stage.netgang(on={"a": 3})
     await stage.create_gang("x", 1)
     await stage.until_bound("x", 1)
-    async with written(stage) as writes:
+    writes = Writes()
+    async with beside(writes.follow(stage.api, stage.namespace)):
         await stage.api.create(pod_group("g", 3, namespace=stage.namespace))
         await stage.api.create_all(members(2))
         assert "scheduleStartTime" not in await writes.until("Pending")

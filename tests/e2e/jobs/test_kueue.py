@@ -12,7 +12,7 @@ import yaml
 from lab.testbed.api import Api, Object
 from lab.testbed.beside import beside
 from lab.testbed.cluster import Cluster
-from lab.testbed.objects import gang_labels, pod, priority_class, zone_nodes
+from lab.testbed.objects import priority_class, zone_nodes
 from lab.testbed.parts.kueue import end_kueue, start_kueue
 from lab.testbed.parts.service import ROOT
 from lab.testbed.processes.stages import DELETE_AFTER
@@ -178,12 +178,9 @@ async def test_a_stateful_set_under_a_queue_leaves_for_no_gang(site: Stage) -> N
     await site.api.apply([priority_class(HIGH, 1000)])
     await site.create_gang("beside", SIZE, cpu="4", annotations={"netgang.io/preemptible": "false"})
     await site.until_bound("beside-", SIZE)
-    labels = {"app": "db", **gang_labels("db", SIZE)}
-    template = {"metadata": {"labels": labels}, "spec": pod("unused", scheduler=OURS, cpu="4")["spec"]}
-    spec = {"replicas": SIZE, "serviceName": "db", "podManagementPolicy": "Parallel", "template": template}
-    spec["selector"] = {"matchLabels": {"app": "db"}}
-    queued = {"labels": {QUEUE: "team-a"}}
-    await site.api.create(objects.kind("apps/v1", "StatefulSet", "db", site.namespace, spec=spec, metadata=queued))
+    queued = objects.stateful_set("db", site.namespace, SIZE, site.pod("x", scheduler=OURS, cpu="4")["spec"], size=SIZE)
+    queued["metadata"]["labels"] = {QUEUE: "team-a"}
+    await site.api.create(queued)
     running = await site.until_running("db", SIZE)
     await site.create_gang("urgent", SIZE, cpu="4", priority_class=HIGH)
 

@@ -1,7 +1,7 @@
-"""Each mistake that people make is answered within six seconds of its apply, with the way out of it.
+"""Each mistake that people make is answered, with the way out of it where there is one.
 
-Each by its own clock: in whichever of explain, Event and command is first. A row is what somebody writes, and takes no
-room that another one wants. A sentence is compared whole: no advice is in it that would not help (`…`: any characters).
+Within six seconds of its apply (up to four times as long on a slow machine), in whichever of explain, Event and
+command is first. A row takes no room that another one wants. `…` in a sentence stands for any characters.
 """
 
 import asyncio
@@ -17,16 +17,18 @@ import pytest
 
 from lab.testbed.api import Object
 from lab.testbed.errors import ControlPlaneError
-from lab.testbed.objects import GROUP_NAME_LABEL, MIN_AVAILABLE_LABEL, POD_GROUP_LABEL, gang_labels, node, pod_group
+from lab.testbed.objects import GROUP_NAME_LABEL, MIN_AVAILABLE_LABEL, POD_GROUP_LABEL, node, pod_group
 from lab.testbed.parts.service import ROOT
+from lab.testbed.processes.pace import LIVENESS_S
 from lab.testbed.processes.stages import DELETE_AFTER, HOLD
-from tests.e2e.objects import gang, indexed_job, kind, needs_anchor, shuns_gangs
+from tests.e2e.objects import gang, indexed_job, kind, needs_anchor, shuns_gangs, stateful_set
 from tests.e2e.site import site_on
-from tests.e2e.stage import Stage, say
+from tests.e2e.stage import Stage, document, say
 
-SOON_S, AT_ONCE = 6.0, 8
+SOON_S, AT_ONCE = 6.0, 4  # what is asked at once is load, too
 PLACES = {"a": 3, "b": 2, "cordoned": 2, "tainted": 2, "full": 1, "held": 1, "ends": 2, "extra": 1, "zoneless": 1}
 ML = {"key": "dedicated", "value": "ml", "effect": "NoSchedule"}
+SOONER = {"admit_timeout_s": 3.0}  # not a minute: what kube-scheduler refuses unasked is told then (docs/safety.md S25)
 Make = Callable[[str, str], list[Object]]  # name of the gang, its namespace → what is applied
 
 
@@ -40,7 +42,7 @@ def _node(pool: str, number: int) -> Object:
     return {**made, "spec": {"unschedulable": pool == "cordoned"}}
 
 
-site = site_on([_node(pool, number) for pool, count in PLACES.items() for number in range(count)], {})
+site = site_on([_node(pool, number) for pool, count in PLACES.items() for number in range(count)], SOONER)
 
 
 def pods(size: int = 1, *, spec: Mapping[str, Any] | None = None, **how: Any) -> Make:
@@ -110,31 +112,29 @@ def chief_and_workers(name: str, namespace: str) -> list[Object]:
     return [chief, workers]
 
 
-def stateful_set(least: int) -> Make:
-    def make(name: str, namespace: str) -> list[Object]:
-        [pod] = pods()(name, namespace)
-        template = {"metadata": {"labels": {"app": name, **gang_labels(name, least)}}, "spec": pod["spec"]}
-        spec = {"replicas": 3, "serviceName": name, "podManagementPolicy": "Parallel", "template": template}
-        spec["selector"] = {"matchLabels": {"app": name}}
-        return [kind("apps/v1", "StatefulSet", name, namespace, spec=spec)]
-
-    return make
+def replicas(least: int) -> Make:
+    return lambda name, namespace: [stateful_set(name, namespace, least, pods()(name, namespace)[0]["spec"])]
 
 
 BEFORE: dict[str, tuple[str, Make, int]] = {  # mistake → what runs before: its name, its objects, how many pods
-    "rolls": ("rolls", stateful_set(3), 3),
-    "ends": ("ends", pods(2, spec=at("ends"), cpu="5", annotations={DELETE_AFTER: "12s"}), 2),  # one is then deleted
+    "rolls": ("rolls", replicas(3), 3),
+    "ends": ("ends", pods(2, spec=at("ends"), cpu="5", annotations={DELETE_AFTER: "30s"}), 2),  # one is then deleted
     "held": ("holder", jobs(1, cpu="8", spec=at("held")), 1),
     "extra": ("extra", pods(spec=at("extra"), cpu="5"), 1),
 }
 CLAIM = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "datta"}}]}
 PORT = {"containers": [{"name": "main", "image": "x", "ports": [{"containerPort": 8080, "hostPort": 8080}]}]}
+UNREADABLE = {"digits": {"cpu": "1" * 1_000_000}, "fraction": {"cpu": "0." + "1" * 1_000_000}}  # PodGroup: minResources
+UNREADABLE |= {"exponent": {"cpu": "1e" + "9" * 1000}, "many": {f"example.com/r{at}": "1" for at in range(20_000)}}
 NMAE, LEAST = GROUP_NAME_LABEL.replace("name", "nmae"), MIN_AVAILABLE_LABEL
+UNCOUNTED = ("kube-scheduler or another extender counts it. kube-scheduler: 0/… Insufficient … Correct its name, have "
+    "what offers it installed on nodes, or wait for room.")  # fmt: skip
 VOLCANO = {"scheduling.k8s.io/group-name": "exp/7_B", "scheduling.k8s.io/group-min-member": "2"}
 
 MISTAKES: dict[str, tuple[Make, str]] = {  # mistake → what is applied; what is said, and the way out
     # those of version 0.1
-    "cordoned": (pods(spec=at("cordoned")), "2 of 2 nodes of zone cordoned are cordoned; … Run `kubectl uncordon …`."),
+    "cordoned": (pods(spec=at("cordoned")), "2 of 2 nodes of zone cordoned are cordoned; zone cordoned has room for 0 "
+        "of 1 pod (cpu 100m, memory 64Mi). Run `kubectl uncordon cordoned0`."),
     "tainted": (pods(spec=at("tainted")), "2 of 2 nodes … have taint dedicated=ml:NoSchedule, … Add a toleration of "
         "dedicated=ml:NoSchedule to the pod template, …"),
     "down": (pods(spec=at("down")), "1 of 1 node of zone down is not ready; … See why down0 is not ready (kubectl …)."),
@@ -142,7 +142,7 @@ MISTAKES: dict[str, tuple[Make, str]] = {  # mistake → what is applied; what i
     "label-key": (pods(spec={"nodeSelector": {"dissk": "ssd"}}), "No node … dissk=ssd, … (did you mean disk?). …"),
     "zoneless": (pods(spec=at("zoneless")), "No node of zones … has label pool=zoneless, …, or set annotation "
         "netgang.io/zone-policy to preferred."),
-    "gpus": (asking("nvidia.com/gpus"), "uncounted: nvidia.com/gpus (did you mean nvidia.com/gpu?); …"),
+    "gpus": (asking("nvidia.com/gpus"), f"No node's … nvidia.com/gpus (did you mean nvidia.com/gpu?): {UNCOUNTED}"),
     "too-large": (pods(cpu="64"), "Each pod asks for cpu 64; the largest node … has 8. Ask for at most 8 cpu a pod."),
     "too-wide": (pods(4, cpu="5"), "Even empty, zone a has room for 3 of 4 pods (cpu 5, memory 64Mi each); … Set "
         "annotation netgang.io/zone-policy to preferred, or lower min-available to 3."),
@@ -155,7 +155,7 @@ MISTAKES: dict[str, tuple[Make, str]] = {  # mistake → what is applied; what i
     "gate": (pods(gates=["kueue.x-k8s.io/admission"]), "1 pod of 1 waits for another controller to remove scheduling "
         "gate kueue.x-k8s.io/admission."),
     "apart": (changed(pods(4, spec=at("b")), partial(shuns_gangs, gangs=["apart"])),
-        "kube-scheduler said last: …didn't match pod anti-affinity rules, …"),
+        "kube-scheduler said last: …didn't match pod anti-affinity rules, …"),  # the others are held for 25 s
     "port": (pods(4, spec=PORT), "Each pod has host port 8080, so one fits a node, … Drop hostPort …"),
     "too-few": (pods(2, least=5), "2 of 5 pods exist; 3 more must exist before it starts. … Lower min-available to 2."),
     "quota": (pods(least=2, gpu=1), "1 of 2 pods exist, and the namespace's quota forbids more: ResourceQuota team "
@@ -193,17 +193,19 @@ MISTAKES: dict[str, tuple[Make, str]] = {  # mistake → what is applied; what i
     "netgnag": (jobs(1, spec={"schedulerName": "netgnag"}), "netgang plans no gang of NS/netgnag: 1 pod with "
         "schedulerName netgnag instead of netgang"),
     "nosuchgroup": (labelled({POD_GROUP_LABEL: "NAME"}), "…PodGroup NS/nosuchgroup does not exist: create it, …"),
-    "rolls": (stateful_set(6), "3 of 6 pods exist; 3 more must exist before it starts. See why StatefulSet rolls has "
+    "rolls": (replicas(6), "3 of 6 pods exist; 3 more must exist before it starts. See why StatefulSet rolls has "
         "not made them (kubectl describe: quota, admission). Lower min-available to 3."),
-    "leader": (changed(pods(2), needs_anchor), "kube-scheduler said last: …didn't match pod affinity rules…"),
-    "gpumem": (asking("example.com/gpumem"), "uncounted: example.com/gpumem; kube-scheduler or another extender counts "
-        "it, its pods get a zone"),
-    "exp": (labelled({}, annotations=VOLCANO), "1 of 2 pods exist; … Lower …"),
-    "ends": (pods(first=2, spec=at("ends"), least=2, cpu="5"), "…Pod ends-worker-1 on node … still ends…"),
+    "leader": (changed(pods(2), needs_anchor), "Gang NS/leader was admitted and did not come to bind in time: "
+        "kube-scheduler says of NS/leader-worker-…: 0/… didn't match pod affinity rules…; tried again in …"),
+    "gpumem": (asking("example.com/gpumem"), f"No node's allocatable shows example.com/gpumem: {UNCOUNTED}"),
+    "exp": (labelled({}, annotations=VOLCANO), "1 of 2 pods exist; 1 more must exist before it starts. See why the job "
+        "has not made them (kubectl describe: quota, admission). Lower its minimum to 1."),
+    "ends": (pods(first=2, spec=at("ends"), least=2, cpu="5"), "Pod ends-worker-1 is lost: it was removed. Pod "
+        "ends-worker-1 on node ends… still ends."),
     "train": (chief_and_workers, "1 of 3 pods exist, and Job train-1 has made 0 of 2 pods; … See why Job train-1 has "
         "not made them …"),
     "extra": (pods(first=1, least=1, cpu="5"), "The minimum runs, and zone extra has no room for 1 pod beyond it. "
-        "There is room in …, and the gang stays where its members are."),
+        "There is room in the nodes without a zone, zone a, …, and the gang stays where its members are."),
 }  # fmt: skip
 COMMANDS: dict[str, tuple[str, str]] = {  # mistake → command, what it prints
     "no such namespace": ("queue -n nosuch", "…no gang of namespace nosuch is known; namespaces with gangs: …"),
@@ -225,8 +227,14 @@ async def test_each_mistake_is_answered_soon_with_the_way_out(site: Stage) -> No
     rows |= {name: partial(printed, site, *row) for name, row in COMMANDS.items()}
     wrong = await asyncio.gather(*(timed(*row) for row in rows.items()), return_exceptions=True)
     say(", ".join(f"{name} {took_s[name]:.1f} s" for name in sorted(took_s, key=lambda one: -took_s[one])))
-    assert not any(wrong), "\n".join(str(one) for one in wrong if one)
+    assert not any(wrong), "\n".join(repr(one) for one in wrong if one)
     assert await site.bound("on-the-job") == {}
+    queue = await document(site.service, "/v1/queue")
+    assert [one.get("rank") for one in queue["gangs"] if "min6" in one["gang"]] == [None]  # ahead of nobody
+    await site.until_events("Unreadable", lambda found: found.keys() == {*UNREADABLE})
+    ready = await document(site.service, "/readyz")
+    assert (ready["ready"], ready["detail"]["sync"]["podgroups"]["unreadable_now"]) == (True, len(UNREADABLE)), ready
+    await site.until_bound("ends-worker-2", 1)  # in the room of the pod that ended
 
 
 async def furnish(site: Stage) -> None:
@@ -238,7 +246,9 @@ async def furnish(site: Stage) -> None:
     limit = {"type": "Container", "max": most, "default": most, "defaultRequest": {"memory": "64Mi"}}
     quota = kind("v1", "ResourceQuota", "team", team, spec={"hard": hard})
     limits = kind("v1", "LimitRange", "small", team, spec={"limits": [limit]})
-    await api.create_all([silent, quota, limits, site.pod("filler", on="full0", cpu="8")])
+    groups = [pod_group(name, 1, namespace=team) for name in UNREADABLE]
+    large = [one | {"spec": one["spec"] | {"minResources": UNREADABLE[one["metadata"]["name"]]}} for one in groups]
+    await api.create_all([silent, quota, limits, *large, site.pod("filler", on="full0", cpu="8")])
     status = {"hard": hard, "used": {"requests.nvidia.com/gpu": "0"}}  # as kube-controller-manager writes it
     await api.patch("ResourceQuota", "team", {"status": status}, namespace=team, subresource="status")
     for number in range(PLACES["tainted"]):
@@ -264,7 +274,8 @@ async def printed(site: Stage, command: str, says: str) -> float:
     began_s, words = time.monotonic(), command.replace("NS", site.namespace).split()
     argv = (sys.executable, "-m", "cli.main", *words, "--url", site.service.url)
     process = await asyncio.create_subprocess_exec(*argv, stderr=asyncio.subprocess.PIPE, cwd=ROOT)
-    text = (await process.communicate())[1].decode().strip()
+    async with asyncio.timeout(LIVENESS_S):
+        text = (await process.communicate())[1].decode().strip()
     if process.returncode != 2 or not has(says.replace("NS", site.namespace), [text]):
         raise ControlPlaneError(f"{command} ends with {process.returncode}: {text}")
     return time.monotonic() - began_s

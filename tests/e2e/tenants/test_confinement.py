@@ -10,7 +10,7 @@ from extender.controllers.elastic.kinds import KINDS, LAST_CHANGE, resized
 from extender.controllers.removal.suspensions import HISTORY, MARK, NOTE
 from extender.convert import pod_from_json
 from extender.convert.patches import admission_patch, condition_patch, mark_patch, narrowed_terms
-from extender.kube.own_objects import ROLE_LABEL
+from extender.kube.own_objects import ENTRY, ROLE_LABEL, STARTED_GANGS
 from lab.testbed.api import Api, Object
 from lab.testbed.cluster import INSTALLED_IN, NETGANG, Cluster
 from lab.testbed.errors import ApiRefused
@@ -207,6 +207,7 @@ def written(ground: Ground) -> Mapping[str, Ask]:
     stored, namespace = ground.stored, ground.namespace
     home = f"/apis/coordination.k8s.io/v1/namespaces/{INSTALLED_IN}/leases"
     lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "netgang-leader"}}
+    started = kind("v1", "ConfigMap", STARTED_GANGS, INSTALLED_IN, data={ENTRY: ""})
     condition = condition_patch(PodUid(stored["free"]["metadata"]["uid"]), WAITS, at="")
     binding = {"metadata": {"name": "free", "uid": stored["free"]["metadata"]["uid"]}}
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "free", "namespace": namespace}}
@@ -232,6 +233,7 @@ def written(ground: Ground) -> Mapping[str, Ask]:
         "taint a node": on_node({"spec": {"taints": [{"key": DEGRADED_TAINT, "effect": "NoSchedule"}]}}),
         "Event": Ask("POST", f"/apis/events.k8s.io/v1/namespaces/{namespace}/events", event),
         "Lease": Ask("POST", home, {**lease, "metadata": {"name": "netgang-other"}}),
+        "started gangs": Ask("PUT", f"/api/v1/namespaces/{INSTALLED_IN}/configmaps/{STARTED_GANGS}", started),
         "suspend a Job": ground.change("job", suspends("suspend", suspend=True)),
         "resume a Job": ground.change("job", suspends("suspend", suspend=False)),
         "resize a Job": ground.change("job", resizes(stored["job"], "Job.batch")),

@@ -49,11 +49,9 @@ async def test_a_plain_scheduler_keeps_off_a_node_that_netgang_marked(stage: Sta
         await stage.cluster.remove("netgang")
 
         await stage.cluster.start_scheduler(name="default")
-        fresh = [
-            {"key": "node.kubernetes.io/not-ready", "operator": "Exists"}
-        ]  # no controller of this cluster removes it
+        fresh = {"key": "node.kubernetes.io/not-ready", "operator": "Exists"}  # no controller here removes it
         for plain in (stage.pod(f"plain-{number}") for number in range(9)):
-            await stage.api.create(plain | {"spec": plain["spec"] | {"tolerations": fresh}})
+            await stage.api.create(plain | {"spec": plain["spec"] | {"tolerations": [fresh]}})
         assert set((await stage.until_bound("plain-", 9)).values()) == set(good)
 
         async with OperatorApi(load(stage.cluster.kubeconfig(), clock=SystemClock())) as operator:

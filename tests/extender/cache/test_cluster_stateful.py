@@ -32,9 +32,11 @@ from tests.fuzz.consistency import assert_consistent, ends_s
 NODES = ["n1", "n2", "n3"]
 NAMES = ["a", "b", "c", "d"]
 GANGS = [GangKey("default/g"), GangKey("default/h")]
-LABELS = [{}, {"kind": "a"}, {"kind": "b"}]
+LABELS = [{}, {"kind": "a"}, {"kind": "b", "size": "3"}]
 LINES = [Requirement("kind", "NotIn", ("a",)), Requirement("kind", "Exists"), Requirement("none", "DoesNotExist")]
-SELECTING = [Constraints(affinity=(NodeSelectorTerm((line,)),)) for line in LINES]
+TERMS = [NodeSelectorTerm((line,)) for line in (*LINES, Requirement("size", "Gt", ("2",)))]
+NAMED = NodeSelectorTerm(fields=(Requirement("metadata.name", "In", ("n1",)),))
+SELECTING = [Constraints(node_selector=(("kind", "a"),)), *(Constraints(affinity=(term,)) for term in (*TERMS, NAMED))]
 
 node_names = st.sampled_from([NodeName(name) for name in NODES])
 maybe_node = st.none() | node_names
@@ -42,8 +44,8 @@ maybe_node = st.none() | node_names
 
 @st.composite
 def nodes(draw: st.DrawFn) -> Node:
-    zone, gpu, labels = draw(st.sampled_from("ab")), draw(st.sampled_from([0, 8])), draw(st.sampled_from(LABELS))
-    return node(draw(node_names), zone=zone, gpu=gpu, unschedulable=draw(st.booleans()), labels=labels)
+    zone, labels, closed = draw(st.sampled_from("ab")), draw(st.sampled_from(LABELS)), draw(st.booleans())
+    return node(draw(node_names), zone=zone, gpu=draw(st.sampled_from([0, 8])), unschedulable=closed, labels=labels)
 
 
 @st.composite

@@ -24,7 +24,7 @@ from tests.extender.scheduling.world import node_json
 from tests.fakes.clock import LoopClock
 from tests.fakes.cluster_api import FakeClusterApi
 
-pytestmark = pytest.mark.looptime
+pytestmark = [pytest.mark.looptime, pytest.mark.slow]  # hours of virtual time
 
 NAMES = [f"{zone}{i}" for zone in "abc" for i in range(4)]
 

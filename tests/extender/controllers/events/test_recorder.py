@@ -23,7 +23,7 @@ from tests.extender.scheduling.world import World, group_json, node_json, pod_js
 from tests.fakes.clock import FakeClock, LoopClock
 from tests.fakes.cluster_api import FakeClusterApi
 
-pytestmark = pytest.mark.looptime
+pytestmark = [pytest.mark.looptime, pytest.mark.slow]  # hours of virtual time
 
 N1 = node_json("n1")
 SOON_S = 6.0  # within which a mistake is told
@@ -116,7 +116,6 @@ async def test_failures_do_not_matter(error: Exception) -> None:
 # What the service tells.
 
 
-@pytest.mark.slow
 async def test_bad_labels_are_told_once() -> None:
     async with running(N1) as world:
         world.pod("good", gang="g", size=2)

@@ -21,7 +21,7 @@ from tests.extender.scheduling.world import World, group_json, node_json, pod_js
 from tests.fakes.clock import LoopClock
 from tests.fakes.cluster_api import FakeClusterApi
 
-pytestmark = pytest.mark.looptime
+pytestmark = [pytest.mark.looptime, pytest.mark.slow]  # hours of virtual time
 
 N1 = node_json("n1", cpu="8")
 SETTLED_S = PATIENCE_S + 2.5
@@ -48,7 +48,6 @@ def phases(world: World) -> list[str]:
     return [patch["phase"] for _, patch in world.api.status_patches if "phase" in patch]
 
 
-@pytest.mark.slow
 async def test_a_status_is_written_once() -> None:
     async with two_run() as world:
         await world.settle(SETTLED_S)
@@ -107,7 +106,6 @@ async def test_podgroups_of_others_are_left_alone(mode: str, pods: list[dict[str
         assert world.api.calls["group_status"] == 0
 
 
-@pytest.mark.slow
 async def test_another_controller_is_given_way() -> None:
     """`auto`: it signs its first PodGroup within our patience, and we write none, on no PodGroup, while it shows."""
     async with running(N1, group_json(), runs("a"), runs("b"), group_json("theirs")) as world:
@@ -124,7 +122,6 @@ async def test_another_controller_is_given_way() -> None:
         assert (phases(world), status(world)["phase"]) == (["Running"], "Scheduling")
 
 
-@pytest.mark.slow
 async def test_on_is_no_tug_of_war_and_a_change_ends_the_waiting() -> None:
     async with two_run(pod_group_status="on") as world:
         for _ in range(1200):
@@ -155,7 +152,6 @@ async def test_a_field_that_is_not_kept_is_no_reason_to_write() -> None:
         assert status(world)["scheduled"] == 2
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("error", [ApiUnavailableError("refused"), ApiError(403, "forbidden")])
 async def test_what_fails_is_tried_again_later_each_time(error: Exception) -> None:
     async with two_run() as world:
@@ -252,7 +248,6 @@ WAITING: dict[str, tuple[list[dict[str, Any]], list[tuple[str, str]]]] = {  # ca
 }  # fmt: skip
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("objects", "want"), WAITING.values(), ids=WAITING)
 async def test_what_pods_say(objects: list[dict[str, Any]], want: list[tuple[str, str]]) -> None:
     async with running(*objects) as world:

@@ -15,7 +15,7 @@ from tests.extender.beside import playing
 from tests.extender.controllers.operator import Operator
 from tests.extender.scheduling.world import GATED, World, key, node_json, pinned_to, pod_json, running
 
-pytestmark = pytest.mark.looptime
+pytestmark = [pytest.mark.looptime, pytest.mark.slow]  # hours of virtual time
 
 REPIN_S = 300.0  # the default of `repin_timeout_s`
 IGNORES = {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]}  # Evictions cost nothing
@@ -123,7 +123,6 @@ async def test_a_node_that_comes_back_is_no_loss() -> None:
 ROOM = {"none": (0.0, 2), "a moment, as good as none": (10.0, 2), "long enough to start the time again": (40.0, 0)}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("free_s", "evicted"), ROOM.values(), ids=ROOM)
 async def test_nodes_that_stay_full_but_for_a_while(free_s: float, evicted: int) -> None:
     """Room for less than half a minute, when no pod was bound, does not restart `repin_timeout_s`."""
@@ -146,7 +145,6 @@ REFUSING: dict[str, tuple[dict[str, Any] | None, dict[str, Any] | None, str]] = 
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("spec", "owner", "said"), REFUSING.values(), ids=REFUSING)
 async def test_owners_that_do_not_allow_it(
     spec: dict[str, Any] | None, owner: dict[str, Any] | None, said: str

@@ -170,6 +170,19 @@ async def test_of_what_an_agent_says_of_bursts_only_what_a_leader_signed_for_its
         assert throughputs(found) == expected
 
 
+async def test_a_slow_node_of_36_is_found_in_three_minutes_with_reports_every_ten_seconds() -> None:
+    """By agents that do what they are asked, from the first report on: two slow bursts of the node, none of others."""
+    found = mesh(*(f"n{i}" for i in range(1, 37)))
+    found.zones = {node: ZoneName("abcd"[(int(node[1:]) - 1) // 9]) for node in found.zones}
+    found.rates_of = lambda node, peer: 1e7 if "n8" in (node, peer) else 1e9
+    await found.rounds(18)
+    assert found.bursts is not None
+    slow, fast = ([one for one in found.bursts.values() if one.value == rate] for rate in (1e7, 1e9))
+    assert len(slow) >= 4
+    assert {NodeName(node) for one in fast for node in (one.source, one.target)} == found.zones.keys() - {"n8"}
+    assert found.outcomes.keys() == {"measured"}
+
+
 NODES = [NodeName(f"n{i}") for i in range(5)]
 STEP = st.tuples(
     st.sampled_from([1.0, 2.0, 3.0, 10.0, 40.0, 700.0]),  # seconds until then
