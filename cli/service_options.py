@@ -41,7 +41,7 @@ class Reach(msgspec.Struct, frozen=True):
     context: Annotated[str | None, _where("Ask through the API server of this context.", "the current")] = None
     service: Annotated[
         str | None,
-        _where("Ask through the API server: netgang's Service.", _USUAL, metavar="NAMESPACE/NAME[:PORT]"),
+        _where("Ask through the API server: netgang's Service.", _USUAL, metavar="NAMESPACE/[https:]NAME[:PORT]"),
     ] = None
 
     @property

@@ -87,9 +87,9 @@ async def fetch(
             return HTTPStatus.OK, await transport.send(method, door.prefix + asked, body=sent, timeout_s=timeout_s)
     except ApiError as error:
         if door.prefix and (_read(error.body, dict) or {}).get("kind") == "Status":
-            plain = door.prefix.replace("/https:", "/")
-            if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR and plain != door.prefix:  # perhaps it speaks no TLS
-                return await fetch(door._replace(prefix=plain), path, query=query, body=body, timeout_s=timeout_s)
+            if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR and door.plain:  # perhaps it speaks no TLS
+                door = door._replace(prefix=door.plain, plain="")
+                return await fetch(door, path, query=query, body=body, timeout_s=timeout_s)
             raise NetworkSourceError(spoken(door, error)) from error
         return error.status, error.body
     except ApiUnavailableError as error:

@@ -27,6 +27,7 @@ class Door(NamedTuple):
     url: str
     server: ApiServer
     prefix: str = ""  # Path of the Service's proxy; empty: it is the address itself
+    plain: str = ""  # The same without TLS, to be asked if the Service speaks none; empty: never
 
 
 def door(
@@ -48,9 +49,9 @@ def door(
         if not url.startswith(("http://", "https://")) or "@" in url:
             raise ConfigError("--url: accepted: http://HOST:PORT or https://HOST:PORT, without user and password")
         return Door(url, ApiServer(url, Authorization(partial(Token, ""), clock=SystemClock())))
-    prefix, access = proxied(service or DEFAULT), access_of(kubeconfig, context)
+    prefix, access = proxied(service := service or DEFAULT), access_of(kubeconfig, context)
     server = load(access.file, clock=SystemClock(), context=access.context)
-    return Door(f"{server.url}{prefix}", server, prefix)
+    return Door(f"{server.url}{prefix}", server, prefix, "" if "https:" in service else prefix.replace("/https:", "/"))
 
 
 def proxied(service: str) -> str:

@@ -58,6 +58,8 @@ def test_the_proxy_leads_there(access: Path, netgang: RawServer, site: ApiProxy,
     site.tls = False
     assert json.loads(done("queue", "--json", "--kubeconfig", access)) == QUEUE
     assert site.asked == [by_tls, by_tls, by_tls.replace("https:", "")]
+    refused("queue", "--kubeconfig", access, "--service", "netgang-system/https:netgang", code=1)
+    assert site.asked[3:] == [by_tls], "who asks for TLS is not answered without"
     assert not [head for head in netgang.requests if "authorization" in head.lower() or TOKEN in head]
     assert "ann may not get /v1/jobs" in refused("jobs", "--kubeconfig", access, code=1)
     old = kubeconfig(tmp_path, site.url, token="old")
