@@ -12,7 +12,7 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/pycache
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run cluster fmt lint test e2e nightly manifests archives bench fuzz soak chaos testbed papers check image-test release clean
+.PHONY: help setup run cluster fmt lint test e2e nightly manifests archives bench fuzz soak chaos papers check image-test release clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -83,11 +83,7 @@ chaos: setup
 	LEADER_KILLS=$(KILLS) CHAOS_MINUTES=$(or $(MINUTES),10) CHAOS_SEED=$(or $(SEED),0) \
 		$(RUN) python -m pytest -n 0 -q -s $(if $(KILLS),tests/e2e/faults/test_leaders.py -k leaders_are_killed,tests/e2e/faults/test_chaos.py)
 
-# training on network namespaces with impaired nodes (Linux, root, iproute2 and iptables; docs/research/testbed.md): 14 min
-testbed: setup
-	$(RUN) python -m lab.bench.testbed $(ARGS)
-
-# the papers' figures by pods that train on such nodes (docs/explanation/papers.md): ROWS="N4 G6" RUNS=3
+# the papers' figures by pods that train on nodes with impaired networks (docs/explanation/papers.md): ROWS="N4 G6" RUNS=3
 papers: setup
 	$(RUN) python -m lab.papers $(ROWS) --runs $(or $(RUNS),3)
 
@@ -103,4 +99,4 @@ release: setup
 	$(RUN) python -m release $(VERSION) $(if $(DRAFT),--draft)
 
 clean: ## remove what the targets made in the tree (not the control plane's cache)
-	rm -rf .venv dist build site .mypy_cache .ruff_cache .pytest_cache .hypothesis lab/bench/out tests/e2e/artifacts tests/browser/artifacts
+	rm -rf .venv dist build site .mypy_cache .ruff_cache .pytest_cache .hypothesis tests/e2e/artifacts tests/browser/artifacts

@@ -1,9 +1,9 @@
 """Command line of the benchmarks on a real control plane: `python -m lab.bench peers`, `… exam`.
 
 The others are programs of their own that print JSON lines and say by their exit status whether their goals hold:
-`lab.bench.http` (the verbs), `lab.bench.planner`, `lab.bench.scale`, `lab.bench.testbed` (the
-paper's training). Rules: what cannot be run is said in one line with status 2; a goal of `peers`
-that is missed ends with status 1 and is named, a scenario of `exam` that is missed is a result.
+`lab.bench.http` (the verbs), `lab.bench.planner`, `lab.bench.scale`. Rules: what cannot be run is said in one line with
+status 2; a goal of `peers` that is missed ends with status 1 and is named, a scenario of `exam` that is missed is a
+result.
 """
 
 import asyncio

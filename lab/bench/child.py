@@ -15,10 +15,10 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-ROOT = Path(__file__).parents[2]
+_ROOT = Path(__file__).parents[2]
 _START_S = 30.0
 _END_S = 10.0
-ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+_ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 """Several share the cores: more threads per process would only take turns."""
 
 
@@ -36,8 +36,8 @@ class Child:
             [*within, sys.executable, "-m", module, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            cwd=ROOT,
-            env={**os.environ, **ONE_THREAD},
+            cwd=_ROOT,
+            env={**os.environ, **_ONE_THREAD},
             start_new_session=True,  # Ctrl-C is for the owner, which then ends this one
         )
 

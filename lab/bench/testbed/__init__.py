@@ -1,5 +1,5 @@
-"""The network paper's experiment on real network namespaces: real training on 6 of 9 nodes.
+"""Nodes that are network namespaces of this machine, with links to impair and netgang as installed on them.
 
-Not the package `testbed` (a real Kubernetes control plane): here the network is real and the cluster is a saved one.
-Everything happens inside namespaces that the run makes and removes: docs/research/testbed.md.
+Not the package `testbed` (a real Kubernetes control plane), which `site` and `services` put on such nodes. Everything
+happens inside namespaces that the run makes and removes: docs/explanation/papers.md.
 """
