@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from itertools import permutations, product
+from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
@@ -39,12 +40,11 @@ def node(
     taints: Iterable[Taint] = (),
     **fields: object,
 ) -> Node:
-    quantities: dict[str, str | int] = {"cpu": cpu, "memory": memory, "pods": pods, "nvidia.com/gpu": gpu}
     base = {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": zone}
     return Node(
         name=NodeName(name),
         zone=ZoneName(zone),
-        allocatable=Resources.parse(quantities),
+        allocatable=Resources.parse({"cpu": cpu, "memory": memory, "pods": pods, "nvidia.com/gpu": gpu}),
         labels=tuple(sorted((base | dict(labels or {})).items())),
         taints=tuple(taints),
         **fields,  # type: ignore[arg-type]
@@ -70,16 +70,11 @@ def pod(
 ) -> Pod:
     """A pending pod of scheduler `netgang`; with `node` it is bound and Running."""
     requests = Resources.parse({"cpu": cpu, "memory": memory, "pods": 1, "nvidia.com/gpu": gpu})
-    constraints = Constraints(
-        node_selector=tuple(sorted((node_selector or {}).items())), affinity=affinity, tolerations=tuple(tolerations)
-    )
-    defaults: dict[str, object] = {
-        "scheduler_name": "netgang",
-        "phase": Phase.RUNNING if node is not None else Phase.PENDING,
-    }
-    group = None
-    if gang is not None:
-        group = GroupRef(gang_key(namespace, gang), GangSource.LABELS, min_available)
+    selector = tuple(sorted((node_selector or {}).items()))
+    constraints = Constraints(node_selector=selector, affinity=affinity, tolerations=tuple(tolerations))
+    phase = Phase.PENDING if node is None else Phase.RUNNING
+    defaults: dict[str, object] = {"scheduler_name": "netgang", "phase": phase}
+    group = None if gang is None else GroupRef(gang_key(namespace, gang), GangSource.LABELS, min_available)
     return Pod(
         uid=PodUid(f"uid-{namespace}-{name}"),
         namespace=Namespace(namespace),
@@ -106,10 +101,8 @@ def gang(
 ) -> Gang:
     """A gang of `size` equal pending members `NAME-0…`, or of the given `members`."""
     if members is None:
-        members = [
-            pod(f"{name}-{i}", namespace=namespace, gang=name, index=i, **pod_fields)  # type: ignore[arg-type]
-            for i in range(size or 0)
-        ]
+        fields: Any = {"namespace": namespace, "gang": name, **pod_fields}
+        members = [pod(f"{name}-{i}", index=i, **fields) for i in range(size or 0)]
     listed = tuple(members)
     return Gang(
         key=gang_key(namespace, name),
@@ -138,8 +131,7 @@ def snapshot(
     refused: dict[MemberClass, frozenset[NodeName]] = {}
     for one, where in (exclusions or {}).items():
         refused[one.anywhere] = refused.get(one.anywhere, frozenset()) | where
-    used = np.zeros_like(table.allocatable)
-    listed = tuple(gangs)
+    used, listed = np.zeros_like(table.allocatable), tuple(gangs)
     for each in [*pods, *(m for g in listed for m in g.members)]:
         if each.node is not None and not each.terminal and each.node in table.index:
             assert not table.uncounted(each.requests), f"no node has what {each.name} requests"

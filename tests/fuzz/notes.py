@@ -35,14 +35,6 @@ def _object(*names_and_text: str, signed: bool = False) -> bytes:
     return msgspec.json.encode({"metadata": metadata, "spec": {}})
 
 
-def _quota(text: str) -> bytes:
-    return msgspec.json.encode({"metadata": {"name": "q"}, "status": {"hard": {"cpu": text}, "used": {"cpu": text}}})
-
-
-def _options(annotations: dict[str, str]) -> object:
-    return gang_options(dict(own_options(annotations)), Policy(), namespace="team")
-
-
 def _report(body: bytes) -> object:
     try:
         return read_report(body, now_s=0.0)
@@ -64,9 +56,12 @@ READERS: Final[Mapping[str, tuple[Callable[[str], Any], Callable[[Any], object]]
         lambda raw: noted_of(gang("g", members=[pod_from_json(raw, notes=_NOTES)]))),
     "options of a pod": (partial(_object, "zones", "ratios", "typo"), pod_from_json),
     "all options": (
-        lambda text: {f"netgang.io/{name}": text for name in (*KNOWN_OPTIONS, "role", "index", "typo")}, _options),
+        lambda text: {f"netgang.io/{name}": text for name in (*KNOWN_OPTIONS, "role", "index", "typo")},
+        lambda notes: gang_options(dict(own_options(notes)), Policy(), namespace="team")),
     "bounds of a job": (partial(_object, "min-workers", "max-workers"), lambda raw: own_bounds(decoded(raw), {})),
-    "quota": (_quota, lambda raw: quota_notes(decoded(raw), Resources.parse({"cpu": "1"}))),
+    "quota": (
+        lambda text: msgspec.json.encode({"status": {part: {"cpu": text} for part in ("hard", "used")}}),
+        lambda raw: quota_notes(decoded(raw), Resources.parse({"cpu": "1"}))),
     "an owner": (_RAW, lambda raw: (FreshOwner(_REF, decoded(raw)).over, FreshOwner(_REF, decoded(raw)).suspended)),
     "a report": (_RAW, _report),
 }  # fmt: skip

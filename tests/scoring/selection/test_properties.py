@@ -228,10 +228,6 @@ def racks(n: int, rng: np.random.Generator) -> Floats:
     return np.where(rack[:, None] == rack, 90.0, 60.0) + rng.normal(0.0, 3.0, (n, n))
 
 
-def one_each(n: int, k: int, rng: np.random.Generator) -> tuple[Demand, np.ndarray]:
-    return Demand((_one(Role.WORKER, n, k),), True), np.ones((n, 2), np.int64)
-
-
 def several(n: int, k: int, rng: np.random.Generator) -> tuple[Demand, np.ndarray]:
     """Equal members, up to three per node, some near members that are placed already."""
     placed = on_grid(rng.uniform(0.0, 200.0, (1, n))) if rng.integers(2) else None
@@ -256,7 +252,7 @@ def _one(role: Role, n: int, count: int, *request: int) -> ClassDemand:
 
 Maker = Callable[[int, int, np.random.Generator], tuple[Demand, np.ndarray]]
 KINDS: dict[str, tuple[Maker, int]] = {  # name: (demand, most nodes: several classes have many more placements)
-    "one member per node": (one_each, 12),
+    "one member per node": (lambda n, k, _: (Demand((_one(Role.WORKER, n, k),), True), np.ones((n, 2), np.int64)), 12),
     "several per node": (several, 10),
     "ps and workers": (with_ps, 8),
     "chief and workers": (with_chief, 8),
