@@ -27,6 +27,7 @@ from lab.testbed.objects import HOST_LABEL, namespace, node, pod
 from lab.testbed.parts.node_kubelet import POD_CONTROLLERS, STAGES
 from lab.testbed.parts.operator import start_operator, tf_job
 from lab.testbed.parts.pod_process import Image
+from lab.testbed.processes import contained
 from lab.testbed.processes.groups import Group
 from lab.testbed.programs import build
 from lab.testbed.programs.catalogue import E2E
@@ -38,7 +39,9 @@ _ZONES: Final = {"system": SYSTEM, "D": NODES}
 TEAM: Final = "papers"
 _ENV: Final = {"PATH": f"{sys.prefix}/bin:{os.environ['PATH']}", "OPENBLAS_NUM_THREADS": "1"}
 _IMAGES: Final = {
-    "registry.invalid/trainer": Image(env=_ENV),
+    "registry.invalid/trainer": Image(
+        env=_ENV, loaded=(contained.__name__, "argparse", "lab.papers.train.ranks", "netgang_report")
+    ),
     "netgang": Image(("python", "-m", "lab.testbed.netgang"), env=_ENV | {"PYTHONDONTWRITEBYTECODE": "1"}),
 }
 _FOLDER, _AUTHORITY = "/checkpoints", "netgang-ca"
@@ -145,8 +148,10 @@ class TrainingSite(Site, frozen=True):
 async def training_site(bed: Bed) -> AsyncIterator[TrainingSite]:
     """Netgang on nodes of its own, and the bed's others for jobs, in one zone.
 
-    Byte code is written before: a pod's files are a copy on write, in which each would compile its program anew.
+    Byte code is written before: a pod's files are a copy on write, in which each would compile its program anew. Ranks
+    are forked from a process that has numpy: on two cores, its imports would be most of what ten jobs do.
     """
+    os.environ |= _ENV  # of that process: BLAS with threads cannot be forked
     compiling, env = (sys.executable, "-c", _CODE), os.environ | {"PYTHONDONTWRITEBYTECODE": ""}
     await asyncio.to_thread(subprocess.run, compiling, env=env, check=True)
     system, others = ([node(one, cpu="1500m", zone=zone) for one in of] for zone, of in _ZONES.items())

@@ -37,7 +37,7 @@ _NODES: Final = NODES[:3]
 _CORE_M, _CORES = 60, 10
 _JOBS, _EVERY_S = 10, 0.5
 _LIMIT_S, _STUCK_S = 100.0, 15.0
-_IMAGES: Final = 2560
+_IMAGES: Final = 7680
 """That a job trains on, in all"""
 _MODELS: Final = {
     "cnn-rand": (64, 20_000),

@@ -2,7 +2,7 @@
 
 The operator replaces a chief that was killed (restartPolicy ExitCode), which goes on from the checkpoint. Wanted: less
 than an interval of steps is lost with each, no step is done more than twice, and the job ends with the loss that jobs
-of as many steps have whose three, five and seven workers were left alone. It takes some ten minutes, and `python -m
+of as many steps have whose three, five and seven workers were left alone. It takes some five minutes, and `python -m
 lab.papers KILLS` must be asked for it.
 """
 

@@ -3,11 +3,13 @@
 node33 sends 10 ms late, node34 loses 10 % of what it sends, node35 has 10 Mbit/s. netgang knows only what its agents
 measure, for a minute after it has a value of each pair: enough for two bursts of each node. Its kube-scheduler binds a
 TFJob's parameter server and five workers. The other choices are `lab.bench.testbed.cases`' and are asked for by node
-affinity. Further gangs of six are only placed. What the agents measured stands beside `ping` and `iperf3` on the nodes.
+affinity. Before, gangs of six are only placed: what a job's own traffic does to the values is no part of the case. What
+the agents measured stands beside `ping` and `iperf3` on the nodes, and beside `stamp-suite` where there is one.
 """
 
 import asyncio
 import json
+import shutil
 import subprocess
 from collections import defaultdict
 from collections.abc import Iterator
@@ -22,6 +24,7 @@ from lab.bench.testbed.commands import run_in
 from lab.bench.testbed.nodes import NODES, Bed, address
 from lab.bench.testbed.relay import relayed
 from lab.bench.testbed.shaping import set_loss, set_rates
+from lab.papers import stamp
 from lab.papers.bed import TEAM, TrainingSite
 from lab.papers.figures import Figure, Tell
 from lab.papers.resizes import steps
@@ -36,7 +39,7 @@ _MEASURED_S, _BURSTS_S = 300.0, 45.0
 _PLACEMENTS: Final = 20
 _STEPS, _LIMIT_S = 3, 90.0
 _TRAINS: Final = ("--mode=ps", f"--steps={_STEPS}", "--hidden=2630", "--batch=64", f"--limit-s={_LIMIT_S}")
-"""A gradient has 0.79 MB, as with CIFAR-10 in `lab.bench.testbed`"""
+"""A gradient has 0.79 MB, as of CIFAR-10"""
 _METRICS: Final = ("loss_ratio", "delay_ms", "throughput_bps")
 
 
@@ -60,6 +63,12 @@ async def measure(made: Bed, site: TrainingSite, runs: int, tell: Tell) -> list[
     round_trips_ms = await asyncio.gather(*(asyncio.to_thread(_round_trip_ms, made, *pair) for pair in _PAIRS))
     tell(f"N4: measured for {monotonic() - began_s:.0f} s")
     tools = await _by_tools(made, site, round_trips_ms)
+    if shutil.which(stamp.PROGRAM):
+        tools += await _by_stamp(made, site)
+    else:
+        tell(f"N4: {stamp.PROGRAM} is not on the path, and nothing is compared with it")
+    for number in range(runs, _PLACEMENTS):
+        hits.append(float(await _placed(site, f"placed-{number}") == _PUBLISHED))
     for run in range(runs):
         for choice in Choice:
             nodes, took_s = await _trained(site, choice, run)
@@ -67,8 +76,6 @@ async def measure(made: Bed, site: TrainingSite, runs: int, tell: Tell) -> list[
             if choice is Choice.NETGANG:
                 hits.append(float(set(nodes) == _PUBLISHED))
             tell(f"N4: run {run + 1}, {choice}: {took_s:.1f} s, {' '.join(nodes)}")
-    for number in range(len(hits), _PLACEMENTS):
-        hits.append(float(await _placed(site, f"placed-{number}") == _PUBLISHED))
     return [*_figures(seconds, hits), *tools]
 
 
@@ -87,15 +94,31 @@ async def _by_tools(made: Bed, site: TrainingSite, round_trips_ms: list[float]) 
     rows = {name: place for place, name in enumerate(pairs["nodes"])}
     delays, rates = list[float](), list[float]()
     for (one, other), round_trip_ms in zip(_PAIRS, round_trips_ms, strict=True):
-        there, back = (one, other), (other, one)
-        rate_bps = await asyncio.to_thread(_rate_bps, made, *there)
-        ours_ms = sum(pairs["delay_ms"][rows[a]][rows[b]] for a, b in (there, back))
-        delays.append(ours_ms / round_trip_ms)
+        rate_bps = await asyncio.to_thread(_rate_bps, made, one, other)
+        delays.append(_both_ways_ms(pairs, one, other) / round_trip_ms)
         rates.append(pairs["throughput_bps"][rows[one]][rows[other]] / rate_bps)
     return [
         Figure("N4", "agents' delay there and back by ping's, medians (late, slow, clean pair)", "–", tuple(delays)),
         Figure("N4", "agents' throughput by iperf3's (the same)", "–", tuple(rates)),
     ]
+
+
+async def _by_stamp(made: Bed, site: TrainingSite) -> list[Figure]:
+    looks = (asyncio.to_thread(stamp.round_trip_ms, made, *pair) for pair in _PAIRS)
+    by_it_ms = await asyncio.gather(*looks)
+    pairs = (await site.document("/v1/network"))["pairs"]
+    shares = [await asyncio.to_thread(stamp.understood, made, *pair) for pair in _PAIRS]
+    delays = [_both_ways_ms(pairs, *pair) / ms for pair, ms in zip(_PAIRS, by_it_ms, strict=True)]
+    return [
+        Figure("N4", "agents' delay there and back by stamp-suite's, medians (the same)", "–", tuple(delays)),
+        Figure("N4", "answers that agents' STAMP and stamp-suite take from each other (the same)", "–", tuple(shares)),
+    ]
+
+
+def _both_ways_ms(pairs: Any, one: str, other: str) -> float:
+    """What the agents measured there and back."""
+    rows = {name: place for place, name in enumerate(pairs["nodes"])}
+    return float(sum(pairs["delay_ms"][rows[a]][rows[b]] for a, b in ((one, other), (other, one))))
 
 
 def _round_trip_ms(made: Bed, one: str, other: str) -> float:

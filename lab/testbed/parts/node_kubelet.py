@@ -39,6 +39,8 @@ POD_CONTROLLERS = (
     "root-ca-certificate-publisher-controller",  # the authority that pods find beside their token
 )
 _BACKOFF_S, _LONGEST_BACKOFF_S = 10.0, 300.0
+_LINGERS_S = 1.0
+"""So long a network outlives its pod, as sandboxes do: what was sent last gets out, and peers hear of the end"""
 
 
 class Running(msgspec.Struct):
@@ -119,6 +121,7 @@ class NodeKubelet:
                 await one.child.kill()
                 while not one.group.remove():  # noqa: ASYNC110 - the kernel says it nowhere
                     await asyncio.sleep(0.02)
+            await asyncio.sleep(_LINGERS_S)
             await asyncio.to_thread(own.__exit__, None, None, None)
             shutil.rmtree(folder)
 
@@ -135,12 +138,13 @@ class NodeKubelet:
         where = {"place": str(folder / "root"), "groups": [str(one) for one in group.places]}
         (folder / "how.json").write_text(json.dumps(how | where))
         name = f"{meta['namespace']}-{meta['name']}"
-        argv = [sys.executable, "-I", "-S", contained.__file__, str(folder / "how.json")]
+        file, loaded = str(folder / "how.json"), how["loaded"] if how["command"][:2] == ["python", "-m"] else ()
+        argv = [sys.executable, "-I", "-S", contained.__file__, file]
         child = Child(name, argv, log=self._cluster.directory / "logs" / f"{name}.log")
         self.running[meta["namespace"], meta["name"]] = seen.running = Running(child, group, place)
         restarts, policy = 0, spec.get("restartPolicy", "Always")
         while True:
-            child.start()
+            child.fork(contained.begin, file, str(child.log), loaded=loaded) if loaded else child.start()
             async with beside(self._ask(pod, place, restarts)):
                 code = await child.ended()
             if policy == "Never" or (policy == "OnFailure" and code == 0):

@@ -45,11 +45,15 @@ class Nodes(Protocol):
 
 
 class Image(msgspec.Struct, frozen=True):
-    """What stands for an image: its entry point and command (without both a pod waits for its end), its environment."""
+    """What stands for an image: its entry point and command (without both a pod waits for its end), its environment.
+
+    With modules that are `loaded`, commands that begin with `python -m` are forked from a process that has these.
+    """
 
     entrypoint: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
     env: Mapping[str, str] = {}
+    loaded: tuple[str, ...] = ()
 
 
 class PodProcesses(msgspec.Struct, frozen=True):
@@ -71,7 +75,8 @@ class PodProcesses(msgspec.Struct, frozen=True):
             for one in container.get("volumeMounts", [])
         ]
         if self.hosts is not None:
-            volumes.append((str(self.hosts), "/etc/hosts", True))
+            # Without a name server a name that is not in hosts fails at once, and with one of the machine after seconds
+            volumes += [(str(self.hosts), "/etc/hosts", True), ("/dev/null", "/etc/resolv.conf", True)]
         image = self.images.get(container.get("image", "").rpartition(":")[0], Image())
         env = {"PATH": os.environ["PATH"], "HOSTNAME": pod["metadata"]["name"], **image.env, **self.env}
         for one in container.get("env", []):
@@ -83,6 +88,7 @@ class PodProcesses(msgspec.Struct, frozen=True):
         return {
             "command": [expanded(word, env) for word in command or _PAUSE],
             "env": env,
+            "loaded": image.loaded,
             "directory": container.get("workingDir", "/"),
             "network": place.network,
             "programs": sorted({str(_ROOT), sys.prefix, sys.base_prefix, *searched}),

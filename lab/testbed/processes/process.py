@@ -8,6 +8,7 @@ ties that signal to the thread that forked.
 
 import asyncio
 import contextlib
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -33,7 +34,7 @@ class Child:
         self.argv = tuple(argv)
         self.log = log
         self._env = {**os.environ, **(env or {})}
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | _Forked | None = None
 
     @property
     def pid(self) -> int | None:
@@ -44,7 +45,7 @@ class Child:
         """Wait until it ends, however it does; its exit code, for a signal 128 + its number as shells say it."""
         assert self._process is not None, "start it first"
         process, gone = self._process, asyncio.Event()
-        watched = os.pidfd_open(process.pid)
+        watched = process.watched() if isinstance(process, _Forked) else os.pidfd_open(process.pid)
         try:
             asyncio.get_running_loop().add_reader(watched, gone.set)
             await gone.wait()
@@ -61,9 +62,7 @@ class Child:
 
     def start(self) -> None:
         """Start it; ControlPlaneError if it runs already."""
-        if self.alive:
-            raise ControlPlaneError(f"{self.name} runs already (pid {self.pid})")
-        self.log.parent.mkdir(parents=True, exist_ok=True)
+        self._check_ended()
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-S", str(_LEASH), str(os.getpid()), *self.argv],
@@ -73,6 +72,16 @@ class Child:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+
+    def fork(self, act: Callable[..., object], *arguments: str, loaded: Sequence[str]) -> None:
+        """Start `act` in its place, in a process that is forked from one with these modules; it makes its session."""
+        self._check_ended()
+        self._process = _Forked(act, arguments, loaded)
+
+    def _check_ended(self) -> None:
+        if self.alive:
+            raise ControlPlaneError(f"{self.name} runs already (pid {self.pid})")
+        self.log.parent.mkdir(parents=True, exist_ok=True)
 
     async def stop(self, *, grace_s: float = 5.0) -> None:
         """Ask it to end (SIGTERM), insist after `grace_s` (SIGKILL); returns when it is gone."""
@@ -136,5 +145,31 @@ class Child:
     def _signal(self, number: signal.Signals) -> None:
         if self._process is None:
             return
-        with contextlib.suppress(ProcessLookupError):  # the whole group is gone already
-            os.killpg(self._process.pid, number)
+        with contextlib.suppress(ProcessLookupError):  # it is gone
+            try:
+                os.killpg(self._process.pid, number)
+            except ProcessLookupError:  # the whole group is, or a forked process has not made its own yet
+                if self.alive:
+                    os.kill(self._process.pid, number)
+
+
+class _Forked:
+    """A process of Python's fork server, as far as `Child` asks it what it asks a `Popen`."""
+
+    def __init__(self, act: Callable[..., object], arguments: Sequence[str], loaded: Sequence[str]) -> None:
+        server = multiprocessing.get_context("forkserver")
+        server.set_forkserver_preload([*loaded])  # of the first process: one server makes them all
+        self._process = server.Process(target=act, args=arguments, daemon=True)
+        self._process.start()
+        self.pid = self._process.pid or 0
+
+    def poll(self) -> int | None:
+        return self._process.exitcode
+
+    def wait(self) -> int:
+        self._process.join()
+        return self._process.exitcode or 0
+
+    def watched(self) -> int:
+        """A descriptor that can be read once it has ended; to be closed."""
+        return os.dup(self._process.sentinel)
