@@ -93,7 +93,7 @@ def test_it_fits(page: Page, clusters: dict[int, str], scheme: str, gangs: int) 
 
 def test_on_a_telephone_the_cause_comes_first(page: Page, clusters: dict[int, str]) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
-    opened(page, clusters[12], "queue", VIEWS["queue"])
+    opened(page, clusters[12], "queue", ".chip.degraded")  # plans know bad links soon after the network does
     tops = look(page, "tops('.why', '.who', '.when')")
     assert tops == sorted(tops)
     assert len(look(page, "chips()")) == 6, "text and colour of six states"
