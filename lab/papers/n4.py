@@ -3,8 +3,8 @@
 node33 sends 10 ms late, node34 loses 10 % of what it sends, node35 has 10 Mbit/s. netgang knows only what its agents
 measure, for a minute after it has a value of each pair: enough for two bursts of each node. Its kube-scheduler binds a
 TFJob's parameter server and five workers. The other choices are `lab.bench.testbed.cases`' and are asked for by node
-affinity. Before, gangs of six are only placed: what a job's own traffic does to the values is no part of the case. What
-the agents measured stands beside `ping` and `iperf3` on the nodes, and beside `stamp-suite` where there is one.
+affinity. Further gangs of six are only placed. What the agents measured stands beside `ping` and `iperf3` on the nodes,
+and, at the end, beside `stamp-suite` where there is one.
 """
 
 import asyncio
@@ -63,12 +63,6 @@ async def measure(made: Bed, site: TrainingSite, runs: int, tell: Tell) -> list[
     round_trips_ms = await asyncio.gather(*(asyncio.to_thread(_round_trip_ms, made, *pair) for pair in _PAIRS))
     tell(f"N4: measured for {monotonic() - began_s:.0f} s")
     tools = await _by_tools(made, site, round_trips_ms)
-    if shutil.which(stamp.PROGRAM):
-        tools += await _by_stamp(made, site)
-    else:
-        tell(f"N4: {stamp.PROGRAM} is not on the path, and nothing is compared with it")
-    for number in range(runs, _PLACEMENTS):
-        hits.append(float(await _placed(site, f"placed-{number}") == _PUBLISHED))
     for run in range(runs):
         for choice in Choice:
             nodes, took_s = await _trained(site, choice, run)
@@ -76,6 +70,12 @@ async def measure(made: Bed, site: TrainingSite, runs: int, tell: Tell) -> list[
             if choice is Choice.NETGANG:
                 hits.append(float(set(nodes) == _PUBLISHED))
             tell(f"N4: run {run + 1}, {choice}: {took_s:.1f} s, {' '.join(nodes)}")
+    for number in range(len(hits), _PLACEMENTS):
+        hits.append(float(await _placed(site, f"placed-{number}") == _PUBLISHED))
+    if shutil.which(stamp.PROGRAM):
+        tools += await _by_stamp(made, site)
+    else:
+        tell(f"N4: {stamp.PROGRAM} is not on the path, and nothing is compared with it")
     return [*_figures(seconds, hits), *tools]
 
 
