@@ -54,14 +54,9 @@ def create_documents_app(
 ) -> FastAPI:
     """Build the app: the documents, and `routers`. `failed` hears of each error of ours."""
     mistakes: Responses = {"default": problem("A mistake in the request, or of ours")}
-    silent = {"tracing": False, "metrics": False, "logs": False}  # else each call looks for exporters
+    quiet = {"tracing": False, "metrics": False, "logs": False}  # else each call looks for exporters
     offline = FastAPIOffline(
-        title="netgang",
-        description=_VERBS,
-        redoc_url=None,
-        responses=mistakes,
-        redirect_slashes=False,
-        telemetry=silent,
+        title="netgang", description=_VERBS, redoc_url=None, responses=mistakes, redirect_slashes=False, telemetry=quiet
     )
     app = with_schemas(offline)
     answer_with_problems(app, failed=failed)

@@ -16,7 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from extender.cache.state import ClusterState
-from scoring import GangKey, PodName, PodUid
+from scoring import GangKey, NodeName, PodName, PodUid
 from scoring.explain.words import counted, some
 from scoring.feasibility.quorum import quorum_of
 from scoring.model import Gang, GangSource, GroupRef, JobSays, Phase, Pod, PodGroup, Reason, Role, counts
@@ -41,6 +41,7 @@ class GroupPods(msgspec.Struct):
     own: int = 0
     alive: int = 0  # Those that have not ended and are not being deleted
     gone: dict[PodName, Pod] = {}  # Ended well, then deleted, and no pod of the name has come since (`_MOST_GONE`)
+    nodes: dict[PodName, NodeName] = {}  # Of pods that were deleted on them; of as many as are there
     owed: int = 0  # How many more went without having ended well than came
     ended: frozenset[PodUid] = frozenset()  # All there were when the last one ended, if none was owed
 
@@ -112,6 +113,8 @@ class Gangs:
         elif before.lives:
             group.alive -= 1
             group.owed += not alive and pod.phase is not Phase.SUCCEEDED
+            if pod.node is not None and not alive and not pod.terminal:
+                group.nodes[pod.name] = pod.node  # what failed may fail there again
             if not (alive or group.alive or group.owed):
                 group.ended = frozenset([*group.pods, *(past.uid for past in group.gone.values())])
         group.alive += alive
@@ -131,6 +134,8 @@ class Gangs:
         if pod.lives:
             group.alive -= 1
             group.owed += 1
+            if pod.node is not None:
+                group.nodes[pod.name] = pod.node
         elif gone and pod.phase is Phase.SUCCEEDED and (pod.owner is None or pod.run is not None):
             group.gone[pod.name] = pod
             self._gone += 1
@@ -141,6 +146,8 @@ class Gangs:
             elif self._gone > _MOST_GONE:
                 most = max(self.groups.values(), key=lambda other: len(other.gone))
                 self._forget(most, [next(iter(most.gone))])
+        while len(group.nodes) > len(group.pods):
+            del group.nodes[next(iter(group.nodes))]
         if not group.pods:
             self._forget(group, list(group.gone))
             del self.groups[pod.group.key]
@@ -307,6 +314,7 @@ class Gangs:
             earlier=tuple(sorted(runs.earlier, key=_order)),
             later=tuple(sorted(runs.later, key=_order)),
             makes=job.makes,
+            former=tuple((pod.uid, named.nodes[pod.name]) for pod in current if pod.name in named.nodes),
         )
         length_s, believed = length_of(gang, job, self._outlived)
         return replace(gang, length_s=length_s, believed=believed) if gang.own and length_s is not None else gang

@@ -98,9 +98,7 @@ class Binds:
     _quorums: Quorums = field(default_factory=Quorums, init=False)
     _calls: dict[permit.RequestId, _Call] = field(default_factory=dict, init=False)
     _waiting: Counter[str] = field(default_factory=Counter, init=False)  # namespace → how many of them are its pods'
-    _looked: dict[GangKey, tuple[Gang | None, int, bytes, frozenset[NodeName]]] = field(
-        default_factory=dict, init=False
-    )
+    _looks: dict[GangKey, tuple[Gang | None, int, bytes, frozenset[NodeName]]] = field(default_factory=dict, init=False)
     """gang → gang, node table, room taken on its nodes and lost nodes at the last `reconcile`"""
     _numbers: "count[int]" = field(default_factory=count, init=False)
     _timers: dict[GangKey, tuple[float, asyncio.TimerHandle]] = field(default_factory=dict, init=False)
@@ -180,8 +178,8 @@ class Binds:
         self.admissions.lapses.renew()
         self._quorums.keep_only(self.context.cache.gang)
         wanted, in_part = sorted(self.gangs_under_way() | also), self.context.cache.gangs.partial()
-        for gone in self._looked.keys() - set(wanted):
-            del self._looked[gone]
+        for gone in self._looks.keys() - set(wanted):
+            del self._looks[gone]
         for key in wanted:
             gang, state = self.context.cache.gang(key), self._state(key)
             if gang is None and not _active(state):
@@ -207,7 +205,7 @@ class Binds:
         nodes.update(post.node for post in state.posting.values())
         rows = sorted(snapshot.table.index[node] for node in nodes if node in snapshot.table.index)
         look = (gang, snapshot.table.version, snapshot.used[rows].tobytes(), self.health.lost(nodes))
-        before, self._looked[key] = self._looked.get(key), look
+        before, self._looks[key] = self._looks.get(key), look
         return before is None or before[0] is not gang or before[1:] != look[1:]
 
     def plan_made(self, plan: Plan) -> None:
@@ -247,7 +245,7 @@ class Binds:
             timer.cancel()
         self._timers.clear()
         self._states.clear()
-        self._looked.clear()
+        self._looks.clear()
         self.posts.limiter.closed = False
 
     async def over(self) -> None:

@@ -31,8 +31,8 @@ from scoring import GangKey, NodeName, PodUid, ZoneName
 from scoring.feasibility.filters import allowed_nodes
 from scoring.model import Gang, Pod
 from scoring.model.policy import ZonePolicy, gang_options
+from scoring.model.snapshot import remember
 from scoring.plan import Plan
-from scoring.plan.cache import remember
 from scoring.verbs.places import first_zone
 from scoring.verbs.plain_pods import SYSTEM_PRIORITY, ReservedRoom
 

@@ -114,18 +114,16 @@ def not_planned(pods: Sequence[Pod], ours: AbstractSet[str]) -> str:
     return "; ".join((*parts, *dict.fromkeys(slip for pod in pods for slip in pod.misspelt)))
 
 
-def probably_wrong_scheduler(
-    pod: Pod, ours: AbstractSet[str], at_work: AbstractSet[str], *, now_s: float
-) -> str | None:
+def probably_wrong_scheduler(pod: Pod, own: AbstractSet[str], at_work: AbstractSet[str], *, now_s: float) -> str | None:
     """What to say about a pod that waits and is marked as a gang's; `None`: nothing.
 
     `at_work`: schedulers that have placed a pod which still exists. The annotations of Volcano's gangs are used by its
     scheduler, too, so with those the default scheduler is no sign of a mistake. `now_s`: Unix seconds.
     """
-    name, names = pod.scheduler_name, ", ".join(sorted(ours))
-    if pod.group is None or pod.group.source is GangSource.NATIVE or name in ours:
+    name, names = pod.scheduler_name, ", ".join(sorted(own))
+    if pod.group is None or pod.group.source is GangSource.NATIVE or name in own:
         return None
-    if name not in at_work and (meant := nearest(name, ours)) is not None:
+    if name not in at_work and (meant := nearest(name, own)) is not None:
         return f"The gang's pods have schedulerName {name}: did you mean {meant}?"
     if now_s - pod.created_s < _PATIENCE_S:
         return None

@@ -139,12 +139,10 @@ def _notes(run: Run, ask: GangDemand, refusals: Mapping[PodUid, str], waiting: W
     return tuple(notes)
 
 
-def _members(
-    plan: Plan, ask: GangDemand, held: Collection[PodUid], refusals: Mapping[PodUid, str]
-) -> list[MemberState]:
+def _members(plan: Plan, of: GangDemand, held: Collection[PodUid], refusals: Mapping[PodUid, str]) -> list[MemberState]:
     states: list[MemberState] = []
-    beyond = {pod.uid for _, pods in ask.more for pod in pods}
-    for pod in ask.gang.members:
+    beyond = {pod.uid for _, pods in of.more for pod in pods}
+    for pod in of.gang.members:
         planned, why = plan.node_of.get(pod.uid), ""
         if pod.terminal:
             state = pod.phase.lower()
@@ -152,7 +150,7 @@ def _members(
             state, why = "deleting", "it is being deleted"
         elif pod.node is not None:
             state = "running" if pod.phase == "Running" else "bound"
-            why = f"node {pod.node} is gone" if pod.node in ask.lost else ""
+            why = f"node {pod.node} is gone" if pod.node in of.lost else ""
         elif pod.uid in held:
             state, why = "held", "its bind is held until the minimum has come"
         elif planned is not None:

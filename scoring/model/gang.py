@@ -34,7 +34,7 @@ from typing import Final, NamedTuple
 import msgspec
 import numpy as np
 
-from scoring import GangKey, JobKey, PodUid
+from scoring import GangKey, JobKey, NodeName, PodUid
 from scoring.model.pod import GangSource, Phase, Pod, Role, RunRef, counts
 from scoring.model.reasons import Reason
 from scoring.network.measurement import Floats
@@ -135,6 +135,7 @@ class Gang(msgspec.Struct, frozen=True):
     length_s: float | None = None  # How long it runs in all, once its minimum runs (`running_since_s`); `None`: unknown
     makes: int | None = None  # How many pods its owners make in all; `None`: unknown
     believed: bool = True  # Whether it may fill gaps by `length_s`
+    former: tuple[tuple[PodUid, NodeName], ...] = ()  # Members, and the node of the pod of the same name before
 
     @property
     def actionable(self) -> bool:

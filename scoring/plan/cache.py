@@ -19,7 +19,6 @@ from scoring import GangKey, NodeName, ZoneName
 from scoring.model import Gang
 from scoring.model.policy import Policy
 from scoring.model.snapshot import NodeTable, Room
-from scoring.model.snapshot import remember as remember
 from scoring.network.matrix import Floats, Ints
 from scoring.plan.demand import GangDemand, KnownDemands, MemberSets
 from scoring.queue.states import running_since_s

@@ -16,9 +16,9 @@ from scoring import NO_ZONE, NodeName, ZoneName
 from scoring.feasibility.filters import ANY_IP, allowed_nodes, mask_of
 from scoring.model import Gang, HostPort, MemberClass, Role
 from scoring.model.policy import BadLinks, Policy, ScorePolicy, Selection, ZonePolicy
-from scoring.model.snapshot import Room, RowSet, Snapshot, fit_counts, row_set, rows_with
+from scoring.model.snapshot import Room, RowSet, Snapshot, fit_counts, remember, row_set, rows_with
 from scoring.network.matrix import Ints
-from scoring.plan.cache import Layout, PlannerCache, remember
+from scoring.plan.cache import Layout, PlannerCache
 from scoring.plan.demand import ByClass, GangDemand, MemberSet
 from scoring.selection.demand import ClassDemand, Demand
 

@@ -26,9 +26,8 @@ from scoring.model import MemberClass, Role
 from scoring.model.pod import DEVICE_CLAIMS
 from scoring.model.policy import ScorePolicy, Selection, ZonePolicy
 from scoring.model.reasons import Reason
-from scoring.model.snapshot import scatter_add
+from scoring.model.snapshot import remember, scatter_add
 from scoring.network.matrix import Ints
-from scoring.plan.cache import remember
 from scoring.plan.capacity import When
 from scoring.plan.demand import ByClass, GangDemand, MemberSet, countable
 from scoring.plan.result import Admission, NoPlace, Placed
@@ -236,17 +235,15 @@ def _fits_one(run: Run, kind: MemberSet) -> bool:
     return any(room >= kind.size and (single or run.search.fits(kind, (zone,))) for zone, room in rooms)
 
 
-def _place_in(
-    run: Run, members: ByClass, member_set: MemberSet, zones: tuple[ZoneName, ...]
-) -> Placed | NoPlace | None:
-    """Place `members`, of which `member_set` was made, in `zones`, and take their room; `None`: they do not fit."""
+def _place_in(run: Run, members: ByClass, kind: MemberSet, zones: tuple[ZoneName, ...]) -> Placed | NoPlace | None:
+    """Place `members`, of which `kind` was made, in `zones`, and take their room; `None`: they do not fit."""
     rows = run.view.rows(zones)
-    selected = run.search.place(member_set, zones)
+    selected = run.search.place(kind, zones)
     if selected is None:
         return None
-    points, bad = run.search.network_of(member_set, zones, selected)
-    if bad and member_set.method is Selection.PACK:  # fewest nodes first: with more of them none may be bad
-        return _place_in(run, members, replace(member_set, method=Selection.SUBSET), zones)
+    points, bad = run.search.network_of(kind, zones, selected)
+    if bad and kind.method is Selection.PACK:  # fewest nodes first: with more of them none may be bad
+        return _place_in(run, members, replace(kind, method=Selection.SUBSET), zones)
     if bad:
         return NoPlace(Reason.BAD_LINKS, bad)
     nodes: dict[PodUid, NodeName] = {}

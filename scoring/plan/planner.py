@@ -182,8 +182,22 @@ class _Turns:
         run, before, now_s = self._run, self._before.get(demand.gang.key), self._now_s
         if demand.gang.key in run.snapshot.commitments:
             return keep_commitment(run, demand)
-        placed = before and (keep_place(run, demand, before) or self._later.move_aside(demand, now_s=now_s))
+        placed = self._back_again(demand, before) if demand.gang.former and demand.siblings else None
+        if placed is None and before is not None:
+            placed = keep_place(run, demand, before) or self._later.move_aside(demand, now_s=now_s)
         return placed or place_anywhere(run, demand, now_s=now_s)
+
+    def _back_again(self, demand: GangDemand, before: Admission | None) -> Placed | None:
+        """As `keep_place`, with lost members' successors where these were, but for bad links now (PAPERS E4)."""
+        run, given = self._run, dict(before.members) if before is not None else {}
+        former = {uid: node for uid, node in demand.gang.former if uid not in given and node in run.table.index}
+        if not former:
+            return None
+        ends = tuple(sorted({node for _, node in demand.siblings}))
+        links = run.scores.toward(tuple(former.values()), ends, run.policy.score)
+        back = {uid: node for (uid, node), bad in zip(former.items(), links.bad.tolist(), strict=True) if not any(bad)}
+        place = Admission(demand.gang.key, 0, run.view.zones_of([*given.values(), *ends]), back | given, None)
+        return keep_place(run, demand, place)
 
     def _by_end_times(self, room: BackfillRoom, demand: GangDemand, refused: NoPlace) -> Placed | NoPlace:
         """Place the gang in room that is kept for a later start, if it may have it; else perhaps promise it a start."""

@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from scoring import GangKey, NodeName, PodUid, ZoneName
 from scoring.model import MemberClass, Role
 from scoring.model.policy import Policy, ScorePolicy, Selection
-from scoring.model.snapshot import NodeTable, Snapshot
+from scoring.model.snapshot import NodeTable, Snapshot, remember
 from scoring.network.matrix import METRICS, Floats, Ints, NetworkMatrix
 from scoring.network.node_links import are_bad
-from scoring.plan.cache import OfNetwork, PlannerCache, remember
+from scoring.plan.cache import OfNetwork, PlannerCache
 from scoring.plan.capacity import Capacity, ClusterView, When
 from scoring.plan.demand import MemberSet, MemberSets
 from scoring.plan.result import Admission
@@ -214,19 +214,14 @@ class NodeSearch:
         return points, f"{text} between {pair[0]} and {pair[1]}"
 
     def _once(
-        self,
-        what: object,
-        member_set: MemberSet,
-        zones: tuple[ZoneName, ...],
-        score: ScorePolicy,
-        look: Callable[[], T],
+        self, what: object, members: MemberSet, zones: tuple[ZoneName, ...], score: ScorePolicy, look: Callable[[], T]
     ) -> T:
         """What `look` finds; the same for all gangs of as many members of one class that the nodes hold alike."""
-        [(member_class, count), *others] = member_set.classes
-        if others or member_set.siblings:
+        [(member_class, count), *others] = members.classes
+        if others or members.siblings:
             return look()
         room = np.minimum(self._capacity.counts(member_class).take(self._view.rows(zones)), count).astype(np.int32)
-        key = what, zones, score, count, member_set.all_reduce, room.tobytes()
+        key = what, zones, score, count, members.all_reduce, room.tobytes()
         result: T = remember(self._seen, key, look, limit=_MOST_ROOMS)
         return result
 

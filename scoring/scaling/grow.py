@@ -11,7 +11,7 @@ where a gang that waits will go as soon as pods that are being removed are gone:
 another gang. With `lighter` what it cannot use now is given; with `levels` nothing grows while a gang waits for room.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 from msgspec.structs import replace
@@ -33,6 +33,7 @@ from scoring.scaling.job import (
     ElasticJob,
     JobKey,
     JobRefusal,
+    Jobs,
     No,
     Options,
     Scaling,
@@ -49,7 +50,7 @@ _LEAST_GROWTH = 0.25  # Of a job's workers, with `ElasticCondition.LEVELS`: each
 def adjust(
     snapshot: Snapshot,
     plan: Plan,
-    jobs: Sequence[ElasticJob],
+    jobs: Jobs,
     demands: Mapping[JobKey, int],
     policy: Policy,
     options: Options,
@@ -67,7 +68,7 @@ def adjust(
 def scale_out(
     snapshot: Snapshot,
     plan: Plan,
-    jobs: Sequence[ElasticJob],
+    jobs: Jobs,
     policy: Policy,
     options: Options,
     *,
@@ -151,7 +152,7 @@ class _Growth:
             self._refusals[key] = JobRefusal(key, No.ROOM_IS_WANTED if wanted else No.NO_ROOM)
 
 
-def _keep_for_waiting(run: Run, plan: Plan, jobs: Sequence[ElasticJob], *, now_s: float) -> Ints:
+def _keep_for_waiting(run: Run, plan: Plan, jobs: Jobs, *, now_s: float) -> Ints:
     """Take the room that growth must leave to gangs that wait; gives it (nodes, resources).
 
     That is reserved nodes, what a start that is promised soon lacks (new workers are there then), places for whose sake

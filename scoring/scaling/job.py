@@ -14,9 +14,9 @@ undone, and the highest step ever reported is remembered.
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, ClassVar, Final, TypeAlias
 
 import msgspec
 import numpy as np
@@ -79,6 +79,9 @@ class ElasticJob(msgspec.Struct, frozen=True):
     def target(self, demand: int | None) -> int:
         """Workers it grows to if there is room: what its metrics ask for, else its maximum; within its bounds."""
         return self.max_workers if demand is None else min(max(demand, self.floor), self.max_workers)
+
+
+Jobs: TypeAlias = Sequence[ElasticJob]
 
 
 class ElasticCondition(StrEnum):

@@ -36,6 +36,7 @@ from scoring.scaling.job import (
     ElasticCondition,
     ElasticJob,
     JobRefusal,
+    Jobs,
     No,
     Options,
     Scaling,
@@ -63,14 +64,7 @@ class Giver(msgspec.Struct, frozen=True):
 
 
 def scale_in(
-    snapshot: Snapshot,
-    plan: Plan,
-    jobs: Sequence[ElasticJob],
-    policy: Policy,
-    options: Options,
-    *,
-    now_s: float,
-    cache: PlannerCache,
+    snapshot: Snapshot, plan: Plan, jobs: Jobs, policy: Policy, options: Options, *, now_s: float, cache: PlannerCache
 ) -> Scaling:
     """The jobs that give up workers for the first gang that waits, or why none does; `plan`: of this snapshot.
 
@@ -121,7 +115,7 @@ def without_workers(
     return Without(snapshot, policy, wanted, cache, now_s=now_s, planned=ahead, leaving=leaving)
 
 
-def _for_one(without: Without, plan: Plan, jobs: Sequence[ElasticJob], options: Options, *, going: int) -> Scaling:
+def _for_one(without: Without, plan: Plan, jobs: Jobs, options: Options, *, going: int) -> Scaling:
     run, ask, now_s = without.run, without.ask, without.now_s
     key = ask.gang.key
     if without.may_fit(()) and without.place(()) is not None:

@@ -25,10 +25,9 @@ from scoring.feasibility.filters import allowed_nodes, ports_conflict
 from scoring.model import HostPort, MemberClass, Pod, Reservation, Snapshot
 from scoring.model.pod import PODS, Resources
 from scoring.model.policy import QueuePolicy
-from scoring.model.snapshot import fit_counts
+from scoring.model.snapshot import fit_counts, remember
 from scoring.network.matrix import Ints
 from scoring.plan import Plan
-from scoring.plan.cache import remember
 from scoring.plan.reservations import lacking
 from scoring.queue.states import leads, period, starving_from
 

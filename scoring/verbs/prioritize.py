@@ -22,9 +22,9 @@ from msgspec.structs import replace
 from scoring import NodeName
 from scoring.model import Gang, Pod, Policy, Role, Snapshot
 from scoring.model.policy import ScorePolicy, gang_options
+from scoring.model.snapshot import remember
 from scoring.network.matrix import Floats, Ints
 from scoring.plan import Plan, PlannerCache, Run, begin_run
-from scoring.plan.cache import remember
 from scoring.plan.reservations import reserved_nodes
 from scoring.score.pairs import toward
 from scoring.selection.demand import pairs_count

@@ -47,9 +47,9 @@ def _pods_agree(cache: ClusterCache) -> None:
         fresh.pods._file(pod.uid, None, pod)
     for index in ("_names", "_jobs"):
         assert getattr(kept, index) == getattr(fresh.pods, index), index
-    remembered = {key: (group.gone, group.owed, group.ended) for key, group in cache.gangs.groups.items()}
+    remembered = {key: (group.gone, group.nodes, group.owed, group.ended) for key, group in cache.gangs.groups.items()}
     for key, group in fresh.gangs.groups.items():
-        group.gone, group.owed, group.ended = remembered[key]
+        group.gone, group.nodes, group.owed, group.ended = remembered[key]
     assert cache.gangs.groups == fresh.gangs.groups
     assert cache.gangs._gone == sum(len(gone) for gone, *_ in remembered.values())
     nodes = {pod.uid: pod.node for pod in kept}

@@ -100,9 +100,7 @@ def test_a_server_that_nothing_came_to_ends_with_the_agent() -> None:
     assert server.process is None
 
 
-def test_an_agent_without_iperf3_says_so_once(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_agent_without_iperf3_tells_once(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     client = BurstRunner(CLIENT)
     assert [client.said(), client.said()] == [{"iperf3": False}] * 2

@@ -91,10 +91,8 @@ _MAY_BE_ALIKE = (1, 2, 4)  # columns that are said once where all rows have the 
 def annotations_page() -> str:
     text = _ANNOTATIONS
     for use in Use:
-        words = [one for one in VOCABULARY if one.use is use]
-        rows = [
-            (code(one.name), one.form, one.on, one.values, one.default, code(one.example), one.text) for one in words
-        ]
+        words = [it for it in VOCABULARY if it.use is use]
+        rows = [(code(it.name), it.form, it.on, it.values, it.default, code(it.example), it.text) for it in words]
         alike = [number for number in _MAY_BE_ALIKE if len({row[number] for row in rows}) == 1]
         said = "; ".join(f"{_WORD_HEAD[number]}: {rows[0][number]}" for number in alike if rows[0][number] != "none")
         kept = [number for number in range(len(_WORD_HEAD)) if number not in alike]
@@ -155,9 +153,7 @@ def metrics_page() -> str:
         for collector, names in registry._collector_to_names.items()
         if names
     }
-    ours = [one for one in registry.collect() if not one.name.startswith("process_")]
-    names = [code(f"{one.name}_total" if one.type == "counter" else one.name) for one in ours]
-    rows = [
-        (name, one.type, labels.get(one.name, ""), one.documentation) for name, one in zip(names, ours, strict=True)
-    ]
+    own = [one for one in registry.collect() if not one.name.startswith("process_")]
+    names = [code(f"{one.name}_total" if one.type == "counter" else one.name) for one in own]
+    rows = [(name, one.type, labels.get(one.name, ""), one.documentation) for name, one in zip(names, own, strict=True)]
     return _METRICS + table(("metric", "type", "labels", ""), rows)

@@ -226,9 +226,7 @@ async def test_a_split_leaves_one_that_binds(stage: Stage, how: str) -> None:
             if how != "frozen":
                 assert await outcomes(first) == posted
             # A process that was frozen first ends the connections whose time is over by then, a fresh one perhaps too.
-            await stage.api.until(
-                partial(says_it_leads, first), lambda said: said is not None, what="the first answers"
-            )
+            await stage.api.until(partial(says_it_leads, first), lambda said: said is not None, what="it answers")
             assert (await leads(first), await leads(second)) == (False, True)
             assert await metric(first, "netgang_leader") == 0.0
         posts = await binding_posts(stage) - before

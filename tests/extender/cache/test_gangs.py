@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from extender.cache.cluster import ClusterCache
 from extender.cache.gangs import OUTLIVED_FOR_S
-from scoring import GangKey, NodeName
+from scoring import GangKey, NodeName, PodUid
 from scoring.model import Constraints, Gang, GangSource, GroupRef, GroupStatus, Phase, Pod, PodGroup, Role
 from scoring.model.reasons import Reason
 from tests.builders import pod
@@ -99,6 +99,18 @@ def test_problems(words: str, pods: list[Pod], groups: tuple[PodGroup, ...]) -> 
     found = gang(pods, *groups)
     assert (found.problem, found.own, len(found.members)) == (Reason.INVALID_GROUP, pods is not MIXED, len(pods))
     assert words == found.problem_detail
+
+
+def test_the_node_of_a_pod_of_the_same_name_before_it() -> None:
+    cache = ClusterCache()  # which remembers as many as are there at most
+    cache.pods.replace([labelled(f"g-{i}", node=f"n{i}") for i in range(6)])
+    for i in (0, 1, 2, 3):
+        cache.pods.remove(f"default/g-{i}")
+    again = [replace(labelled(f"g-{i}"), uid=PodUid(f"again-{i}")) for i in (0, 2, 3, 9)]
+    for one in again:
+        cache.pods.put(one)
+    assert_consistent(cache)
+    assert dict(cache.snapshot().gangs[G].former) == {again[1].uid: "n2", again[2].uid: "n3"}
 
 
 def test_more_members_than_can_wait_at_bind_are_a_fault() -> None:

@@ -130,9 +130,7 @@ MOST: dict[str, tuple[int, Callable[[int], dict[str, Any]]]] = {  # what is said
 
 
 @pytest.mark.parametrize(("words", "most", "spec"), [(words, *case) for words, case in MOST.items()], ids=MOST)
-def test_the_most_that_is_read_of_where_a_pod_may_go(
-    words: str, most: int, spec: Callable[[int], dict[str, Any]]
-) -> None:
+def test_the_most_that_is_read_of_where_it_may_go(words: str, most: int, spec: Callable[[int], dict[str, Any]]) -> None:
     """Each line and value is looked up wherever nodes are selected; placed, a pod is load like any other (S21).
 
     Terms that only name a node are no more than lines: admissions write 128 of them.

@@ -99,10 +99,7 @@ BAD_BINDINGS = {  # case: (words of the error, body)
 }
 
 
-BROKEN = [
-    *((decode_filter, *one) for one in MALFORMED.values()),
-    *((decode_bind, *one) for one in BAD_BINDINGS.values()),
-]
+BROKEN = [*((decode_filter, *it) for it in MALFORMED.values()), *((decode_bind, *it) for it in BAD_BINDINGS.values())]
 
 
 @pytest.mark.parametrize(

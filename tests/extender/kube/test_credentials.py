@@ -21,9 +21,7 @@ KubeconfigWriter = Callable[..., Path]
 
 @pytest.fixture
 def kubeconfig(tmp_path: Path) -> KubeconfigWriter:
-    def write(
-        user: Mapping[str, Any] | None = None, cluster: Mapping[str, Any] | None = None, **fields: object
-    ) -> Path:
+    def put(user: Mapping[str, Any] | None = None, cluster: Mapping[str, Any] | None = None, **fields: object) -> Path:
         document: dict[str, object] = {
             "apiVersion": "v1",
             "kind": "Config",
@@ -36,7 +34,7 @@ def kubeconfig(tmp_path: Path) -> KubeconfigWriter:
         path.write_text(yaml.safe_dump(document | fields))
         return path
 
-    return write
+    return put
 
 
 EXEC = {"apiVersion": "client.authentication.k8s.io/v1"}

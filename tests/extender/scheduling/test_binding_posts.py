@@ -157,9 +157,7 @@ async def test_no_turn_is_lost(seed: int) -> None:
             finally:
                 limiter.give_back(began_s=began_s, answered=chance.random() < 0.8)
 
-    groups = [
-        group(chance.uniform(0.0, 9.0), chance.uniform(9.0, 12.0), urgent=chance.random() < 0.3) for _ in range(8)
-    ]
+    groups = [group(chance.uniform(0, 9), chance.uniform(9, 12), urgent=chance.random() < 0.3) for _ in range(8)]
     tasks = []
     for _ in range(60):
         tasks.append(asyncio.create_task(post(chance.choice(groups))))

@@ -404,10 +404,7 @@ SCRIPTS: dict[str, tuple[Step, ...]] = {
         commits("d", 4, "d", at=1001),
     ),
     "one whose Bindings were all confirmed while a member went never started": steps(
-        *WHOLE,
-        quorum("abd", need=3, placed={"a": "na", "b": "nb"}),
-        (deleted("c", 5.0), []),
-        (due(105.0), [evict("ab")]),
+        *WHOLE, quorum("abd", need=3, placed={"a": "na", "b": "nb"}), (deleted("c", 5), []), (due(105), [evict("ab")])
     ),
     "a gang known as started before a restart is never evicted": steps(
         quorum("ab", need=2, placed={"a": "na"}, started=True), (changed(0.0), []), (due(1000.0), [])

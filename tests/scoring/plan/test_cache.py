@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from scoring import NodeName, ZoneName
 from scoring.model import Gang, HostPort
 from scoring.model.policy import Policy, QueuePolicy, Ratios, ScorePolicy, Selection, ZonePolicy
-from scoring.model.snapshot import Snapshot
+from scoring.model.snapshot import Snapshot, remember
 from scoring.plan import PlannerCache, plan
-from scoring.plan.cache import Layout, OfNetwork, remember
+from scoring.plan.cache import Layout, OfNetwork
 from scoring.plan.run import warmed
 from scoring.score.pairs import Links, among
 from tests.builders import gang, mesh, node, pod, snapshot

@@ -13,7 +13,7 @@ from scoring.model.reasons import Reason
 from scoring.model.snapshot import Reservation, Snapshot
 from scoring.plan import PlannerCache, plan
 from scoring.plan.demand import demand_of
-from tests.builders import gang, mesh, node, pod, snapshot
+from tests.builders import bound, gang, mesh, node, pod, snapshot
 from tests.scoring.plan.planned import LATE_S, POLICY, answer, clusters, in_order, planned, ported, row, zoned
 
 NODES = zoned(cpu="4", a=3, b=3)
@@ -102,6 +102,28 @@ def test_places_are_kept_until_something_speaks_against_them(
     assert want in (answer(outcome, "g"), answer(outcome, "g")[0])
     used = list(outcome.node_of.values())
     assert len(used) == len(set(used)), "a node holds two members, on one port or without room"
+
+
+RUNS, MORE = bound(pod("g-0", gang="g"), "n0"), [pod(f"g-{i}", gang="g") for i in (1, 2)]
+BACK: dict[str, tuple[list[str], list[Node], list[Pod], int, dict[str, Any]]] = {  # g-2 was on n3
+    "a lost member's successor is back": (["n1", "n3"], FOUR, [RUNS, *MORE], 1, {}),
+    "one of the minimum, too": (["n3"], FOUR, [RUNS, MORE[1]], 2, {}),
+    "there is no room any more": (["n1", "n2"], FOUR, [RUNS, *MORE], 1, {"pods": [pod("x", node="n3")]}),
+    "links to it are bad by now": (["n1", "n2"], FOUR, [RUNS, *MORE], 1,
+        {"network": mesh(FOUR, bad={"n3": {"loss_ratio": 0.5}})}),
+    "the node is gone": (["n1", "n2"], FOUR[:3], [RUNS, *MORE], 1, {}),
+    "nothing runs any more": (["n0", "n1"], FOUR, MORE, 2, {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("want", "nodes", "members", "least", "fields"), BACK.values(), ids=BACK)
+def test_a_lost_members_successor_is_back_on_its_node(
+    want: list[str], nodes: list[Node], members: list[Pod], least: int, fields: dict[str, Any]
+) -> None:
+    one = replace(gang("g", members=members, min_member=least), former=((MORE[1].uid, NodeName("n3")),))
+    outcome = planned(nodes, one, **fields)
+    assert answer(outcome, "g") == want
+    assert plan(snapshot(nodes, [one], **fields), POLICY, now_s=0.0, previous=outcome).node_of == outcome.node_of
 
 
 FULL, AHEAD = [node("n0", cpu="2"), node("n1", cpu="1")], gang("h", 1, priority=1, cpu="2", memory="32Gi")

@@ -16,9 +16,7 @@ from scoring.score.pairs import BAD_PAIR, PairScores, extender_scores, pair_scor
 from tests.builders import mesh
 from tests.strategies import DELAY_MS, LOSS_RATIO, THROUGHPUT_BPS, blocks, score_policies
 
-REFERENCE = ScorePolicy(
-    reference_bps=100e6, soft_ttl_s=Ttl(900.0, 900.0, 900.0), hard_ttl_s=Ttl(3600.0, 3600.0, 3600.0)
-)
+REFERENCE = ScorePolicy(reference_bps=100e6, soft_ttl_s=Ttl(900, 900, 900), hard_ttl_s=Ttl(3600, 3600, 3600))
 NAMES = [NodeName(name) for name in ("n1", "n2", "n3")]
 ENDS = {metric: {name: EndpointId(name) for name in NAMES} for metric in METRICS}  # each node is its own
 

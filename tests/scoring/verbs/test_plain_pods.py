@@ -166,9 +166,7 @@ def test_room_for_a_parked_pod() -> None:
     st.lists(st.tuples(st.integers(1, 5), st.sampled_from(ALL)), min_size=1, max_size=8),
     st.lists(st.tuples(st.integers(0, 5), st.sampled_from(ALL)), max_size=12),
 )
-def test_no_order_of_plain_pods_takes_promised_room(
-    members: list[tuple[int, str]], plain: list[tuple[int, str]]
-) -> None:
+def test_no_order_of_plain_pods_takes_kept_room(members: list[tuple[int, str]], plain: list[tuple[int, str]]) -> None:
     """Plain pods that are bound one by one where it is open leave each committed member its room, where it had any."""
     promised = [(pod(f"g-{i}", gang="g", index=i, cpu=str(cpu)), where) for i, (cpu, where) in enumerate(members)]
     whole = gang("g", members=[one for one, _ in promised])

@@ -83,9 +83,7 @@ def test_towards_siblings_placed_or_planned() -> None:
 def test_a_node_with_a_bad_link_to_a_sibling_is_wanted_least() -> None:
     """As in the plan, however many points the link has otherwise."""
     wanted = gang("g", members=[bound(pod("g-0", gang="g"), "n3"), pod("g-1", gang="g")])
-    state = snapshot(
-        ROW, [wanted], network=mesh(ROW, delay_ms=29.0, bad={"n1": {"loss_ratio": 0.0011, "delay_ms": 0.1}})
-    )
+    state = snapshot(ROW, [wanted], network=mesh(ROW, delay_ms=29, bad={"n1": {"loss_ratio": 0.0011, "delay_ms": 0.1}}))
     got = points(state, wanted.members[1], wanted, part="network")
     assert got == pytest.approx({"n0": 71.0, "n1": 0.0, "n2": 71.0, "n3": 100.0})
 

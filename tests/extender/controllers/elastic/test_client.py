@@ -175,9 +175,7 @@ def test_no_fault_reaches_training(
     assert sum(map(len, sink.steps())) <= 256
 
 
-def test_a_token_that_is_not_there_stops_nothing(
-    client: Reporter, sink: Sink, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_token_that_is_missing_stops_nothing(client: Reporter, sink: Sink, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         file = Path(os.environ["NETGANG_TOKEN_FILE"])
         file.unlink()

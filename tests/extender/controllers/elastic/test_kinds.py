@@ -207,12 +207,8 @@ def test_patches(want: dict[str, Any], raw: bytes) -> None:
 
 
 def test_wishes_are_one_of_the_words() -> None:
-    for words, wants, bad in (
-        ({SCALING: "loss"}, Wants.LOSS, False),
-        ({SCALING: "los"}, None, True),
-        ({}, None, False),
-    ):
-        said = seen(job(JOB, indexed(), annotations=words))
+    for text, wants, bad in (({SCALING: "loss"}, Wants.LOSS, False), ({SCALING: "los"}, None, True), ({}, None, False)):
+        said = seen(job(JOB, indexed(), annotations=text))
         assert (said.wants, said.bad_wants) == (wants, bad)
 
 

@@ -270,9 +270,7 @@ def matrix(
     return build(given, None, replace(config, soft_ttl_s=SOFT), zone_fallback=False, now_s=NOW_S).matrix
 
 
-def known(
-    found: NetworkMatrix, one: str = "n1", other: str = "n2", metric: Metric = Metric.DELAY
-) -> PairReading | None:
+def read(found: NetworkMatrix, one: str = "n1", other: str = "n2", metric: Metric = Metric.DELAY) -> PairReading | None:
     return found.known(NodeName(one), NodeName(other), metric)
 
 
@@ -288,21 +286,21 @@ AGES = {  # case: (age of perfSONAR's value, of the probe's; which counts)
 def test_which_value_of_a_pair_counts(theirs_s: float, ours_s: float, counts: str) -> None:
     found = matrix(table(("n1", "n2", 2.0, ours_s)), table(("ps1", "ps2", 1.0, theirs_s)))
     value, age_s = {"maddash": (1.0, theirs_s), "probe": (2.0, ours_s)}[counts]
-    one: Any = known(found)
+    one: Any = read(found)
     assert (one.value, one.age_s, one.origin) == (value, pytest.approx(age_s), counts)
 
 
 def test_pairs_that_no_other_source_has_are_the_probe_s() -> None:
     rows = (("n1", "n3", 3.0, 10.0), ("n3", "n1", 4.0, 10.0), ("n2", "n1", 5.0, 10.0))
     found = matrix(table(*rows), table(("ps1", "ps2", 1.0, 10.0)))
-    assert [known(found, *row[:2]) for row in rows] == [PairReading(row[2], 10.0, "probe") for row in rows]
-    assert known(found) == PairReading(1.0, 10.0, "maddash")
+    assert [read(found, *row[:2]) for row in rows] == [PairReading(row[2], 10.0, "probe") for row in rows]
+    assert read(found) == PairReading(1.0, 10.0, "maddash")
 
 
 @pytest.mark.parametrize("metric", [Metric.LOSS, Metric.THROUGHPUT])
 def test_a_metric_that_perfsonar_does_not_measure_is_the_probe_s(metric: Metric) -> None:
     found = matrix(table(("n1", "n2", 0.01, 10.0), metric=metric), table(("ps1", "ps2", 1.0, 10.0)))
-    assert known(found, metric=metric) == PairReading(0.01, 10.0, "probe")
+    assert read(found, metric=metric) == PairReading(0.01, 10.0, "probe")
     assert (found.endpoint(NodeName("n1"), Metric.THROUGHPUT) is None) == (metric is Metric.LOSS)
 
 
@@ -311,9 +309,9 @@ def test_nodes_that_share_a_site_s_endpoint_are_measured_there() -> None:
     config = NetworkSettings(mapping=(EndpointRule("ps1", node="n[13]"),))
     rows = (("n1", "n2", 2.0, 10.0), ("n2", "n3", 2.0, 10.0), ("n1", "n3", 3.0, 10.0))
     found = matrix(table(*rows), table(("ps1", "ps2", 1.0, 700.0)), config)
-    assert known(found) == PairReading(1.0, 700.0, "maddash")
-    assert known(found, "n2", "n3") is None
-    assert known(found, "n1", "n3") == PairReading(3.0, 10.0, "probe")
+    assert read(found) == PairReading(1.0, 700.0, "maddash")
+    assert read(found, "n2", "n3") is None
+    assert read(found, "n1", "n3") == PairReading(3.0, 10.0, "probe")
     inside = found.block([NodeName("n3"), NodeName("n1")], [NodeName("n1"), NodeName("n3"), NodeName("n2")])
     want = [[float("nan"), float("nan"), 1.0], [float("nan"), 3.0, 1.0]]
     assert inside.values[Metric.DELAY].tolist() == [pytest.approx(row, nan_ok=True) for row in want]
