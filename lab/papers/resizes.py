@@ -28,7 +28,7 @@ _CASES: Final = {(3, 6): "40.5", (3, 9): "41.2", (3, 12): "41.8", (12, 9): "–"
 """Workers before and after → published seconds of the change"""
 _WAYS: Final = {"restarted": ((3, 6), (3, 9), (3, 12)), "in place": ((3, 12), (12, 9))}
 """Those in place one after the other"""
-_LIMIT_S, _BEFORE_STEPS, _EVERY = 120.0, 12, 10
+_LIMIT_S, _BEFORE_STEPS, _EVERY, _LOST = 120.0, 12, 10, 8
 _TRAINS: Final = ("--mode=ps", "--steps=1000000", "--batch=128", "--pad-bytes=50000", f"--checkpoint-every={_EVERY}")
 
 
@@ -62,8 +62,9 @@ class Resizes:
                 tell(f"E: run {run + 1}, {before} → {after}, {way}: {one}")
                 if way == "restarted":
                     await site.remove(name)
-        self._lost.append(await _lost(site, name))
-        tell(f"E: run {run + 1}, a deleted worker: {self._lost[-1]}")
+        lost = [await _lost(site, f"{name}-worker-{number}", name) for number in range(_LOST)]  # one after the other
+        self._lost += lost
+        tell(f"E: run {run + 1}, deleted workers: {lost}")
         await site.remove(name)
 
     def figures(self) -> list[Figure]:
@@ -143,9 +144,9 @@ async def _resized(site: TrainingSite, name: str, after: int, *, restart: bool) 
     return Resize({stage: max(s, 0.0) for stage, s in stages.items()}, max(gaps), repeated, changed)
 
 
-async def _lost(site: TrainingSite, name: str) -> tuple[float, bool]:
+async def _lost(site: TrainingSite, lost: str, name: str) -> tuple[float, bool]:
     """Delete a worker's pod; seconds until all train again, and whether its successor is on the same node."""
-    world, lost, asked_s = steps(site, name)[-1]["world"], f"{name}-worker-1", now()
+    world, asked_s = steps(site, name)[-1]["world"], now()
     before = (await _pods(site, name))[lost]
     await site.api.delete("Pod", lost, namespace=TEAM)
     pods = partial(_pods, site, name)
