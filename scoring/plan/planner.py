@@ -182,7 +182,7 @@ class _Turns:
         run, before, now_s = self._run, self._before.get(demand.gang.key), self._now_s
         if demand.gang.key in run.snapshot.commitments:
             return keep_commitment(run, demand)
-        placed = self._back_again(demand, before) if demand.gang.former and demand.siblings else None
+        placed = self._back_again(demand, before) if demand.gang.former and demand.gang.started else None
         if placed is None and before is not None:
             placed = keep_place(run, demand, before) or self._later.move_aside(demand, now_s=now_s)
         return placed or place_anywhere(run, demand, now_s=now_s)
