@@ -36,7 +36,7 @@ def submitted(objects: Iterable[Object], *, namespace: str, priority: int | None
     classes = {item["metadata"].get("name"): item.get("value", 0) for item in listed if item["kind"] == "PriorityClass"}
     pods: list[dict[str, Any]] = []
     groups: list[Object] = []
-    unknown: set[str] = set()
+    absent: set[str] = set()
     for item in listed:
         try:
             if item["kind"] == "PodGroup":
@@ -49,12 +49,10 @@ def submitted(objects: Iterable[Object], *, namespace: str, priority: int | None
         named = str(spec.pop("priorityClassName", None) or "")
         if "priority" not in spec and (named or priority is not None):
             spec["priority"] = classes.get(named, priority) or 0
-            unknown |= {named} if named not in classes and priority is None else set()
+            absent |= {named} if named not in classes and priority is None else set()
     if not pods:
         raise ConfigError("the manifest has no Pod and no Job")
-    notes = [
-        f"the value of PriorityClass {name} is not known here and counts as 0; give --priority" for name in unknown
-    ]
+    notes = [f"the value of PriorityClass {name} is not known here and counts as 0; give --priority" for name in absent]
     return {"pods": pods, "pod_groups": groups}, sorted(notes)
 
 

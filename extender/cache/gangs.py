@@ -113,8 +113,9 @@ class Gangs:
         elif before.lives:
             group.alive -= 1
             group.owed += not alive and pod.phase is not Phase.SUCCEEDED
-            if pod.node is not None and not alive and not pod.terminal:
-                group.nodes[pod.name] = pod.node  # what failed may fail there again
+            if pod.node is not None and not alive:
+                group.nodes.pop(pod.name, None)  # the newest is the last, and what failed may fail there again
+                group.nodes.update({} if pod.terminal else {pod.name: pod.node})
             if not (alive or group.alive or group.owed):
                 group.ended = frozenset([*group.pods, *(past.uid for past in group.gone.values())])
         group.alive += alive
@@ -134,7 +135,7 @@ class Gangs:
         if pod.lives:
             group.alive -= 1
             group.owed += 1
-            if pod.node is not None:
+            if gone and pod.node is not None:
                 group.nodes[pod.name] = pod.node
         elif gone and pod.phase is Phase.SUCCEEDED and (pod.owner is None or pod.run is not None):
             group.gone[pod.name] = pod
@@ -299,6 +300,7 @@ class Gangs:
         if problem is None and not first.source.is_native and least > MOST_HELD:
             detail = f"the minimum is {least}, and at most {MOST_HELD} pods can start at once: lower the minimum"
             problem = Reason.INVALID_GROUP
+        again = [pod for pod in current if pod.name in named.nodes and not pod.member_class.constraints.host_ports]
         gang = Gang(
             key=first.key,
             source=first.source,
@@ -314,7 +316,7 @@ class Gangs:
             earlier=tuple(sorted(runs.earlier, key=_order)),
             later=tuple(sorted(runs.later, key=_order)),
             makes=job.makes,
-            former=tuple((pod.uid, named.nodes[pod.name]) for pod in current if pod.name in named.nodes),
+            former=tuple((pod.uid, named.nodes[pod.name]) for pod in again),
         )
         length_s, believed = length_of(gang, job, self._outlived)
         return replace(gang, length_s=length_s, believed=believed) if gang.own and length_s is not None else gang

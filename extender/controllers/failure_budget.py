@@ -256,9 +256,7 @@ def matches(selector: Json | None, labels: Mapping[str, str]) -> bool:
     """Whether a label selector of policy/v1 selects these labels: `None` nothing, an empty one everything."""
     if selector is None:
         return False
-    exact = [
-        {"key": key, "operator": "In", "values": [own]} for key, own in (selector.get("matchLabels") or {}).items()
-    ]
+    exact = [{"key": key, "operator": "In", "values": [it]} for key, it in (selector.get("matchLabels") or {}).items()]
     for requirement in (*exact, *(selector.get("matchExpressions") or ())):
         key, operator = requirement["key"], requirement["operator"]
         listed = labels.get(key) in (requirement.get("values") or ())

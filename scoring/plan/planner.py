@@ -22,6 +22,8 @@ that does not do any more, make a gang be placed again.
 
 from math import inf
 
+from msgspec.structs import replace
+
 from scoring import GangKey
 from scoring.model.policy import Policy, Preempting, ZonePolicy
 from scoring.model.reasons import Reason
@@ -188,16 +190,19 @@ class _Turns:
         return placed or place_anywhere(run, demand, now_s=now_s)
 
     def _back_again(self, demand: GangDemand, before: Admission | None) -> Placed | None:
-        """As `keep_place`, with lost members' successors where these were, but for bad links now (PAPERS E4)."""
+        """As `keep_place`, with all deleted members' successors where these were, but bad links (PAPERS E4)."""
         run, given = self._run, dict(before.members) if before is not None else {}
-        former = {uid: node for uid, node in demand.gang.former if uid not in given and node in run.table.index}
+        wanted = {pod.uid for _, pods in (*demand.need, *demand.more) for pod in pods} - given.keys()
+        former = {uid: node for uid, node in demand.gang.former if uid in wanted and node in run.table.index}
         if not former:
             return None
-        ends = tuple(sorted({node for _, node in demand.siblings}))
-        links = run.scores.toward(tuple(former.values()), ends, run.policy.score)
+        ends = {node for _, node in demand.siblings}
+        others = tuple(sorted({*ends, *former.values(), *(node for node in given.values() if node in run.table.index)}))
+        links = run.scores.toward((*former.values(),), others, replace(run.view.score(demand), bad_pairs_first=True))
         back = {uid: node for (uid, node), bad in zip(former.items(), links.bad.tolist(), strict=True) if not any(bad)}
-        place = Admission(demand.gang.key, 0, run.view.zones_of([*given.values(), *ends]), back | given, None)
-        return keep_place(run, demand, place)
+        zones, score = (before.zones, before.score) if before is not None else ((), None)
+        zones = tuple(sorted({*zones, *run.view.zones_of(ends)}))
+        return keep_place(run, demand, Admission(demand.gang.key, 0, zones, back | given, score))
 
     def _by_end_times(self, room: BackfillRoom, demand: GangDemand, refused: NoPlace) -> Placed | NoPlace:
         """Place the gang in room that is kept for a later start, if it may have it; else perhaps promise it a start."""

@@ -71,11 +71,9 @@ class QueueOrder:
         elif self._now_s >= urgency.starving_s:
             turn = self.turn(demand)
         # What runs or is committed in part comes first (S4); with `repair: none`, one that had started takes turns.
-        held, quick = snapshot.commitments.get(gang.key), demand.options.repair is not Repair.NONE
+        had, quick = snapshot.commitments.get(gang.key), demand.options.repair is not Repair.NONE
         first = demand.partial and (quick or not quorum_of(gang, lost_nodes=demand.lost).started)
-        first = first or (
-            held is not None and any(p.uid not in held.assignment for _, pods in demand.need for p in pods)
-        )
+        first = first or (had is not None and any(p.uid not in had.assignment for _, pods in demand.need for p in pods))
         if self.policy.order is Order.FIFO:
             return (not first, -gang.priority, turn[0] >= 0, *urgency.tail)
         return (not first, -gang.priority, *turn, *urgency.tail)

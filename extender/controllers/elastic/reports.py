@@ -214,9 +214,7 @@ class _Tokens(msgspec.Struct):
         return 0.0 if self.tokens >= 1.0 else (1.0 - self.tokens) / self.per_s
 
 
-def find_jobs(
-    jobs: Mapping[JobKey, JobView], namespace: str, name: str, *, kind: str | None = None
-) -> Sequence[JobView]:
+def find_jobs(jobs: Mapping[JobKey, JobView], namespace: str, name: str, *, kind: str | None = None) -> list[JobView]:
     """The jobs of this name, by kind; `kind` in any case, with or without its API group. Cost: O(jobs)."""
     wanted = None if kind is None else kind.lower()
     named = [(key, view) for key, view in jobs.items() if (key.namespace, key.name) == (namespace, name)]

@@ -106,11 +106,13 @@ def test_the_node_of_a_pod_of_the_same_name_before_it() -> None:
     cache.pods.replace([labelled(f"g-{i}", node=f"n{i}") for i in range(6)])
     for i in (0, 1, 2, 3):
         cache.pods.remove(f"default/g-{i}")
-    again = [replace(labelled(f"g-{i}"), uid=PodUid(f"again-{i}")) for i in (0, 2, 3, 9)]
+    cache.pods.put(replace(labelled("g-5", node="n5"), phase=Phase.FAILED))
+    cache.pods.remove("default/g-5")
+    again = [replace(labelled(f"g-{i}"), uid=PodUid(f"again-{i}")) for i in (0, 2, 3, 5, 9)]
     for one in again:
         cache.pods.put(one)
     assert_consistent(cache)
-    assert dict(cache.snapshot().gangs[G].former) == {again[1].uid: "n2", again[2].uid: "n3"}
+    assert dict(cache.snapshot().gangs[G].former) == {again[2].uid: "n3"}
 
 
 def test_more_members_than_can_wait_at_bind_are_a_fault() -> None:
