@@ -41,7 +41,7 @@ class GroupPods(msgspec.Struct):
     own: int = 0
     alive: int = 0  # Those that have not ended and are not being deleted
     gone: dict[PodName, Pod] = {}  # Ended well, then deleted, and no pod of the name has come since (`_MOST_GONE`)
-    nodes: dict[PodName, NodeName] = {}  # Of pods that were deleted on them; of as many as are there
+    nodes: dict[PodName, NodeName] = {}  # Deleted pod → where it was; at most as many as there are pods
     owed: int = 0  # How many more went without having ended well than came
     ended: frozenset[PodUid] = frozenset()  # All there were when the last one ended, if none was owed
 
@@ -114,8 +114,9 @@ class Gangs:
             group.alive -= 1
             group.owed += not alive and pod.phase is not Phase.SUCCEEDED
             if pod.node is not None and not alive:
-                group.nodes.pop(pod.name, None)  # the newest is the last, and what failed may fail there again
-                group.nodes.update({} if pod.terminal else {pod.name: pod.node})
+                group.nodes.pop(pod.name, None)  # what failed may fail there again
+                if not pod.terminal:
+                    group.nodes[pod.name] = pod.node
             if not (alive or group.alive or group.owed):
                 group.ended = frozenset([*group.pods, *(past.uid for past in group.gone.values())])
         group.alive += alive

@@ -190,7 +190,7 @@ class _Turns:
         return placed or place_anywhere(run, demand, now_s=now_s)
 
     def _back_again(self, demand: GangDemand, before: Admission | None) -> Placed | None:
-        """As `keep_place`, with all deleted members' successors where these were, but bad links (PAPERS E4)."""
+        """As `keep_place`, deleted members' successors where these were, unless a link is bad there (PAPERS E4)."""
         run, given = self._run, dict(before.members) if before is not None else {}
         wanted = {pod.uid for _, pods in (*demand.need, *demand.more) for pod in pods} - given.keys()
         former = {uid: node for uid, node in demand.gang.former if uid in wanted and node in run.table.index}
