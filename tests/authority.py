@@ -45,9 +45,7 @@ class Authority(Pair, frozen=True):
             openssl("x509", "-in", cert, "-signkey", key, "-days", str(days), "-out", cert)
         return made
 
-    def issue(
-        self, name: str, *, days: int = 30, san: str = "", usage: str = "clientAuth", file: str | None = None
-    ) -> Pair:
+    def issue(self, name: str, *, days: int = 30, san: str = "", usage: str = "clientAuth", file: str = "") -> Pair:
         """A certificate for common name `name`; negative `days`: one that has expired; `san` as openssl writes it."""
         stem = self.cert.parent / (file or f"{self.name}-{name}".replace(":", "-"))
         pair = Pair(stem.with_suffix(".crt"), stem.with_suffix(".key"))
@@ -61,7 +59,7 @@ class Authority(Pair, frozen=True):
         )
         return pair
 
-    def server(self, name: str = "netgang", *, days: int = 30, file: str | None = None) -> Pair:
+    def server(self, name: str = "netgang", *, days: int = 30, file: str = "") -> Pair:
         return self.issue(name, days=days, san="DNS:localhost,IP:127.0.0.1", usage="serverAuth", file=file)
 
 

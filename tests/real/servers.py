@@ -4,6 +4,7 @@
 """
 
 import shutil
+import ssl
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -16,8 +17,9 @@ import httpx
 
 from lab.testbed.processes.network import free_ports
 from lab.testbed.programs import archives
+from tests.authority import Authority
 
-_ONE_NODE = Path(__file__).parents[1] / "fixtures" / "opensearch" / "OneNode.java"
+_OPENSEARCH = Path(__file__).parents[1] / "fixtures" / "opensearch"
 START_S = 150.0
 
 
@@ -28,17 +30,25 @@ def missing_opensearch() -> str | None:
 
 
 @contextmanager
-def opensearch(place: Path) -> Iterator[str]:
-    classes = place / "classes"
-    libraries = f"{archives.find('opensearch')}/*"
-    subprocess.run(["javac", "-cp", libraries, "-d", str(classes), str(_ONE_NODE)], check=True)
-    (place / "config").mkdir()
+def opensearch(place: Path) -> Iterator[tuple[httpx.Client, Path]]:
+    """A node secured as perfSONAR's installer does it: its administrator, and the file of its authority."""
+    fetched, classes, config = archives.find("opensearch"), place / "classes", place / "config"
+    assert fetched is not None
+    libraries = f"{fetched}/*:{fetched}/security/*"
+    subprocess.run(["javac", "-cp", libraries, "-d", str(classes), str(_OPENSEARCH / "OneNode.java")], check=True)
+    for files in (fetched / "security" / "config", _OPENSEARCH / "security"):
+        shutil.copytree(files, config / "opensearch-security", dirs_exist_ok=True)
+    who = config / "opensearch-security" / "config.yml"
+    who.write_text(who.read_text().replace("anonymous_auth_enabled: false", "anonymous_auth_enabled: true"))
+    authority = Authority.made(config, "ca")
+    authority.server().into(config)
     [port] = free_ports(1)
     options = ["-Xmx512m", "-XX:TieredStopAtLevel=1", "-Dlog4j2.disable.jmx=true"]
     command = ["java", *options, "-cp", f"{classes}:{libraries}", "OneNode", str(place), str(port)]
-    url = f"http://127.0.0.1:{port}"
-    with _running(place, command, f"{url}/_cluster/health?wait_for_status=yellow"):
-        yield url
+    trust = ssl.create_default_context(cafile=str(authority.cert))
+    admin = httpx.Client(base_url=f"https://127.0.0.1:{port}", verify=trust, auth=("admin", "of-tests"), timeout=60.0)
+    with admin, _running(place, command, f"{admin.base_url}/_cluster/health?wait_for_status=yellow", trust):
+        yield admin, authority.cert
 
 
 def missing_prometheus() -> str | None:
@@ -90,7 +100,7 @@ def prometheus(place: Path, exporter: str, *, jobs: str | None = None) -> Iterat
 
 
 @contextmanager
-def _running(place: Path, command: Sequence[str], ready: str) -> Iterator[None]:
+def _running(place: Path, command: Sequence[str], ready: str, trust: ssl.SSLContext | bool = True) -> Iterator[None]:
     """The program, once it answers there; its data are thrown away."""
     log = place / "out"
     with log.open("wb") as out:
@@ -99,7 +109,7 @@ def _running(place: Path, command: Sequence[str], ready: str) -> Iterator[None]:
 
     def answers() -> bool:
         try:
-            return httpx.get(ready, timeout=5.0, trust_env=False).is_success
+            return httpx.get(ready, timeout=5.0, trust_env=False, verify=trust).is_success
         except httpx.TransportError:
             return False
 

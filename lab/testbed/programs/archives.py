@@ -16,7 +16,7 @@ from pathlib import Path
 from lab.testbed.errors import ControlPlaneError
 from lab.testbed.programs.build import locked, say, user_cache
 
-OPENSEARCH = "2.18.0"
+OPENSEARCH = "2.19.4"
 """The version of OpenSearch that `POM` asks for."""
 POM = Path(__file__).parents[3] / "tests" / "fixtures" / "opensearch" / "pom.xml"
 LIMIT_S = 900.0
@@ -71,8 +71,10 @@ def ensure_browser() -> str:
 
 
 def _opensearch(work: Path) -> str:
-    """The node's jars from Maven Central, at the versions of `POM`."""
+    """The node's jars from Maven Central, at the versions of `POM`; those of its security plugin beside them."""
     _run("mvn", "-B", "-q", "-f", str(POM), _COPY, f"-DoutputDirectory={work / 'files'}", directory=work)
+    (plugin,) = (work / "files").glob("opensearch-security-*.zip")
+    shutil.unpack_archive(plugin, work / "files" / "security")
     return OPENSEARCH
 
 

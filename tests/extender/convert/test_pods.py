@@ -28,12 +28,8 @@ def test_every_plain_field() -> None:
     }
     metadata |= {"creationTimestamp": "2026-11-20T10:00:00Z", "deletionTimestamp": "2026-11-20T11:00:00Z"}
     metadata["annotations"] = {"netgang.io/near": "D", "netgang.io/zones": "D,C", NUDGE_ANNOTATION: "17", "note": "x"}
-    spec = {
-        "nodeName": "n1",
-        "schedulerName": "netgang",
-        "priority": 7,
-        "schedulingGates": [{"name": "x"}, {"name": "y"}],
-    }
+    gates = [{"name": "x"}, {"name": "y"}]
+    spec = {"nodeName": "n1", "schedulerName": "netgang", "priority": 7, "schedulingGates": gates}
     pod = read(metadata, spec, phase="Running", nominatedNodeName="n2")
     assert (pod.uid, pod.namespace, pod.name, pod.resource_version) == ("u1", "team", "w-2", "77")
     assert (pod.node, pod.nominated_node, pod.scheduler_name, pod.priority) == ("n1", "n2", "netgang", 7)

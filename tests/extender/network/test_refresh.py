@@ -197,9 +197,8 @@ async def test_aliases_of_all_sources_and_the_configured_mapping_count() -> None
 async def test_problems_and_counts_are_shown() -> None:
     class Talkative(FakeNetworkSource):
         async def fetch(self, *, now_s: float) -> Batch | None:
-            return Batch(
-                MeasurementTable.from_measurements([AB]), (), now_s - 7.0, ("grid 'L' failed",), {"not_run": 3}
-            )
+            table = MeasurementTable.from_measurements([AB])
+            return Batch(table, (), now_s - 7.0, ("grid 'L' failed",), {"not_run": 3})
 
     async with running(bench(Polled(Talkative(), 60.0))) as world:
         await asyncio.sleep(1.0)

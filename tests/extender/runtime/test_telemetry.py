@@ -78,10 +78,8 @@ def test_a_repeated_refusal_is_written_once_a_minute(stream: io.StringIO) -> Non
 
 
 def test_a_new_refusal_is_written_at_once_and_a_yes_always(stream: io.StringIO) -> None:
-    log, changes = (
-        DecisionLog(refusals_per_s_max=4),
-        ({"pod": "team-a/w-1"}, {"reason": Reason.BEHIND}, {"what": "bind"}),
-    )
+    log = DecisionLog(refusals_per_s_max=4)
+    changes = ({"pod": "team-a/w-1"}, {"reason": Reason.BEHIND}, {"what": "bind"})
     assert all(log.log_decision(replace(REFUSAL, **change), now_s=1.0) for change in ({}, *changes))
     assert all(log.log_decision(Decision("bind", pod="team-a/w-0", node="n1"), now_s=1.0) for _ in range(50))
     assert len(written(stream)) == 54

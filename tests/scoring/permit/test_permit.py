@@ -55,10 +55,8 @@ def quorum(
 
 def ask(uid: str, request: int, *, at: float = 0.0, node: str = "", unusable: str = "") -> permit.BindRequested:
     """kube-scheduler binds pod `a` to its node `na`, by default, and can wait for 30 s."""
-    where = NodeName(node or f"n{uid}")
-    return permit.BindRequested(
-        PodUid(uid), where, permit.RequestId(request), at, at + HOLD_S, frozenset(uids(unusable))
-    )
+    on = NodeName(node or f"n{uid}")
+    return permit.BindRequested(PodUid(uid), on, permit.RequestId(request), at, at + HOLD_S, frozenset(uids(unusable)))
 
 
 def bound(uid: str, *, at: float = 0.0, node: str = "") -> permit.MemberBound:

@@ -87,10 +87,8 @@ def test_a_bad_pair_ranks_below_all_others(
 ) -> None:
     """By the grade that alarms and the page have, with the best rate of the mesh; its points stay as published."""
     block = replace(square(given, age_s=age_s), best_bps=1e9)
-    scores, published = (
-        pair_scores(block, None, policy),
-        pair_scores(block, None, replace(policy, bad_pairs_first=False)),
-    )
+    scores = pair_scores(block, None, policy)
+    published = pair_scores(block, None, replace(policy, bad_pairs_first=False))
     assert (scores.bad_text(0, 1), scores.bad.tolist()) == (words, [[False, bool(words)], [bool(words), False]])
     assert scores.rank == pytest.approx(published.rank - BAD_PAIR * scores.bad, abs=1e-9)
     assert np.array_equal(scores.points, published.points)

@@ -40,10 +40,8 @@ def closed(cluster: Snapshot, plain: Pod, reservations: dict[GangKey, Reservatio
     return sorted(room_of(cluster, Plan(1, reservations=reservations or {})).closed_to(plain.member_class))
 
 
-def room_of(
-    cluster: Snapshot, plan: Plan = Plan(1), policy: QueuePolicy = QUEUE, *, now_s: float = 0.0
-) -> ReservedRoom:
-    return ReservedRoom(cluster, plan, plan.promise_due(now_s=now_s), policy, now_s=now_s)
+def room_of(now: Snapshot, plan: Plan = Plan(1), policy: QueuePolicy = QUEUE, *, now_s: float = 0.0) -> ReservedRoom:
+    return ReservedRoom(now, plan, plan.promise_due(now_s=now_s), policy, now_s=now_s)
 
 
 PORT = HostPort("TCP", "0.0.0.0", 80)

@@ -1,6 +1,7 @@
 """The perfSONAR archive source against a real OpenSearch node that holds documents of pScheduler's shape.
 
-Documents are created as Logstash does it, in indices and in a data stream of a template like the archive's.
+Documents are created as Logstash does it, in indices and in a data stream of a template like the archive's. Its
+security plugin has the archive's roles, so whoever gives no name may read.
 """
 
 import json
@@ -9,11 +10,12 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import httpx
 import pytest
 
+from extender.errors import NetworkSourceError
 from extender.network.opensearch import OpenSearchSource
 from extender.ports import Batch
 from extender.settings.network import OpenSearchSettings as Settings
@@ -82,33 +84,39 @@ DOCUMENTS = [
 ]
 
 
+Archive: TypeAlias = tuple[httpx.Client, Path]  # Its administrator, the file of its authority
+
+
 @pytest.fixture(scope="module")
-def archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    place: Path = tmp_path_factory.mktemp("opensearch")
-    with opensearch(place) as url:
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Archive]:
+    with opensearch(tmp_path_factory.mktemp("opensearch")) as (admin, authority):
         template = json.loads(TEMPLATE.read_text())
         stream = {"index_patterns": ["pscheduler_throughput"], "data_stream": {}, "priority": 1}
         for name, one in (("pscheduler", template), ("stream", template | stream)):
-            httpx.put(f"{url}/_index_template/{name}", json=one, timeout=60.0).raise_for_status()
+            admin.put(f"/_index_template/{name}", json=one).raise_for_status()
         indexed = [(json.dumps({"create": {"_index": f"pscheduler_{kind}"}}), one) for kind, one in DOCUMENTS]
         lines = [part for both in indexed for part in both]
         body, headers = "\n".join(lines) + "\n", {"Content-Type": "application/x-ndjson"}
-        reply = httpx.post(f"{url}/_bulk?refresh=true", content=body, headers=headers, timeout=60.0)
+        reply = admin.post("/_bulk?refresh=true", content=body, headers=headers)
         assert not reply.json()["errors"], reply.text[:500]
-        yield url
+        yield admin, authority
 
 
-def test_indices_have_the_alias_and_throughput_is_a_data_stream(archive: str) -> None:
-    named = httpx.get(f"{archive}/_alias/pscheduler", timeout=60.0).json()
+def over(archive: Archive, **settings: Any) -> OpenSearchSource:
+    return OpenSearchSource(Settings(f"{archive[0].base_url}/", ca_file=archive[1], **settings))
+
+
+def test_indices_have_the_alias_and_throughput_is_a_data_stream(archive: Archive) -> None:
+    named = archive[0].get("/_alias/pscheduler").json()
     assert "pscheduler_latencybg" in named
-    mapping = httpx.get(f"{archive}/pscheduler_latencybg/_mapping", timeout=60.0).json()["pscheduler_latencybg"]
+    mapping = archive[0].get("/pscheduler_latencybg/_mapping").json()["pscheduler_latencybg"]
     assert mapping["mappings"]["properties"]["meta"]["properties"]["source"]["properties"]["ip"] == {"type": "ip"}
-    streams = httpx.get(f"{archive}/_data_stream", timeout=60.0).json()["data_streams"]
+    streams = archive[0].get("/_data_stream").json()["data_streams"]
     assert [one["name"] for one in streams] == ["pscheduler_throughput"]
 
 
 @pytest.mark.parametrize(("version", "want"), [(None, 8e9), (4, 9e9), (6, 8e9)])
-async def test_addresses_of_one_host_and_versions_of_ip(archive: str, version: Any, want: float) -> None:
+async def test_addresses_of_one_host_and_versions_of_ip(archive: Archive, version: Any, want: float) -> None:
     async with aclosing(over(archive, task="Lab 6", ip_version=version)) as source:
         batch = await source.fetch(now_s=NOW_S)
     assert batch is not None
@@ -120,12 +128,8 @@ async def test_addresses_of_one_host_and_versions_of_ip(archive: str, version: A
     assert {str(one.id): sorted(one.aliases) for one in batch.endpoints}["host d"] == names
 
 
-def over(archive: str, **settings: Any) -> OpenSearchSource:
-    return OpenSearchSource(Settings(f"{archive}/", **settings))
-
-
 @pytest.fixture
-async def source(archive: str) -> AsyncIterator[OpenSearchSource]:
+async def source(archive: Archive) -> AsyncIterator[OpenSearchSource]:
     one = over(archive)
     yield one
     await one.aclose()
@@ -148,7 +152,22 @@ async def test_all_metrics_of_a_real_archive(source: OpenSearchSource) -> None:
     assert {str(one.id): one.aliases for one in batch.endpoints}["ps-c.example.org"] == ("2001:db8::3",)
 
 
-async def test_pages(archive: str, source: OpenSearchSource, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_readers_may_and_anyone_is_one(archive: Archive, source: OpenSearchSource, tmp_path: Path) -> None:
+    anyone = await source.fetch(now_s=NOW_S)
+    secret = tmp_path / "password"
+    secret.write_text("of-tests")
+    users = [over(archive, username=name, password_file=secret) for name in ("pscheduler_reader", "stranger")]
+    async with aclosing(users[0]) as reader, aclosing(users[1]) as stranger:
+        batch = await reader.fetch(now_s=NOW_S)
+        assert [values(batch, metric) for metric in Metric] == [values(anyone, metric) for metric in Metric]
+        with pytest.raises(NetworkSourceError, match="status 403: this user may not read it"):
+            await stranger.fetch(now_s=NOW_S)
+        secret.write_text("wrong")
+        with pytest.raises(NetworkSourceError, match="status 401: username, password or token are missing or wrong"):
+            await reader.fetch(now_s=NOW_S)
+
+
+async def test_pages(archive: Archive, source: OpenSearchSource, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = await source.fetch(now_s=NOW_S)
     monkeypatch.setattr("extender.network.opensearch.PAGE_PAIRS", 1)
     leafing = over(archive)
@@ -158,7 +177,7 @@ async def test_pages(archive: str, source: OpenSearchSource, monkeypatch: pytest
     await leafing.aclose()
 
 
-async def test_nothing_of_the_kind_is_no_error(archive: str) -> None:
+async def test_nothing_of_the_kind_is_no_error(archive: Archive) -> None:
     source = over(archive, task="another", ip_version=4)
     batch = await source.fetch(now_s=NOW_S)
     assert batch is not None
