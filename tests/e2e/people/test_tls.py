@@ -43,7 +43,7 @@ async def _start(stage: Stage, directory: Path) -> Guarded:
     return Guarded(people, netgang.url, authority, pair, client_ca)
 
 
-def _server(authority: Authority, *, file: str | None = None) -> Pair:
+def _server(authority: Authority, *, file: str = "") -> Pair:
     return authority.issue("netgang", san=f"DNS:{SERVICE},IP:{LOOPBACK}", usage="serverAuth", file=file)
 
 
