@@ -1,6 +1,7 @@
 """Saved clusters of any size for the page: gangs of many states, on nodes as the demonstration has them."""
 
 import json
+import shutil
 import time
 from pathlib import Path
 
@@ -37,6 +38,7 @@ def write(folder: Path, gangs: int) -> list[str]:
                 pod["metadata"]["labels"]["pod-group.scheduling.sigs.k8s.io/min-available"] = "many"
             items.append(pod)
     (folder / "cluster.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
-    mesh = [{"kind": "file", "path": str(ROOT / "examples/mesh/paper-testbed.json")}] if gangs else []
+    copied = shutil.copy(ROOT / "examples/mesh/paper-testbed.json", folder)  # old values make no link bad
+    mesh = [{"kind": "file", "path": str(copied)}] if gangs else []
     (folder / "settings.json").write_text(json.dumps({"network": {"sources": mesh}}))
     return ["serve", "--config", str(folder / "settings.json"), "--snapshot", str(folder / "cluster.json")]

@@ -95,9 +95,8 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Archive]:
         for name, one in (("pscheduler", template), ("stream", template | stream)):
             admin.put(f"/_index_template/{name}", json=one).raise_for_status()
         indexed = [(json.dumps({"create": {"_index": f"pscheduler_{kind}"}}), one) for kind, one in DOCUMENTS]
-        lines = [part for both in indexed for part in both]
-        body, headers = "\n".join(lines) + "\n", {"Content-Type": "application/x-ndjson"}
-        reply = admin.post("/_bulk?refresh=true", content=body, headers=headers)
+        body = "".join(f"{part}\n" for both in indexed for part in both)
+        reply = admin.post("/_bulk?refresh=true", content=body, headers={"Content-Type": "application/x-ndjson"})
         assert not reply.json()["errors"], reply.text[:500]
         yield admin, authority
 
