@@ -75,6 +75,7 @@ def _opensearch(work: Path) -> str:
     _run("mvn", "-B", "-q", "-f", str(POM), _COPY, f"-DoutputDirectory={work / 'files'}", directory=work)
     (plugin,) = (work / "files").glob("opensearch-security-*.zip")
     shutil.unpack_archive(plugin, work / "files" / "security")
+    plugin.unlink()
     return OPENSEARCH
 
 

@@ -145,8 +145,7 @@ def test_commitments_are_never_moved(state: Snapshot) -> None:
             if key not in {*outcome.admitted, *outcome.waiting}:
                 assert not demand_of(state.gangs[key], POLICY).pending
                 continue
-            held = {m.uid: commitment.assignment.get(m.uid) for m in state.gangs[key].pending}
-            held = {uid: name for uid, name in held.items() if name is not None}
+            held = {m.uid: n for m in state.gangs[key].pending if (n := commitment.assignment.get(m.uid)) is not None}
             if key in outcome.admitted:
                 assert held.items() <= outcome.admitted[key].members.items()
                 assert outcome.admitted[key].committed
